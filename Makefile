@@ -1,4 +1,4 @@
-# What people and CI run. Everything lives in .venv and var; `make clean` removes both.
+# What people and CI run. `make clean` removes .venv, var and what was built.
 
 SHELL := /bin/bash
 # The first of these that is new enough makes the environment.
@@ -8,20 +8,29 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 AUDITOR := pip-audit==2.10.1
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
+# Every process would compile all modules again, and tests start many.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-integration setup lint format audit bench chaos lock clean
+# The documentation, which the service shows at /docs/. Its API reference is generated from the code.
+SITE := src/tonne/site/documentation/index.html.gz
+SITE_SOURCES := $(shell find docs tools/docs deploy examples clients -type f -not -name '*.pyc' 2>/dev/null) $(shell find src/tonne -name '*.py' 2>/dev/null) \
+	CHANGELOG.md CONTRIBUTING.md SECURITY.md tonne.example.toml
 
-run: .venv/runtime.done
+.PHONY: run test test-integration docs setup lint format translations clients audit bench chaos lock clean
+
+run: .venv/runtime.done $(SITE)
 	@exec $(BIN)/tonne serve --demo
 
-test: .venv/dev.done
+test: .venv/dev.done $(SITE)
 	@$(BIN)/python -m tests.browser.chromium
 	@$(BIN)/python -m pytest -n auto -q
 
 # Needs other programs, such as nginx, and installs them where it can.
-test-integration: .venv/dev.done
+test-integration: .venv/dev.done $(SITE)
 	@$(BIN)/python -m tests.integration.programs
 	@$(BIN)/python -m pytest -q -m integration tests/integration
+
+docs: $(SITE)
 
 setup: .venv/dev.done
 
@@ -34,9 +43,17 @@ format: .venv/dev.done
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/ruff check --quiet --fix .
 
+# Extracts the messages of pages, mails and PDFs and updates the catalogues of all languages. docs/languages.md says more.
+translations: .venv/dev.done
+	@$(BIN)/python -m tests.support.catalogues
+
+# Writes the generated files of the Python and TypeScript clients anew, after a change of the API.
+clients: .venv/dev.done
+	@$(BIN)/python -m clients.generate
+
 # Looks up known vulnerabilities of the locked versions. Needs the internet, so CI does not run it; fails without.
 audit: .venv/dev.done
-	@for file in build runtime dev failover; do \
+	@for file in build runtime otel pkcs11 sentry dev failover; do \
 		echo "requirements/$$file.txt:"; \
 		$(BIN)/uv tool run --quiet $(AUDITOR) --strict --progress-spinner off --disable-pip --require-hashes \
 			-r requirements/$$file.txt || exit 1; \
@@ -49,14 +66,22 @@ chaos: .venv/dev.done
 	@$(BIN)/python -m chaos
 
 lock: .venv/dev.done
-	@$(LOCK) requirements/build.in -o requirements/build.txt
 	@$(LOCK) requirements/runtime.in -o requirements/runtime.txt
-	@$(LOCK) requirements/dev.in -c requirements/runtime.txt -o requirements/dev.txt
+	@$(LOCK) requirements/build.in -c requirements/runtime.txt -o requirements/build.txt
+	@$(LOCK) requirements/otel.in -c requirements/runtime.txt -o requirements/otel.txt
+	@$(LOCK) requirements/sentry.in -c requirements/runtime.txt -o requirements/sentry.txt
+	@$(LOCK) requirements/pkcs11.in -c requirements/runtime.txt -o requirements/pkcs11.txt
+	@$(LOCK) requirements/dev.in -c requirements/runtime.txt -c requirements/build.txt -o requirements/dev.txt
 	@$(LOCK) requirements/failover.in -o requirements/failover.txt
 	@$(BIN)/python -m tests.integration.node_packages
 
 clean:
-	@rm -rf .venv var
+	@rm -rf .venv var build src/tonne/site/documentation
+
+# Fast if nothing that the site shows has changed.
+$(SITE): $(SITE_SOURCES) | .venv/runtime.done
+	@$(BIN)/python -m tools.docs
+	@touch $@
 
 .venv/bin/python:
 	@[ -n "$(PYTHON)" ] || { echo "Tonne needs Python 3.11 or newer: install it, then run make again." >&2; exit 1; }
@@ -68,6 +93,7 @@ clean:
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-.venv/dev.done: requirements/dev.txt .venv/runtime.done
+.venv/dev.done: requirements/dev.txt clients/python/pyproject.toml .venv/runtime.done
 	@$(PIP) --require-hashes -r requirements/dev.txt
+	@$(PIP) --no-deps --no-build-isolation --editable clients/python
 	@touch $@

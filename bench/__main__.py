@@ -1,4 +1,4 @@
-"""python -m bench api|billing|delivery|life|all [NAME ...] [--quick]"""
+"""python -m bench SUBJECT|all [NAME ...] [--quick]: `SUBJECTS` lists the subjects."""
 
 import argparse
 import asyncio
@@ -6,17 +6,46 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import psutil
 
 from bench.api import run as api
 from bench.billing import run as billing
+from bench.client import run as client
+from bench.dashboard import run as dashboard
 from bench.delivery import run as delivery
+from bench.disk import run as disk
+from bench.doctor import run as doctor
+from bench.estimates import run as estimates
+from bench.growth import run as growth
 from bench.life import run as life
 from bench.load import UnexpectedResponse
+from bench.log import run as log
+from bench.pages import run as pages
+from bench.peer import run as peer
 from bench.report import NotMeasured, Report
 
-SUBJECTS = {"api": api, "delivery": delivery, "life": life, "billing": billing}
+SUBJECTS: dict[str, Any] = {
+    "api": api,
+    "delivery": delivery,
+    "life": life,
+    "billing": billing,
+    "disk": disk,
+    "dashboard": dashboard,
+    "doctor": doctor,
+    "pages": pages,
+    "peer": peer,
+    "client": client,
+    "estimates": estimates,
+    "growth": growth,
+    "log": log,
+}
+# The subjects of `all`.
+USUAL = ("api", "delivery", "life", "billing", "disk")
+# The subjects with --orders and --folder.
+SIZED = ("growth", "doctor", "dashboard")
 IDLE_PERCENT = 10.0
 
 
@@ -26,20 +55,26 @@ def main() -> None:
     listed = "; ".join(f"{name}: {', '.join(subject.NAMES)}" for name, subject in SUBJECTS.items())
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these benchmarks ({listed})")
     parser.add_argument("--quick", action="store_true", help="only check that the benchmarks work")
+    parser.add_argument("--orders", type=int, help="growth, doctor and dashboard: how many orders")
+    parser.add_argument("--folder", type=Path, help="growth, doctor and dashboard: where the database is (var)")
     arguments = parser.parse_args()
     if arguments.subject is None:
         parser.print_help()
         return
-    subjects = list(SUBJECTS) if arguments.subject == "all" else [arguments.subject]
+    subjects = list(USUAL) if arguments.subject == "all" else [arguments.subject]
     known = {name for subject in subjects for name in SUBJECTS[subject].NAMES}
     if unknown := set(arguments.names) - known:
         parser.error(f"unknown benchmark {', '.join(sorted(unknown))}: choose from {', '.join(sorted(known))}")
     # SIGTERM stops the run like Ctrl-C, so that server, database and folder are removed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    sys.exit(_measure(subjects, set(arguments.names) or known, quick=arguments.quick))
+    options = {}
+    if arguments.subject in SIZED:
+        given = {"orders": arguments.orders, "folder": arguments.folder}
+        options = {name: value for name, value in given.items() if value is not None}
+    sys.exit(_measure(subjects, set(arguments.names) or known, quick=arguments.quick, **options))
 
 
-def _measure(subjects: Sequence[str], names: set[str], *, quick: bool) -> int:
+def _measure(subjects: Sequence[str], names: set[str], *, quick: bool, **options: object) -> int:
     started = time.monotonic()
     busy_percent = psutil.cpu_percent(interval=1.0)
     if busy_percent > IDLE_PERCENT:
@@ -48,7 +83,7 @@ def _measure(subjects: Sequence[str], names: set[str], *, quick: bool) -> int:
     try:
         for subject in subjects:
             if wanted := names & set(SUBJECTS[subject].NAMES):
-                asyncio.run(SUBJECTS[subject].run(wanted, report, quick=quick))
+                asyncio.run(SUBJECTS[subject].run(wanted, report, quick=quick, **options))
     except (NotMeasured, UnexpectedResponse) as error:
         sys.exit(f"The run is void. {error}")
     except KeyboardInterrupt:

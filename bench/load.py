@@ -51,6 +51,15 @@ def post(path: str, key: str, body_head: str, body_tail: str) -> PreparedRequest
     return PreparedRequest(head.encode(), body_tail.encode(), 201, None)
 
 
+def post_always(path: str, key: str, body: str, *, status: int, length: int | None = None) -> PreparedRequest:
+    """A POST request that is the same every time."""
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {key}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+    )
+    return PreparedRequest(head.encode(), b"", status, length)
+
+
 async def run_load(
     port: int,
     requests: list[PreparedRequest],

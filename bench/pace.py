@@ -55,6 +55,25 @@ class LifePace:
 
 
 @dataclass(frozen=True, slots=True)
+class DashboardPace:
+    small_orders: int = 10_000
+    large_orders: int = 1_000_000
+    # Of each page. The first fill caches and make plans, and do not count.
+    warm_ups: int = 3
+    # The cheapest round counts: other processes make a round dearer, never cheaper.
+    rounds: int = 3
+    requests: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorPace:
+    # Completed by the service, before one of them is copied.
+    first_orders: int = 300
+    small_orders: int = 10_000
+    large_orders: int = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
 class BillingPace:
     """Accounts are in organisations of ten. Orders are per account."""
 
@@ -64,6 +83,53 @@ class BillingPace:
     small_rounds: int = 3
     small_each: int = 10
     large_each: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class LogPace:
+    # Completed by the service, before one of them is copied.
+    first_orders: int = 300
+    # Complete orders, each with a certificate and its retirements. They are appended to trees of two sizes.
+    orders: int = 10_000
+    warm_up_batches: int = 3
+    small_leaves: int = 10_000
+    large_leaves: int = 10_000_000
+    certificates: int = 500
+    rounds: int = 4
+    warm_up_s: float = 0.5
+    round_s: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class DiskPace:
+    """Each wave places orders until there are this many."""
+
+    waves: int = 20
+    wave_orders: int = 150
+
+
+@dataclass(frozen=True, slots=True)
+class PeerPace:
+    rounds: int = 5
+    warm_up_s: float = 0.5
+    round_s: float = 3.0
+    # Every tenant has more than one page of 100.
+    orders: int = 5_500
+
+
+@dataclass(frozen=True, slots=True)
+class ClientPace:
+    rounds: int = 7
+    warm_up_calls: int = 50
+    calls: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatePace:
+    rounds: int = 5
+    warm_up_calls: int = 50
+    calls: int = 300
+    cold_calls: int = 80
 
 
 # Enough to check that everything works. The numbers mean nothing.
@@ -101,3 +167,20 @@ QUICK_LIFE = LifePace(
     certificates_s=0.8,
 )
 QUICK_BILLING = BillingPace(accounts=50, warm_up_each=2, small_rounds=2, small_each=20, large_each=200)
+QUICK_LOG = LogPace(
+    first_orders=50,
+    orders=1_000,
+    warm_up_batches=1,
+    small_leaves=2_000,
+    large_leaves=100_000,
+    certificates=50,
+    rounds=2,
+    warm_up_s=0.2,
+    round_s=0.8,
+)
+QUICK_DISK = DiskPace(waves=2, wave_orders=50)
+QUICK_PEER = PeerPace(rounds=2, warm_up_s=0.2, round_s=0.8)
+QUICK_DASHBOARD = DashboardPace(large_orders=20_000, warm_ups=1, rounds=1, requests=3)
+QUICK_DOCTOR = DoctorPace(first_orders=50, small_orders=1_000, large_orders=5_000)
+QUICK_CLIENT = ClientPace(rounds=2, warm_up_calls=5, calls=20)
+QUICK_ESTIMATES = EstimatePace(rounds=2, warm_up_calls=3, calls=20, cold_calls=5)

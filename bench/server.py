@@ -1,4 +1,4 @@
-"""The benchmarked server: `tonne api` with two more routes, which return bytes that they already hold.
+"""The benchmarked server: `tonne api` with a few more routes, which return bytes that they already hold.
 
 The bare routes use the same server, middleware, router, access log and metrics as all others. The cost of a real
 endpoint beyond theirs is authentication, the query and building the response.
@@ -11,14 +11,14 @@ from typing import Any
 from granian.server import Server
 
 from tonne.app import Services, build_app
+from tonne.base.load_settings import load_settings
 from tonne.base.logs import configure_logs
-from tonne.base.settings import load_settings
-from tonne.cli import serve
+from tonne.cli import api
 from tonne.db.pool import Database
 from tonne.http.asgi import AsgiApp
 from tonne.http.route import Access, Request, Response, Route
 
-BARE_ROUTES = ("order", "page")
+BARE_ROUTES = ("order", "page", "quote", "locked_quote", "tile", "entries")
 
 
 def bare_path(name: str) -> str:
@@ -66,5 +66,5 @@ def _create_server(_target: str, **options: Any) -> Any:
 
 if __name__ == "__main__":
     # Run the command itself, so that the server has the options of `tonne api`.
-    serve.Server = _create_server  # type: ignore[assignment,attr-defined]
-    serve.api(["--stop-with-parent"])
+    api.Server = _create_server  # type: ignore[assignment,attr-defined]
+    api.api(["--stop-with-parent"])

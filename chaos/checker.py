@@ -12,6 +12,7 @@ from chaos.model import Hook
 from chaos.receivers import Exchange
 from tests.support.signatures import read_signature, sign
 from tonne.cli.doctor import examine
+from tonne.events.payload import event_payload, head_of
 
 # A request is signed before it arrives: for this long an old secret or timestamp is acceptable.
 SLACK_S = 1.5
@@ -140,8 +141,8 @@ def _check_logs(cluster: Cluster) -> list[str]:
     return problems
 
 
-EVENTS_IN_SCOPE = """
-SELECT event.position, event.id, event.account_id, event.payload,
+EVENTS_IN_SCOPE = f"""
+SELECT event.position, event.id, event.account_id, {head_of("event")} AS head, event.document,
        (SELECT cardinality(scope.account_ids) = 0 OR event.account_id = ANY (scope.account_ids)
         FROM webhook_scopes scope WHERE scope.webhook_id = $1 AND scope.from_position <= event.position
         ORDER BY scope.from_position DESC LIMIT 1)
@@ -174,7 +175,7 @@ class _HookCheck:
 
     async def run(self) -> None:
         for row in await self._cluster.fetch(EVENTS_IN_SCOPE, self._hook.id):
-            event = Event(row["id"], row["position"], row["account_id"], row["payload"].encode())
+            event = Event(row["id"], row["position"], row["account_id"], event_payload(row["head"], row["document"]))
             self._events[event.id] = event
             if row["in_scope"]:
                 self._place[event.id] = len(self._order[event.account_id])

@@ -29,6 +29,7 @@ from tonne.cards.stored_cards import store_card
 from tonne.db.pool import Connection
 from tonne.events.log import NewEvent, append
 from tonne.gateways.card import CardDetails
+from tonne.webhooks.event_types import EARLIER_TYPES
 
 # Pauses last a fiftieth, and a receiver has two seconds to respond instead of thirty.
 SHORT_TIMES: Mapping[str, object] = {
@@ -272,7 +273,8 @@ class Cluster:
         return await self.register(await self.open_organisation(accounts), receiver)
 
     async def register(self, organisation: Organisation, receiver: Receiver, account_ids: Sequence[str] = ()) -> Hook:
-        body = {"url": receiver.url, "account_ids": list(account_ids)}
+        # All events of orders: those that report a payment are not sent unless they are named.
+        body = {"url": receiver.url, "account_ids": list(account_ids), "event_types": [*EARLIER_TYPES]}
         started = time.monotonic()
         created = await self.call(organisation, "POST", "/v1/webhooks", body)
         hook = Hook(created["id"], organisation, [receiver], [Secret(created["secret"], started)])
@@ -362,7 +364,7 @@ class Cluster:
                     order_id = new_id("ord")
                     for status in ("received", "placed"):
                         document = f'{{"id":"{order_id}","status":"{status}"}}'
-                        events.append(NewEvent(f"order.{status}", "order", order_id, document))
+                        events.append(NewEvent(f"order.{status}", order_id, document.encode()))
                 async with connection.transaction():
                     await append(connection, self.rng.choice(scopes), events, utc_now())
 

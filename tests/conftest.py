@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import fcntl
+import gc
 import hashlib
 import itertools
 import os
@@ -20,11 +21,13 @@ import pytest
 import structlog
 
 from tests.support.api_client import ApiClient
+from tests.support.document_key import shared_document_key
 from tests.support.postgres import Databases
 from tests.support.world import World, build_world
 from tonne.app import Services, build_app
 from tonne.base.clock import Clock, utc_now
 from tonne.base.settings import Settings
+from tonne.db import postmaster
 from tonne.db.embedded import start_server
 from tonne.db.pool import Database
 
@@ -60,6 +63,12 @@ class Server(Databases):
         await self.drop(name)
 
 
+def pytest_collection_finish() -> None:
+    """Garbage collections do not look at what was imported: they would take a seventh of the time of small tests."""
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
+
+
 @pytest.fixture(autouse=True)
 def plain_tracebacks() -> Iterator[None]:
     """Tracebacks with local variables take seconds to print, and nothing else runs meanwhile."""
@@ -78,6 +87,8 @@ def server(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator
     with _one_at_a_time(shared / "server.lock"):
         # Not below pytest's own folder: as root the server runs as another user, whom a second run would lock out.
         folder = _fast_folder() / f"tonne-test-{hashlib.sha256(str(shared).encode()).hexdigest()[:12]}"
+        # Creating and dropping a database scans all buffers.
+        postmaster.MOST_SHARED_BUFFERS_MB = 64
         handle = start_server(folder)
         # Removed with the server: a process that starts it again makes the templates again.
         facts = folder / "world.json"
@@ -116,7 +127,7 @@ async def _make_templates(databases: Databases) -> World:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """Without caches and rate limits."""
+    """Without caches and rate limits, and with a key of the operator for PDFs."""
     return Settings(
         data_dir=str(tmp_path),
         public_url="http://tonne.test",
@@ -129,6 +140,7 @@ def settings(tmp_path: Path) -> Settings:
         checkouts_burst=1_000_000,
         offset_pages_burst=1_000_000,
         secret_key=base64.b64encode(b"not so secret: for tests, 32 B.!").decode(),
+        **shared_document_key(),
     )
 
 

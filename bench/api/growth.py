@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
+from types import MappingProxyType
 
 from bench.api.throughput import bare_request, page_path, page_request, read_requests
 from bench.environment import Environment
@@ -37,11 +38,25 @@ class Cost:
         return median(self.latencies_s) * 1000
 
 
-async def probe(environment: Environment, pace: ApiPace) -> dict[str, Cost]:
-    """One request at a time. The kinds take turns in short blocks, so that noise affects all of them."""
+def reads_for(pace: ApiPace) -> int:
+    """How many orders a probe reads at most."""
+    return READS_PER_BLOCK * (pace.probe_blocks + 1)
+
+
+async def probe(
+    environment: Environment,
+    pace: ApiPace,
+    reads: list[PreparedRequest] | None = None,
+    others: Mapping[str, PreparedRequest] = MappingProxyType({}),
+) -> dict[str, Cost]:
+    """One request at a time. The kinds take turns in short blocks, so that noise affects all of them.
+
+    `reads` are by default orders chosen at random; `others` are further kinds.
+    """
     await environment.require_durable()
     busy = environment.tenants[0]
-    reads = await read_requests(environment, READS_PER_BLOCK * (pace.probe_blocks + 1))
+    if reads is None:
+        reads = await read_requests(environment, reads_for(pace))
     first = page_request(environment, busy, PAGE_SIZE)
     deep = page_request(environment, busy, PAGE_SIZE, _cursor_after(environment, busy, 999 * PAGE_SIZE))
     reference = bare_request(environment, reads[0], "order")
@@ -56,6 +71,7 @@ async def probe(environment: Environment, pace: ApiPace) -> dict[str, Cost]:
             "read_by_key": reads[block * READS_PER_BLOCK :][:READS_PER_BLOCK],
             "first_page": [first],
             "page_1000": [deep],
+            **{kind: [request] for kind, request in others.items()},
         }
         for kind, requests in kinds.items():
             await _measure(environment, pace, requests, costs.setdefault(kind, Cost()))

@@ -14,6 +14,7 @@ THROUGHPUT = {
     "create_alone": throughput.create_alone,
     "read": throughput.read_by_key,
     "list": throughput.list_100,
+    "quote": throughput.quote_by_mass,
 }
 NAMES = (*THROUGHPUT, "growth", "memory")
 MEMORY_LIMIT_MB = 200.0

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from bench.api.direct_writes import prepare_orders, write_orders
 from bench.environment import Environment
-from bench.load import PreparedRequest, get
+from bench.load import PreparedRequest, get, post_always
 from bench.pace import ApiPace
 from bench.report import Goal, NotMeasured, Result
 from bench.server import bare_path, body_file
@@ -16,6 +16,7 @@ CONNECTIONS = 32
 GOAL = Goal(reach=0.40, aim=0.60)
 CREATE_GOAL = Goal(reach=0.90)
 LIST_GOAL = Goal(reach=0.55)
+QUOTE_GOAL = Goal(reach=0.50)
 # On two idle cores, before orders shared transactions.
 P99_MS = 45.0
 
@@ -129,6 +130,23 @@ async def list_100(environment: Environment, pace: ApiPace) -> list[Result]:
     pages = [page_request(environment, tenant, 100) for tenant in environment.tenants]
     value, limit = _compare_with_bare(environment, pace, pages, "page")
     return [Result("list_100", value, "requests/s", limit, LIST_GOAL)]
+
+
+async def quote_by_mass(environment: Environment, pace: ApiPace) -> list[Result]:
+    """Quotes per second, and locked quotes per second, compared with an endpoint that already holds the same bytes."""
+    await environment.require_durable()
+    results = []
+    for name, path, status in (("quote", "/v1/orders/by-mass/quote", 200), ("locked_quote", "/v1/quotes", 201)):
+        requests = [_quote_request(environment, tenant, path, status) for tenant in environment.tenants]
+        value, limit = _compare_with_bare(environment, pace, requests, name)
+        results.append(Result(name, value, "requests/s", limit, QUOTE_GOAL))
+    return results
+
+
+def _quote_request(environment: Environment, tenant: Tenant, path: str, status: int) -> PreparedRequest:
+    body = '{"mass":{"amount":"1.105697","unit":"t"}}'
+    length = len(environment.fetch(post_always(path, tenant.key, body, status=status)))
+    return post_always(path, tenant.key, body, status=status, length=length)
 
 
 def _compare_with_bare(

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from bench.copies import BULK, column_names, literal, without_flushing, without_indexes
+from bench.copies import BULK, column_names, count_copied_orders, literal, without_flushing, without_indexes
 from bench.environment import SECRET_KEY, Environment, open_environment
 from bench.pace import BillingPace
 from bench.tenants import MODE
@@ -76,6 +76,7 @@ class Month:
                 await one.execute(GROUPS, self.clock(), MODE, self.order_ids())
                 await one.execute(UNBILLED, self.order_ids())
             await one.execute("DROP TABLE bench_orders")
+            await count_copied_orders(one)
             await one.execute("VACUUM ANALYZE")
 
     async def complete(self) -> None:

@@ -11,6 +11,7 @@ import aiohttp
 import asyncpg
 
 from bench.tenants import MODE
+from tonne.events.payload import event_payload, head_of
 from tonne.webhooks.model import EventBatch
 from tonne.webhooks.schedule import MAX_BATCH
 
@@ -57,8 +58,8 @@ async def _post(session: aiohttp.ClientSession, url: str, bodies: Sequence[bytes
             await response.read()
 
 
-READ_EVENTS = """
-SELECT payload FROM events
+READ_EVENTS = f"""
+SELECT {head_of("events")} AS head, document FROM events
 WHERE organisation_id = $1 AND mode = $2 AND position > $3 ORDER BY position
 """
 
@@ -68,7 +69,7 @@ async def _read_payloads(database_url: str, routes: Sequence[Route]) -> dict[tup
     found = {}
     for organisation_id, after_position in {route.source for route in routes}:
         rows = await connection.fetch(READ_EVENTS, organisation_id, MODE, after_position)
-        found[organisation_id, after_position] = [row["payload"].encode() for row in rows]
+        found[organisation_id, after_position] = [event_payload(row["head"], row["document"]) for row in rows]
     await connection.close()
     return found
 

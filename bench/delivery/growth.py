@@ -70,5 +70,5 @@ async def _require_delivered(delivery: Delivery) -> None:
     """Run only the invariants of webhooks: the others would scan all events, which takes ten times as long."""
     async with delivery.environment.connection() as connection:
         for invariant in INVARIANTS:
-            if found := await connection.fetch(invariant.sql):
+            if found := await connection.fetch(invariant.sql, *invariant.arguments()):
                 raise NotMeasured(f"The doctor found a breach of '{invariant.name}': {found[:3]}.")

@@ -115,7 +115,7 @@ async def open_delivery() -> AsyncIterator[Delivery]:
 
 
 NEWEST_EVENT = """
-SELECT organisation_id, mode, position, account_id, id, sequence, payload FROM events
+SELECT organisation_id, mode, position, account_id, id, sequence FROM events
 WHERE organisation_id = $1 AND mode = $2 ORDER BY position DESC LIMIT 1
 """
 

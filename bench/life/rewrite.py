@@ -18,8 +18,8 @@ from tonne.orders.model import OrderKey
 INSERTED = ("simulated_charges", "charges", "parcels", "shares", "order_projects", "certificates", "events")
 UPDATED = ("orders", "parcels", "lots", "event_streams")
 # Sums over many orders, a few rows in all. The limit writes them once, at the end.
-COUNTED = "retired_totals"
-SAVED = sorted({*INSERTED, *UPDATED, COUNTED})
+COUNTED = ("retired_totals", "retired_vintages")
+SAVED = sorted({*INSERTED, *UPDATED, *COUNTED})
 # The column that connects a row to its order, or to a charge or parcel of it.
 _OWNER = dict.fromkeys(INSERTED, "order_id") | {"simulated_charges": "id", "parcels": "id", "events": "subject_id"}
 BATCH = 200
@@ -39,10 +39,10 @@ async def save_state(connection: Connection) -> AsyncIterator[None]:
 async def undo(connection: Connection) -> None:
     """Return to the saved state, vacuumed and on disk."""
     async with connection.transaction():
-        for table in (*reversed(INSERTED), COUNTED):
+        for table in (*reversed(INSERTED), *COUNTED):
             columns = await column_names(connection, table)
             await connection.execute(f"DELETE FROM {table} AS now WHERE {_is_new(table, columns)}")
-        for table in (*UPDATED, COUNTED):
+        for table in (*UPDATED, *COUNTED):
             columns = await column_names(connection, table)
             changes = ", ".join(f"{name} = before.{name}" for name, is_key in columns.items() if not is_key)
             await connection.execute(
@@ -89,8 +89,9 @@ async def rewrite(url: str, keys: Sequence[OrderKey], *, by_copy: bool) -> float
     connection: Connection = await asyncpg.connect(url, server_settings={"jit": "off"})
     try:
         transactions = [_steps(batch) for batch in await _read_batches(connection, keys)]
-        counted = await connection.fetch("TABLE retired_totals")
+        counted = {table: await connection.fetch(f"TABLE {table}") for table in COUNTED}
         await undo(connection)
+        await connection.execute("ALTER TABLE certificates DISABLE TRIGGER vintages_are_counted")
         # Due as they are for the worker, but tomorrow: it must leave them to the limit.
         await make_due(connection, keys, in_s=86_400)
         started = time.perf_counter()
@@ -102,10 +103,12 @@ async def rewrite(url: str, keys: Sequence[OrderKey], *, by_copy: bool) -> float
                     else:
                         await connection.executemany(step.sql, step.rows)
         async with connection.transaction():
-            await connection.execute("TRUNCATE retired_totals")
-            await connection.copy_records_to_table(COUNTED, records=[tuple(row) for row in counted])
+            for table, rows in counted.items():
+                await connection.execute(f"TRUNCATE {table}")
+                await connection.copy_records_to_table(table, records=[tuple(row) for row in rows])
         return len(keys) / (time.perf_counter() - started)
     finally:
+        await connection.execute("ALTER TABLE certificates ENABLE TRIGGER vintages_are_counted")
         await connection.close()
 
 

@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import Set as AbstractSet
 
 from bench.life.certificates import certificates
@@ -12,7 +13,8 @@ NAMES = ("life", "growth", "certificates")
 async def run(names: AbstractSet[str], report: Report, *, quick: bool) -> None:
     pace = QUICK_LIFE if quick else LifePace()
     if "certificates" in names:
-        report.add(certificates(pace))
+        # In a thread: the template of a signature is made with an event loop of its own.
+        report.add(await asyncio.to_thread(certificates, pace))
     if not names.isdisjoint({"life", "growth"}):
         async with open_life() as orders:
             if "life" in names:

@@ -5,6 +5,7 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
 from typing import Any
 
 import aiohttp
@@ -12,6 +13,7 @@ import aiohttp
 from chaos.cluster import Cluster
 from chaos.model import Hook, NotAsExpected, Organisation
 from tests.support.processes import HOST
+from tonne.base.clock import utc_now
 from tonne.base.ids import new_id
 
 ORGANISATIONS = 2
@@ -30,12 +32,14 @@ class Client:
 
     def __init__(self) -> None:
         self.succeeded_s = time.monotonic()
-        # The longest time from one success to the next.
+        # The longest time from one success to the next, and when it ended.
         self.longest_s = 0.0
+        self.back_at = utc_now()
 
     def succeed(self) -> None:
         now_s = time.monotonic()
-        self.longest_s = max(self.longest_s, now_s - self.succeeded_s)
+        if now_s - self.succeeded_s > self.longest_s:
+            self.longest_s, self.back_at = now_s - self.succeeded_s, utc_now()
         self.succeeded_s = now_s
 
 
@@ -95,6 +99,11 @@ class Clients:
         self._cluster.require(
             longest_s <= limit_s, f"{name}: a client had no success for {longest_s:.1f} s, which is over {limit_s:g} s"
         )
+
+    def back_at(self) -> tuple[datetime, datetime]:
+        """When the first and the last client had a success again after the fault that was measured."""
+        times = [client.back_at for client in self._clients]
+        return min(times), max(times)
 
     async def until_notified(self, within_s: float = 5.0) -> None:
         """New events are delivered at once, so the workers listen again: their polls are further apart."""

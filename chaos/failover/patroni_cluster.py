@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -234,13 +234,17 @@ class PatroniCluster(Databases):
         body = {"leader": primary.name, "candidate": await self._find_synchronous()}
         await self._call(primary, "POST", "/switchover", body, within_s=60.0)
 
-    def last_switchover_s(self) -> float:
-        """How long PostgreSQL itself was away: from the shutdown of the old primary to the promotion of the new one."""
+    def last_switchover(self) -> tuple[datetime, datetime]:
+        """When PostgreSQL itself was away: from the shutdown of the old primary to the promotion of the new one."""
         logs = [(member.folder / "patroni.log").read_text(encoding="utf-8") for member in self.members]
-        found = [(datetime.fromisoformat(at), message) for log in logs for at, message in _LOGGED.findall(log)]
+        found = [
+            (datetime.fromisoformat(at).replace(tzinfo=UTC), message)
+            for log in logs
+            for at, message in _LOGGED.findall(log)
+        ]
         promoted = max(at for at, message in found if message == PROMOTED)
         stopped = max(at for at, message in found if message == STOPPED and at < promoted)
-        return (promoted - stopped).total_seconds()
+        return stopped, promoted
 
     async def _call(
         self, member: Member, method: str, path: str, body: Mapping[str, Any] | None = None, *, within_s: float

@@ -42,7 +42,12 @@ async def switchover(cluster: Cluster) -> None:
             async with clients.measured("switchover", SWITCHOVER_S):
                 await cluster.patroni.switchover()
                 fired()
-            cluster.notes.append(f"PostgreSQL itself was away for {cluster.patroni.last_switchover_s():.1f} s")
+            stopped, promoted = cluster.patroni.last_switchover()
+            first, last = ((at - promoted).total_seconds() for at in clients.back_at())
+            cluster.notes.append(
+                f"PostgreSQL itself was away for {(promoted - stopped).total_seconds():.1f} s; clients succeeded again "
+                f"{first:.1f} to {last:.1f} s after the promotion"
+            )
             await clients.until_notified()
             await cluster.patroni.until_healthy()
     await cluster.until_delivered(ALL_DELIVERED_WITHIN_S)

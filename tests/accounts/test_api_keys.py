@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.clock import START, ManualClock
 from tests.support.world import TESTER, World
-from tonne.accounts import store
+from tonne.accounts import key_store
 from tonne.accounts.api_keys import issue_key, revoke_key
 from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.errors import KeyNotFound, NameInvalid
@@ -49,11 +49,11 @@ async def test_only_a_hash_of_a_key_is_stored(populated_db: Database, world: Wor
 async def test_a_key_is_found_by_its_hash_alone(populated_db: Database, world: World) -> None:
     key, secret = await _issue(populated_db, world.ours_test.scope)
     async with populated_db.connection() as connection:
-        assert await store.find_valid_key(connection, hash_key(secret.encode())) == KeyHolder(
+        assert await key_store.find_valid_key(connection, hash_key(secret.encode()), START) == KeyHolder(
             key.id, world.ours_test.scope
         )
         for wrong in (secret[:-1], secret + "x", secret.swapcase(), "", key.id):
-            assert await store.find_valid_key(connection, hash_key(wrong.encode())) is None
+            assert await key_store.find_valid_key(connection, hash_key(wrong.encode()), START) is None
 
 
 async def test_a_revoked_key_is_invalid_and_keeps_its_first_revocation_time(
@@ -65,8 +65,8 @@ async def test_a_revoked_key_is_invalid_and_keeps_its_first_revocation_time(
         again = await revoke_key(tx, key.id, actor=TESTER, now=START + timedelta(hours=2))
     assert first.revoked_at == again.revoked_at == START + timedelta(hours=1)
     async with populated_db.connection() as connection:
-        assert await store.find_valid_key(connection, hash_key(secret.encode())) is None
-        listed = {k.id: k for k in await store.list_keys(connection, key.scope.organisation_id)}
+        assert await key_store.find_valid_key(connection, hash_key(secret.encode()), START) is None
+        listed = {k.id: k for k in await key_store.list_keys(connection, key.scope.organisation_id)}
         assert listed[key.id] == first
         assert listed[world.ours_test.key_id].revoked_at is None
 
@@ -85,7 +85,7 @@ async def test_a_key_needs_a_printable_name(populated_db: Database, world: World
 
 async def test_keys_are_listed_per_organisation(populated_db: Database, world: World) -> None:
     async with populated_db.connection() as connection:
-        theirs = await store.list_keys(connection, world.theirs_test.scope.organisation_id)
+        theirs = await key_store.list_keys(connection, world.theirs_test.scope.organisation_id)
     assert [key.id for key in theirs] == [world.theirs_test.key_id]
 
 
@@ -139,5 +139,5 @@ async def test_last_used_times_are_written_in_one_batch_and_never_decrease(
 
 async def _last_used(db: Database, holder: KeyHolder) -> datetime | None:
     async with db.connection() as connection:
-        keys = await store.list_keys(connection, holder.scope.organisation_id)
+        keys = await key_store.list_keys(connection, holder.scope.organisation_id)
     return next(key.last_used_at for key in keys if key.id == holder.key_id)

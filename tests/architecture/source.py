@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -16,6 +16,15 @@ class Module:
     path: Path
     tree: ast.Module
     line_count: int
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All nodes of the tree: walking it takes long, and many rules look at all of them."""
+        return tuple(ast.walk(self.tree))
+
+    @cached_property
+    def function_nodes(self) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]:
+        return tuple(node for node in self.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
     @property
     def name(self) -> str:
@@ -53,7 +62,7 @@ def _read(path: Path) -> Module:
 
 def imports(module: Module) -> Iterator[tuple[str, int]]:
     """All imports of a module as dotted names with line numbers. `from a import b` is `a.b`."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -61,7 +70,5 @@ def imports(module: Module) -> Iterator[tuple[str, int]]:
             yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
 
 
-def functions(module: Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
+def functions(module: Module) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]:
+    return module.function_nodes

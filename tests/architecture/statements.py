@@ -4,12 +4,12 @@ import ast
 import importlib
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 from tests.architecture.source import PACKAGE, Module, functions, package
 
 _SQL = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH|MERGE)\s", re.IGNORECASE)
-_CREATED = re.compile(r"CREATE TABLE (\w+) \((.*?)\n\)", re.DOTALL)
+_CREATED = re.compile(r"CREATE (?:UNLOGGED )?TABLE (?:IF NOT EXISTS )?(\w+) \((.*?)\n\)", re.DOTALL)
 _OWNED = re.compile(r"^\s+(account_id|organisation_id)\s", re.MULTILINE)
 _WRITTEN = re.compile(r"\b(?:INSERT INTO|DELETE FROM|MERGE INTO|(?<!FOR )(?<!KEY )(?<!DO )UPDATE)(?: ONLY)? (\w+)")
 _LOCK = re.compile(r"\bFOR (?:NO KEY )?UPDATE\b(?: OF (\w+))?")
@@ -39,14 +39,15 @@ class Statement:
         locked = {table for lock in _LOCK.finditer(sql) for table in _locked(sql, lock)}
         return (set(_WRITTEN.findall(sql)) | locked) & tables().keys()
 
-    @property
+    @cached_property
     def users(self) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
         """The functions that run it."""
-        return [
-            function
-            for function in functions(self.module)
-            if any(isinstance(node, ast.Name) and node.id == self.name for node in ast.walk(function))
-        ]
+        return [function for function in functions(self.module) if self.name in _names(function)]
+
+
+@cache
+def _names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
+    return frozenset(node.id for node in ast.walk(function) if isinstance(node, ast.Name))
 
 
 def _locked(sql: str, lock: re.Match[str]) -> set[str]:

@@ -19,7 +19,7 @@ def test_the_documentation_lists_all_kinds_of_actions() -> None:
         node.value
         for module in package()
         if re.search(r"import audit\b|accounts\.audit import", module.path.read_text(encoding="utf-8"))
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     kinds = {text.partition(".")[0] for text in texts if re.fullmatch(r"[a-z_]+\.[a-z_]+", text)}

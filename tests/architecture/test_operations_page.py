@@ -3,7 +3,7 @@
 import re
 
 from tests.architecture.source import ROOT
-from tonne.cli.doctor import ALL_WAITING
+from tonne.backoffice.doctor_checks import ALL_WAITING
 from tonne.cli.main import COMMANDS
 from tonne.worker.queues import ALL_QUEUES
 

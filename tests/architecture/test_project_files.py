@@ -15,8 +15,8 @@ from tests.architecture.source import ROOT, imports, modules
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 
 
-def test_there_are_locks_for_build_runtime_development_and_failover() -> None:
-    assert [lock.stem for lock in LOCKS] == ["build", "dev", "failover", "runtime"]
+def test_there_are_locks_for_every_purpose() -> None:
+    assert [lock.stem for lock in LOCKS] == ["build", "dev", "failover", "otel", "pkcs11", "runtime", "sentry"]
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
@@ -47,17 +47,25 @@ def test_development_pins_agree_with_the_runtime() -> None:
     assert {name: dev.get(name) for name in runtime if name in dev} == {n: v for n, v in runtime.items() if n in dev}
 
 
-def test_node_packages_are_pinned_with_hashes_and_name_no_registry() -> None:
-    folder = ROOT / "tests" / "integration" / "clients"
-    text = (folder / "package-lock.json").read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("folder", "kind"), [("tests/integration/clients", "dependencies"), ("clients/typescript", "devDependencies")]
+)
+def test_node_packages_are_pinned_with_hashes_and_name_no_registry(folder: str, kind: str) -> None:
+    text = (ROOT / folder / "package-lock.json").read_text(encoding="utf-8")
     assert "://" not in text
-    lock, wanted = json.loads(text), json.loads((folder / "package.json").read_text(encoding="utf-8"))
-    assert lock["packages"].pop("")["dependencies"] == wanted["dependencies"], "run make lock"
-    assert all(re.fullmatch(r"[0-9.]+", version) for version in wanted["dependencies"].values())
+    lock, wanted = json.loads(text), json.loads((ROOT / folder / "package.json").read_text(encoding="utf-8"))
+    assert lock["packages"].pop("")[kind] == wanted[kind], "run make lock"
+    assert all(re.fullmatch(r"[0-9.]+", version) for version in wanted[kind].values())
     assert [name for name, package in lock["packages"].items() if "integrity" not in package] == []
 
 
-OWN = {"tonne", "tests", "bench", "chaos"}
+OWN = {"tonne", "tests", "bench", "chaos", "tools", "clients", "tonne_client", "tonne_verify"}
+# Optional packages, and the only modules that may import them: everything else runs without.
+EXTRAS = {
+    "otel.in": "src/tonne/base/tracing_sdk.py",
+    "pkcs11.in": "src/tonne/signing/pkcs11_key.py",
+    "sentry.in": "src/tonne/base/sentry_reports.py",
+}
 
 
 def test_every_imported_package_is_a_requirement_of_its_own() -> None:
@@ -71,7 +79,10 @@ def test_every_imported_package_is_a_requirement_of_its_own() -> None:
     packages = packages_distributions()
     missing = set()
     for module in modules():
-        allowed = runtime if module.path.is_relative_to(ROOT / "src") else runtime | named("dev.in")
+        is_source = module.path.is_relative_to(ROOT / "src")
+        allowed = runtime if is_source else runtime | named("dev.in")
+        for extra, importer in EXTRAS.items():
+            allowed |= named(extra) if module.name == importer or not is_source else set()
         for name, _ in imports(module):
             top = name.partition(".")[0]
             if top in sys.stdlib_module_names | OWN:
@@ -82,7 +93,21 @@ def test_every_imported_package_is_a_requirement_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["run", "test", "test-integration", "setup", "lint", "format", "bench", "chaos", "lock", "clean"]
+    "target",
+    [
+        "run",
+        "test",
+        "test-integration",
+        "setup",
+        "lint",
+        "format",
+        "clients",
+        "bench",
+        "chaos",
+        "tools",
+        "lock",
+        "clean",
+    ],
 )
 def test_every_make_target_can_be_read(target: str) -> None:
     done = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -91,8 +116,9 @@ def test_every_make_target_can_be_read(target: str) -> None:
 
 
 def test_make_says_which_python_it_needs(tmp_path: Path) -> None:
-    for name in ("Makefile", "pyproject.toml"):
-        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "clients" / "python").mkdir(parents=True)
+    for name in ("Makefile", "pyproject.toml", "clients/python/pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path / name)
     shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
     done = subprocess.run(["make", "PYTHON=", "setup"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode != 0
@@ -107,3 +133,9 @@ def test_ci_runs_what_people_run() -> None:
         "make test",
         "make test-integration",
     ]
+
+
+def test_no_two_templates_have_the_same_name() -> None:
+    """The folders of all packages are searched one after the other: the second template would never be found."""
+    names = [path.name for path in (ROOT / "src" / "tonne").glob("*/templates/*.html")]
+    assert sorted(names) == sorted(set(names))

@@ -48,9 +48,7 @@ def test_no_function_takes_more_than_five_positional_parameters() -> None:
     """More are hard to keep in order: make them keyword-only. Test functions get fixtures by name."""
     many = {}
     for module in modules():
-        methods = {
-            id(item) for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef) for item in ast.walk(node)
-        }
+        methods = {id(item) for node in module.nodes if isinstance(node, ast.ClassDef) for item in node.body}
         for function in functions(module):
             count = _positional(function, is_method=id(function) in methods and _has_self(function))
             if count > MAX_POSITIONAL and not function.name.startswith("test_"):
@@ -88,7 +86,7 @@ def test_money_and_mass_are_never_floats() -> None:
         f"{module.name}:{node.lineno}"
         for module in package()
         if module.package_name in COUNTING or module.name.startswith(COUNTING_BASE)
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if (isinstance(node, ast.Name) and node.id == "float") or (isinstance(node, ast.Constant) and _is_float(node))
     ]
     assert found == []

@@ -6,8 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tonne.base.environment import MAX_FILE_BYTES, setting_files, with_database_url
-from tonne.base.settings import SETTING_NAMES, Settings, SettingsError, load_settings
+from tonne.base.environment import MAX_FILE_BYTES, setting_files, with_settings
+from tonne.base.load_settings import load_settings
+from tonne.base.settings import SETTING_NAMES, Settings, SettingsError
 
 URL = "postgresql://tonne:a-password@db.example.com/tonne"
 
@@ -91,6 +92,11 @@ def test_an_invalid_value_in_a_file_is_refused_like_one_in_the_variable(tmp_path
     assert "TONNE_DATABASE_URL must be a URL" in _refusal({"TONNE_DATABASE_URL_FILE": path})
 
 
-def test_child_processes_get_the_url_and_not_the_file(tmp_path: Path) -> None:
-    environ = with_database_url({"TONNE_DATABASE_URL_FILE": _file(tmp_path, "postgresql://other/")}, URL)
-    assert load_settings(environ).database_url == URL
+def test_child_processes_get_the_settings_of_their_parent_and_not_its_files(tmp_path: Path) -> None:
+    environ = with_settings(
+        {"TONNE_DATABASE_URL_FILE": _file(tmp_path, "postgresql://other/"), "TONNE_DRAIN_S": "9"},
+        database_url=URL,
+        drain_s="0",
+    )
+    settings = load_settings(environ)
+    assert (settings.database_url, settings.drain_s) == (URL, 0)

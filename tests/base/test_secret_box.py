@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from tonne.base.load_settings import load_settings
 from tonne.base.secret_box import (
     SecretBox,
     SecretKeyMissing,
@@ -16,7 +17,7 @@ from tonne.base.secret_box import (
     sealed_with,
 )
 from tonne.base.secret_keys import key_id_of, parse_key
-from tonne.base.settings import Settings, SettingsError, load_settings
+from tonne.base.settings import Settings, SettingsError
 
 ONE, TWO = bytes(range(32)), bytes(range(1, 33))
 

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from tonne.base.environment import kubernetes_variables
-from tonne.base.settings import Settings, SettingsError, load_settings
+from tonne.base.load_settings import load_settings
+from tonne.base.settings import Settings, SettingsError
 
 
 def _file(folder: Path, text: str) -> str:
@@ -235,10 +236,10 @@ def test_trusted_proxies_that_are_no_networks_are_refused(proxies: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "base_url"),
     [
-        (Settings(), "http://127.0.0.1:8080"),
+        (Settings(), "http://localhost:8080"),
         (Settings(host="192.0.2.1", port=80), "http://192.0.2.1:80"),
-        (Settings(host="0.0.0.0"), "http://127.0.0.1:8080"),  # noqa: S104 - what a client of such a server calls
-        (Settings(host="::"), "http://127.0.0.1:8080"),
+        (Settings(host="0.0.0.0"), "http://localhost:8080"),  # noqa: S104 - what a client of such a server calls
+        (Settings(host="::"), "http://localhost:8080"),
         (Settings(host="::1"), "http://[::1]:8080"),
         (Settings(public_url="https://offsets.example.com/"), "https://offsets.example.com"),
         (Settings(public_url="https://example.com/offsets//"), "https://example.com/offsets"),

@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from tonne.base.settings import Settings, load_settings
+from tonne.base.load_settings import load_settings
+from tonne.base.settings import Settings
 
 EXAMPLE = Path(__file__).parents[2] / "tonne.example.toml"
-_SETTING = re.compile(r"^# ([a-z_]+ = .*)$", re.MULTILINE)
+_SETTING = re.compile(r"^# ([a-z0-9_]+ = .*)$", re.MULTILINE)
 _FIELDS = {field.name: field for field in msgspec.structs.fields(Settings)}
 
 

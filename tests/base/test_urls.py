@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from tonne.accounts.errors import RedirectHostInvalid
 from tonne.accounts.redirect_hosts import read_host, spell_host
+from tonne.base.load_settings import load_settings
 from tonne.base.scope import Mode
-from tonne.base.settings import SettingsError, load_settings
+from tonne.base.settings import SettingsError
 from tonne.base.urls import WEB, UrlInvalid, parse_host, parse_url
 from tonne.checkout.errors import RedirectRefused
 from tonne.checkout.redirects import check_redirect

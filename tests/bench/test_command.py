@@ -28,6 +28,6 @@ def test_it_rejects_an_unknown_benchmark() -> None:
     done = subprocess.run([*COMMAND, "api", "hanging"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert (
-        "unknown benchmark hanging: choose from create, create_alone, create_hot, growth, list, memory, read"
+        "unknown benchmark hanging: choose from create, create_alone, create_hot, growth, list, memory, quote, read"
         in done.stderr
     )

@@ -4,7 +4,6 @@ All of it runs on one event loop for the whole session, since a browser belongs 
 """
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -13,8 +12,6 @@ import httpx
 import msgspec
 import pytest
 import pytest_asyncio
-from granian.constants import HTTPModes, Interfaces
-from granian.server.embed import Server as Granian
 from playwright.async_api import Browser, async_playwright
 from pytest_asyncio import is_async_test
 
@@ -23,8 +20,9 @@ from tests.browser.visit import Visit
 from tests.conftest import POPULATED, Server
 from tests.support.api_client import ApiClient
 from tests.support.processes import free_port
+from tests.support.serving import serving
 from tests.support.world import World
-from tonne.app import Services, build_app
+from tonne.app import Services
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
 from tonne.events.notify import listen
@@ -68,36 +66,17 @@ async def populated_db(server: Server, settings: Settings) -> AsyncIterator[Data
 @on_one_loop
 async def site(services: Services, settings: Settings) -> AsyncIterator[str]:
     """The URL of an API with a worker and its own database."""
-    granian = Granian(
-        build_app(services),
-        port=settings.port,
-        interface=Interfaces.ASGI,
-        http=HTTPModes.http1,
-        websockets=False,
-        log_enabled=False,
-    )
     stop = asyncio.Event()
     jobs = services.jobs()
-    working = [
-        asyncio.create_task(granian.serve()),
-        asyncio.create_task(run_jobs(jobs, stop, settings.worker_poll_s)),
-        asyncio.create_task(listen(services.database._url, services.settings, partial(wake_jobs, jobs), stop)),
-    ]
-    await _wait_until_ready(settings.base_url)
-    yield settings.base_url
-    stop.set()
-    await asyncio.gather(*working[1:])
-    granian.stop()  # type: ignore[no-untyped-call]
-    await working[0]
-
-
-async def _wait_until_ready(url: str) -> None:
-    async with httpx.AsyncClient(base_url=url) as client, asyncio.timeout(30):
-        while True:
-            with contextlib.suppress(httpx.TransportError):
-                if (await client.get("/health/ready")).status_code == 200:
-                    return
-            await asyncio.sleep(0.01)
+    async with serving(services):
+        working = [
+            asyncio.create_task(run_jobs(jobs, stop, settings.worker_poll_s)),
+            asyncio.create_task(listen(services.database._url, services.settings, partial(wake_jobs, jobs), stop)),
+        ]
+        # The pages compare it with the address in the browser.
+        yield settings.base_url
+        stop.set()
+        await asyncio.gather(*working)
 
 
 @on_one_loop

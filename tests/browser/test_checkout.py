@@ -17,6 +17,7 @@ from tonne.app import Services
 from tonne.checkout.link_model import OffsetLink
 
 SHOP = "https://shop.example.com"
+CONSENT = "I ask Tonne to retire the credits before the withdrawal period ends."
 
 
 @on_one_loop
@@ -39,12 +40,13 @@ async def fill_in(page: Page, amount: str = "1.5") -> None:
 
 async def to_payment(page: Page) -> None:
     await page.get_by_role("button", name="Continue to payment").click()
-    await expect(page.get_by_role("button", name=re.compile("^Pay "))).to_be_visible()
+    await expect(page.get_by_role("button", name=re.compile("^Order and pay "))).to_be_visible()
 
 
 async def pay(page: Page, card: str = GOOD_CARD) -> None:
     await page.get_by_label("Card number").fill(card)
-    await page.get_by_role("button", name=re.compile("^Pay ")).click()
+    await page.get_by_label(CONSENT).check()
+    await page.get_by_role("button", name=re.compile("^Order and pay ")).click()
 
 
 async def count(services: Services, table: str) -> int:
@@ -68,7 +70,7 @@ async def test_a_checkout_from_the_link_to_the_certificate_and_back_to_the_shop(
     await check_page(page, "offset")
     await to_payment(page)
     assert await page.locator("dd.total").inner_text() == shown
-    assert shown in await page.get_by_role("button", name=re.compile("^Pay ")).inner_text()
+    assert shown in await page.get_by_role("button", name=re.compile("^Order and pay ")).inner_text()
     await check_page(page, "checkout")
     await pay(page)
     await expect(page.get_by_role("heading", name="Thank you")).to_be_visible()
@@ -113,7 +115,8 @@ async def test_another_card_pays_after_a_decline(visit: Visit, link: OffsetLink,
     page = await visit(f"/offset/{link.id}?quantity=1&email=ann@example.com")
     await to_payment(page)
     await pay(page, "4111 1111 1111 1111")
-    await expect(page.get_by_role("alert")).to_contain_text("Use a test card")
+    await expect(page.locator("#card-fault")).to_contain_text("Use a test card")
+    await expect(page.get_by_label("Card number")).to_be_focused()
     await pay(page, POOR_CARD)
     await expect(page.get_by_role("alert")).to_contain_text("The card has insufficient funds.")
     await expect(page.get_by_label("Card number")).to_be_focused()
@@ -151,14 +154,16 @@ async def test_double_clicks_back_button_reload_and_two_tabs_make_one_order(
     await other.goto(page.url)
     await other.get_by_label("Card number").fill(GOOD_CARD)
     await page.get_by_label("Card number").fill(GOOD_CARD)
-    await page.get_by_role("button", name=re.compile("^Pay ")).dblclick()
-    await other.get_by_role("button", name=re.compile("^Pay ")).click()
+    for tab in (page, other):
+        await tab.get_by_label(CONSENT).check()
+    await page.get_by_role("button", name=re.compile("^Order and pay ")).dblclick()
+    await other.get_by_role("button", name=re.compile("^Order and pay ")).click()
     for tab in (page, other):
         await expect(tab.get_by_text("Your credits are retired")).to_be_visible()
     await page.reload()
     await expect(page.get_by_role("heading", name="Thank you")).to_be_visible()
     await page.go_back()
-    if await page.get_by_role("button", name=re.compile("^Pay ")).count():
+    if await page.get_by_role("button", name=re.compile("^Order and pay ")).count():
         await pay(page)
     await page.goto(other.url)
     await expect(page.get_by_role("heading", name="Thank you")).to_be_visible()

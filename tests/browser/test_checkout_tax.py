@@ -35,7 +35,7 @@ async def test_tax_is_shown_before_the_payment(visit: Visit, link: OffsetLink) -
     await check_page(page, "offset-with-tax")
     await to_payment(page)
     await expect(page.locator("dl.facts")).to_contain_text("19%")
-    assert shown in await page.get_by_role("button", name=re.compile("^Pay ")).inner_text()
+    assert shown in await page.get_by_role("button", name=re.compile("^Order and pay ")).inner_text()
     await check_page(page, "checkout-with-tax")
     await pay(page)
     await expect(page.get_by_role("heading", name="Thank you")).to_be_visible()

@@ -10,6 +10,7 @@ from playwright.async_api import expect
 
 from tests.browser.checks import check_page
 from tests.browser.conftest import on_one_loop
+from tests.browser.test_checkout import CONSENT
 from tests.browser.visit import Visit
 from tests.checkout.shopper import make_link
 from tests.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages
@@ -45,10 +46,11 @@ async def test_paying_on_the_gateways_page_and_returning(
     visit.allow(stripe.url)
     page = await visit(f"/offset/{link.id}?quantity=1&email=ann@example.com", javascript=javascript)
     await page.get_by_role("button", name="Continue to payment").click()
-    pay = page.get_by_role("button", name=re.compile("^Pay "))
+    pay = page.get_by_role("button", name=re.compile("^Order and pay "))
     await expect(pay).to_be_visible()
     if javascript:
         await check_page(page, "live-checkout")
+    await page.get_by_label(CONSENT).check()
     await pay.click()
     await expect(page.get_by_role("button", name="Try a declined card")).to_be_visible()
     await page.get_by_role("link", name="Back").click()

@@ -15,7 +15,7 @@ from tests.support.world import World
 from tonne.app import Services
 from tonne.checkout.link_model import OffsetLink
 
-MINIMUM = "The minimum for an order is 20.00 EUR"
+MINIMUM = "The minimum for an order is €20.00"
 
 
 @on_one_loop

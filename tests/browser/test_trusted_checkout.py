@@ -8,6 +8,7 @@ from playwright.async_api import Page, expect
 
 from tests.browser.checks import check_page
 from tests.browser.conftest import on_one_loop
+from tests.browser.test_checkout import CONSENT
 from tests.browser.visit import Visit
 from tests.checkout.scene import Rows, change_price
 from tests.checkout.shopper import GOOD_CARD, make_link, signed
@@ -26,7 +27,8 @@ async def link(services: Services, world: World) -> OffsetLink:
 
 async def pay(page: Page) -> None:
     await page.get_by_label("Card number").fill(GOOD_CARD)
-    await page.get_by_role("button", name=re.compile("^Pay ")).click()
+    await page.get_by_label(CONSENT).check()
+    await page.get_by_role("button", name=re.compile("^Order and pay ")).click()
 
 
 @pytest.mark.parametrize("javascript", [True, False])

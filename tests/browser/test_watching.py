@@ -5,7 +5,8 @@ import pytest
 from tests.browser.checks import assert_accessible, assert_no_overflow
 from tests.browser.visit import Visit
 
-MISSING_PAGE = "/assets/nothing"
+# An error as JSON: a page has a policy that forbids what these tests do.
+MISSING_PAGE = "/v1/nothing"
 
 
 async def test_every_kind_of_error_is_detected(visit: Visit) -> None:

@@ -30,6 +30,7 @@ class Visit:
         javascript: bool = True,
         locale: str = "en-GB",
         width: int = 1440,
+        touch: bool = False,
         away: str | None = None,
     ) -> Page:
         """`away` is another origin that the page may open; its requests get a page of ours."""
@@ -37,6 +38,7 @@ class Visit:
             java_script_enabled=javascript,
             locale=locale,
             viewport={"width": width, "height": 900},
+            has_touch=touch,
             # Colours in transition have no defined contrast.
             reduced_motion="reduce",
             timezone_id="Europe/Berlin",

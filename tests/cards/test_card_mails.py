@@ -39,7 +39,7 @@ async def test_the_payer_is_mailed_after_the_first_and_the_last_decline(payer: P
     first, last = await payer.mails()
     assert first["Subject"] == "[TEST] Your card was declined for one order"
     assert "The card has insufficient funds." in text_of(first)
-    assert f"  13.95 EUR  {order.id}, next on 1 November 2026" in text_of(first)
+    assert f"  €13.95  {order.id}, next on 1 November 2026" in text_of(first)
     assert last["Subject"] == "[TEST] One order could not be paid"
     assert await payer.fetchval("SELECT failure_reason FROM orders") == "insufficient_funds"
 

@@ -34,7 +34,7 @@ async def test_the_payer_is_mailed_once_and_confirms_the_same_charge(payer: Paye
     assert await payer.outcomes(order) == [("pending", "authentication_required")]
     [mail] = await payer.mails()
     assert mail["To"] == "ada@ours.test"
-    assert mail["Subject"] == "[TEST] Please confirm a payment of 13.95 EUR"
+    assert mail["Subject"] == "[TEST] Please confirm a payment of €13.95"
     assert "until 8 November 2026" in text_of(mail)
     clock.advance(days=2)
     await payer.work_all()

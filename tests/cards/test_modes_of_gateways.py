@@ -15,8 +15,9 @@ from tests.gateways.page_requests import charge_on_page, gateway_at, page_reques
 from tests.support.clock import ManualClock
 from tests.support.world import World
 from tonne.app import Services
+from tonne.base.load_settings import load_settings
 from tonne.base.scope import Mode
-from tonne.base.settings import Settings, SettingsError, load_settings
+from tonne.base.settings import Settings, SettingsError
 from tonne.db.pool import Database
 from tonne.gateways.card import CardNotFound, ChargeOutcome, StoredCard
 from tonne.gateways.card_gateways import card_gateways

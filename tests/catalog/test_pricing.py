@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from tests.support.pricing_oracle import GRAMS, NOW, TEN_PER_CENT, Case, check_price, supplied
 from tonne.base.currency import DECIMALS
@@ -212,6 +213,9 @@ def test_money_11_a_price_that_rounds_to_zero_is_refused() -> None:
         case.by_quantity(5 * GRAMS)
     with pytest.raises(PriceRoundsToZero):
         case.by_value(1000)
+    # Also if the value is below what a card can be charged.
+    with pytest.raises(PriceRoundsToZero):
+        replace(case, total_unit=100).by_value(99)
 
 
 def test_money_11_a_rate_that_is_too_old_gives_no_price() -> None:
@@ -263,7 +267,7 @@ def test_short_supply_is_said_and_does_not_change_the_price() -> None:
     short = price_quantity(case.prices(), shares, 1_000_001)
     assert [line.insufficient_available_quantity for line in enough.lines] == [False, False]
     assert [line.insufficient_available_quantity for line in short.lines] == [True, False]
-    assert short == replace(case.by_quantity(1_000_001), lines=short.lines)
+    assert short == structs.replace(case.by_quantity(1_000_001), lines=short.lines)
 
 
 def test_the_manual_lists_the_minimum_charges() -> None:

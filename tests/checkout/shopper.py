@@ -10,6 +10,7 @@ from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.base.ids import new_secret_id
 from tonne.base.scope import Scope
+from tonne.checkout.consent import CONSENT_FIELD
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_store import insert_link
 from tonne.checkout.signed_query import sign_query
@@ -48,7 +49,9 @@ class _Forms(HTMLParser):
         name = attributes.get("name")
         if self._form is None or not name or tag not in {"input", "button"} or "disabled" in attributes:
             return
-        if attributes.get("type") in {"radio", "checkbox"} and "checked" not in attributes:
+        # A visitor who pays agrees; tests of the consent leave the field out.
+        is_ticked = "checked" in attributes or name == CONSENT_FIELD
+        if attributes.get("type") in {"radio", "checkbox"} and not is_ticked:
             return
         self._form.fields.append((name, attributes.get("value") or ""))
 

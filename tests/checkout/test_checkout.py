@@ -160,7 +160,8 @@ async def test_a_forged_total_is_not_charged(
     form = form_of(await shopper.open(await shopper.begin(link)))
     for total in ("1", "-1", "", "9" * 30, "abc", "１２"):
         answer = await browser.post(form.action, data=form.values(total=total, card_number=GOOD_CARD))
-        assert answer.status_code == 303
+        assert answer.status_code == 200
+        assert "The offer has changed since you opened this page." in answer.text
     assert await rows("SELECT id FROM orders") == []
 
 
@@ -265,7 +266,8 @@ async def test_disabled_expired_and_unknown_links_get_the_same_answer(
         await shopper.open(f"/offset/{each}") for each in (off.id, expired.id, "lnk_" + "0" * 26, "nonsense", "%00")
     ]
     assert {page.status_code for page in pages} == {404}
-    assert len({page.text for page in pages}) == 1
+    # The links of the language switch repeat the address.
+    assert len({re.sub(r'href="/offset/[^"]*"', "", page.text) for page in pages}) == 1
 
 
 async def test_a_link_that_is_disabled_meanwhile_takes_no_payment(

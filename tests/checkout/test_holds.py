@@ -22,10 +22,10 @@ from tonne.app import Services
 from tonne.base.clock import utc_now
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
-from tonne.checkout.errors import OfferChanged
 from tonne.checkout.hold_checkout import holding
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.store import find_checkout
+from tonne.orders.errors import OfferChanged
 from tonne.retirements.errors import LotInUse
 from tonne.retirements.withdraw_lot import withdraw_lot
 from tonne.sheets.errors import SheetInvalid
@@ -215,10 +215,12 @@ async def test_money_5_two_bundles_over_one_project_are_checked_together(
     services: Services, world: World, shop: Shop, shopper: Shopper, rows: Rows
 ) -> None:
     await shop.sell("also", {"A": 1})
-    both = await make_link(services, world.ours_live.scope, bundle_selection=offer(shop, "wind", "also"))
+    # A mix with percentages: both are chosen when the page opens.
+    mix = [{**each, "percentage": "50"} for each in offer(shop, "wind", "also")]
+    both = await make_link(services, world.ours_live.scope, bundle_selection=mix)
     answer = await shopper.choose(both, amount="20")
     assert answer.status_code == 422
-    assert "Not enough of The wind and The also: only 10 t left." in answer.text
+    assert "Not enough of The wind and The also: only 10\xa0t left." in answer.text
     # Ten tonnes are possible. When one is gone at the moment of paying, nothing is charged.
     page = await pay_page(shopper, both, "10")
     await shop.buy(await shop.account("Ada"), TONNE, "wind")

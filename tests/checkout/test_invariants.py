@@ -11,6 +11,7 @@ from tonne.cli.doctor import examine
 KNOWN = "every order of an offset link has a checkout"
 SHOWN = "a checkout's total and quantity are those of its order"
 ENDS = "expired checkouts are closed"
+COUNTED = "the counts of offset links match the paid orders"
 
 # Three checkouts: one paid, one with a declined card, one without an order.
 BREACHES = [
@@ -21,6 +22,8 @@ BREACHES = [
     (SHOWN, "UPDATE checkouts SET quantity_grams = quantity_grams + 1"),
     (ENDS, "UPDATE checkouts SET expires_at = now() - interval '2 hours' WHERE status = 'open'"),
     (ENDS, "UPDATE checkouts SET expires_at = now() - interval '2 hours' WHERE status = 'ordered'"),
+    (COUNTED, "UPDATE offset_link_deltas SET paid_minor = paid_minor + 1 WHERE paid = 1"),
+    (COUNTED, "UPDATE offset_link_deltas SET day = day - 1 WHERE paid = 1"),
 ]
 
 

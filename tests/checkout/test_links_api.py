@@ -34,6 +34,7 @@ DEFAULTS = {
     "enabled": True,
     "expires_at": None,
     "beneficiary": "account",
+    "language": None,
 }
 
 
@@ -77,6 +78,7 @@ async def test_every_setting_is_stored_and_returned(api: ApiClient, world: World
         "enabled": False,
         "expires_at": "2099-12-31T23:59:59.9999+01:00",
         "beneficiary": "customer",
+        "language": "de",
     }
     link = await create(api, **settings)
     assert settings_of(link) == {

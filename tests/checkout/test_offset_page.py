@@ -99,7 +99,7 @@ async def test_limits_apply_to_the_price_and_to_the_checkout(
 ) -> None:
     limits = {"min_quantity_grams": 1_000_000, "max_value_minor": 10_000}
     link = await make_link(services, world.ours_test.scope, **limits)
-    for amount, words in (("0.5", "The minimum is 1 t"), ("99", "The maximum is 100.00 EUR")):
+    for amount, words in (("0.5", "The minimum is 1\u00a0t"), ("99", "The maximum is €100.00")):
         assert words in (await shopper.open(f"/offset/{link.id}/price", by="quantity", amount=amount)).text
         assert (await shopper.choose(link, amount=amount)).status_code == 422
     assert (await shopper.choose(link, amount="1")).status_code == 303
@@ -173,7 +173,7 @@ async def test_a_test_account_that_simulates_short_supply_sees_it_on_its_pages(
     async with services.database.transaction() as tx:
         await set_simulated_supply(tx, scope, 2_500_000)
     answer = await shopper.choose(link, amount="3")
-    assert (answer.status_code, "only 2.5 t left" in answer.text) == (422, True)
+    assert (answer.status_code, "only 2.5\u00a0t left" in answer.text) == (422, True)
     assert (await shopper.choose(link, amount="2")).status_code == 303
     async with services.database.transaction() as tx:
         await set_simulated_supply(tx, scope, 0)

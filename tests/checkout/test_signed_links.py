@@ -124,7 +124,7 @@ async def test_a_signed_amount_replaces_the_fixed_amount_of_a_link(
     await shopper.pay(await shopper.begin(link, query={"quantity": "0.25"}, amount="7"))
     assert [order["quantity_grams"] for order in await rows(ORDERS)] == [250_000, 3_000_000]
     page = await shopper.open(f"/offset/{link.id}", **signed(link, quantity="11"))
-    assert "The maximum is 10 t" in page.text, "the limits of the link still apply"
+    assert "The maximum is 10\u00a0t" in page.text, "the limits of the link still apply"
 
 
 async def test_without_the_repeated_query_the_reference_is_unverified(

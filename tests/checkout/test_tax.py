@@ -33,7 +33,7 @@ async def test_a_customer_pays_the_sellers_tax_whatever_the_merchant_pays(
 ) -> None:
     await exempt(services, world)
     page = await shopper.open(f"/offset/{link.id}", quantity="3.333333")
-    assert "including the service fee and tax" in page.text
+    assert "The total includes the service fee and tax." in page.text
     price = await shopper.open(f"/offset/{link.id}/price", by="quantity", amount="3.333333")
     assert "Without tax" in price.text
     [shown] = re.findall(r'data-total="(\d+)"', price.text)

@@ -228,10 +228,20 @@ async def _aging_rate(desk: Desk) -> str:
     return f"EUR to NOK: the newest rate is of {desk.clock():%Y-%m-%d}"
 
 
+async def _late_price(desk: Desk) -> str:
+    await desk.execute(
+        "INSERT INTO price_changes (id, mode, bundle_id, unit_price_minor, starts_at, created_at, created_by, "
+        "next_attempt_at) VALUES ('pch_1', 'live', $1, 1234, $2, $2, 'cli:test', $2)",
+        *(next(iter(desk.world.bundles_live.values())), desk.clock()),
+    )
+    return "pch_1"
+
+
 # Each check that needs time to pass, and how much.
 LATE: list[tuple[Arrange, timedelta, str]] = [
     # Three quarters of 31 days: early enough to import a new rate before orders wait.
     (_aging_rate, timedelta(days=23, hours=6), "live accounts have a recent exchange rate"),
+    (_late_price, timedelta(hours=1), "scheduled live prices are applied within an hour"),
     (unpriced, timedelta(hours=1), "live orders get a price within an hour"),
     # Since 1 November, 9:00.
     (_unbilled, timedelta(days=29, hours=17), "live consolidated invoices are issued within an hour"),

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 from tests.support.api_client import ApiClient
 from tests.support.command import tonne
 from tests.support.world import SELLER, TESTER, World
@@ -20,6 +22,10 @@ PRICES = "slug,name,description,primary_image,unit_price,enabled,position\nnew-w
 LOTS = (
     "registry,registry_project_id,vintage,serial_block,first_number,last_number,status,retirement_url,retired_on\n"
     "{project},2021,COMPLETENESS,1,10,held,,\n"
+)
+FACTORS = (
+    "id,category,activity,unit,kg_co2e_per_unit,well_to_tank_kg_co2e_per_unit,region,year,source,licence\n"
+    "own/paper,Material,Paper,kg,0.9,,WLD,2026,Own measurements,CC0-1.0\n"
 )
 PAYOUTS = "payout_id,paid_on,currency,amount,fee\npo_1,2026-11-02,EUR,5.00,0.30\n"
 STATEMENT = "booked_on;amount;currency;payer;reference\n2026-11-02;1.00;EUR;Somebody;thanks\n"
@@ -60,8 +66,41 @@ class Story:
             rows = await connection.fetch("SELECT id, actor FROM audit_log")
         return {row["id"]: row["actor"] for row in rows}
 
+    async def signing_key(self, *words: str) -> Words:
+        """The newest key for credentials."""
+        newest = "SELECT id FROM signing_keys WHERE purpose = 'credential' ORDER BY created_at DESC LIMIT 1"
+        return (await self.fetch(newest), *words)
+
     async def words(self, *words: str) -> Words:
         return words
+
+    async def mentioned_person(self, *words: str) -> Words:
+        """A person who is named in the metadata of a finished order."""
+        order_id = await self.live_order(metadata={"customer": "eve@example.com"})
+        self.run("order", "cancel", order_id, "--reason", "Ordered twice")
+        return ("eve@example.com", *words)
+
+    async def linked_user(self, email: str) -> Words:
+        """A user with an account at a sign-in provider."""
+        await self.execute(
+            "INSERT INTO user_identities (issuer, subject, user_id, created_at, last_used_at) "
+            "SELECT 'https://id.example.com', 'person-1', id, now(), now() FROM users WHERE email = $1",
+            email,
+        )
+        return (email,)
+
+    async def old_partition(self) -> Words:
+        """A partition of webhook attempts that is due to be removed."""
+        first, old, boundary = "webhook_attempts_first", "webhook_attempts_2020_01", "'2020-02-01 00:00:00+00'"
+        attach = "ALTER TABLE webhook_attempts ATTACH PARTITION"
+        for statement in (
+            f"ALTER TABLE webhook_attempts DETACH PARTITION {first}",
+            f"CREATE TABLE {old} (LIKE webhook_attempts_default INCLUDING ALL)",
+            f"{attach} {old} FOR VALUES FROM (MINVALUE) TO ({boundary})",
+            f"{attach} {first} FOR VALUES FROM ({boundary}) TO ('2100-01-01 00:00:00+00')",
+        ):
+            await self.execute(statement)
+        return ()
 
     async def cancelled_order(self) -> Words:
         return (await self.live_order(), "--reason", "Ordered twice")
@@ -134,6 +173,11 @@ class Story:
 
     async def bundle(self) -> Words:
         return (self.world.bundles_live["wind-power"],)
+
+    async def picture(self) -> Words:
+        path = self.folder / "wind.png"
+        Image.new("RGB", (640, 360), "#336699").save(path)
+        return (str(path), "--mode", "live", "--bundle", "wind-power")
 
     async def organisation(self, *words: str) -> Words:
         return (self.world.ours_live.scope.organisation_id, *words)
@@ -221,6 +265,16 @@ class Story:
         async with self.services.database.transaction() as tx:
             await tx.execute(sql, f"dbt_{number}", line, number.encode())
         return (f"dbt_{number}",)
+
+    async def published_log(self, *more: str) -> Words:
+        """A transparency log with a checkpoint."""
+        await self.execute(
+            "WITH log AS (INSERT INTO logs (mode, generation, origin, size, published_size, opened_at, next_publish_at)"
+            " VALUES ('live', 1, 'ours.test/log', 1, 1, now(), now()) RETURNING id)"
+            " INSERT INTO log_checkpoints (log_id, size, root, note, published_at)"
+            " SELECT id, 1, sha256(''), 'ours.test/log', now() FROM log"
+        )
+        return ("live", *more)
 
     async def failed_mail(self, number: int) -> Words:
         sql = "INSERT INTO mails (id, organisation_id, recipients, message, created_at) VALUES ($1, $2, $3, '', now())"

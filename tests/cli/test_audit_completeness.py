@@ -7,7 +7,7 @@ import click
 import msgspec
 import pytest
 
-from tests.cli.story import PAYOUTS, PRICES, STATEMENT, TAXED_SELLER, Story, Words
+from tests.cli.story import FACTORS, PAYOUTS, PRICES, STATEMENT, TAXED_SELLER, Story, Words
 from tests.support.api_client import ApiClient
 from tests.support.world import World
 from tonne.app import Services
@@ -19,13 +19,15 @@ READS = "changes nothing"
 # The beginnings of API keys and of the secrets of webhooks and links.
 SECRETS = ("tonne_test_", "tonne_live_", "whsec_", "lsec_")
 READING = (
-    "demo, check, secrets status, doctor, audit, org list, org show, account list, account show, key list, link list, "
-    "link show, page show, catalogue list, card show, invoice list, invoice pdf, invoice show, invoice "
+    "demo, check, user list, secrets status, signing-keys list, doctor, archive list, archive verify, audit, "
+    "org list, org show, account list, account show, key list, link list, "
+    "link show, page show, catalogue list, picture list, card show, invoice list, invoice pdf, invoice show, invoice "
     "credit-pdf, invoice ageing, invoice statement, invoice write-offs, "
     "retirement export, retirement list, order list, order show, charge "
     "list, charge show, order certificates, lot list, lot show, lot export, unit list, mail list, mail show, "
     "transfer list, transfer show, transfer doubtful, transfer returns, refund list, refund show, dispute list, "
-    "dispute show, payout list, export journal, export balances"
+    "dispute show, payout list, export journal, export balances, person list, hold-quota list, log openings, "
+    "log audit, verify"
 )
 NOT_AUDITED = {
     "serve": "runs processes; the demo data it may create is written by audited use cases",
@@ -36,6 +38,8 @@ NOT_AUDITED = {
     "restore": "audited, but needs the embedded database: see test_backup.py",
     "upgrade": "moves all rows to a newer PostgreSQL and changes none; the old files are the record",
     "estimate create": "the estimate is the record and never changes",
+    "person repeat": "runs the audited erasure again: see tests/persons/test_commands.py",
+    "user code": "prints the code of a user of the demo, and changes nothing: see test_users.py",
     "listen": "forwards events to the developer's own machine",
     **dict.fromkeys(READING.split(", "), READS),
 }
@@ -54,7 +58,9 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "account create": lambda story: story.organisation("New", "--mode", "test", "--currency", "EUR"),
     "account update": lambda story: story.account("--name", "Renamed"),
     "account set-bundles": lambda story: story.account(story.world.bundles_test["wind-power"]),
+    "hold-quota set": lambda story: story.account("500"),
     "key create": lambda story: story.account(),
+    "key rotate": lambda story: story.words(story.world.theirs_test.key_id),
     "key revoke": lambda story: story.words(story.world.theirs_test.key_id),
     "link create": lambda story: story.words("--account", story.world.ours_test.scope.account_id, "--title", "One"),
     "link rotate-secret": lambda story: story.link(),
@@ -67,7 +73,10 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "card link": lambda story: story.account(),
     "catalogue disable": lambda story: story.bundle(),
     "catalogue enable": lambda story: story.bundle(),
+    "factors import": lambda story: story.words(story.file("factors.csv", FACTORS)),
     "catalogue import": lambda story: story.words(story.file("bundles.csv", PRICES), "--mode", "live"),
+    "picture import": lambda story: story.picture(),
+    "picture remove": lambda story: story.words("--mode", "live", "--bundle", "wind-power"),
     "catalogue import-lots": lambda story: story.import_lots(),
     "lot withdraw": lambda story: story.withdrawn_lot(),
     "order cancel": lambda story: story.cancelled_order(),
@@ -104,6 +113,7 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "transfer different": lambda story: story.doubtful_line(),
     "mail retry": lambda story: story.failed_mail(1),
     "mail discard": lambda story: story.failed_mail(2),
+    "archive run": lambda story: story.old_partition(),
     "unit close": lambda story: story.open_unit(),
     "retirement import": lambda story: story.confirm_retirements(),
     "lot invalidate": lambda story: story.used_lot(),
@@ -114,6 +124,20 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "org close": lambda story: story.organisation("--reason", "Ended"),
     "org reopen": lambda story: story.organisation(),
     "org remove-admin": lambda story: story.organisation("ada@ours.test"),
+    "person export": lambda story: story.words("ada@ours.test"),
+    "person erase": lambda story: story.mentioned_person("--yes"),
+    "user create": lambda story: story.words("ann@ours.test", "Ann", "--operator"),
+    "user grant": lambda story: story.words("ann@ours.test", story.world.ours_test.scope.organisation_id, "finance"),
+    "user remove": lambda story: story.words("ann@ours.test", story.world.ours_test.scope.organisation_id),
+    "user disable": lambda story: story.words("ann@ours.test"),
+    "user enable": lambda story: story.words("ann@ours.test"),
+    "user reset": lambda story: story.words("ann@ours.test"),
+    "user unlink": lambda story: story.linked_user("ann@ours.test"),
+    "user delete": lambda story: story.words("ann@ours.test", "--yes"),
+    "log reopen": lambda story: story.published_log("--reason", "Restored"),
+    "signing-keys rotate": lambda story: story.words("credential"),
+    "signing-keys retire": lambda story: story.signing_key(),
+    "signing-keys revoke": lambda story: story.signing_key("--from", "1h"),
     "hold": lambda story: story.words("--reason", "Restored"),
     "resume": lambda story: story.words("--yes"),
     "secrets rotate": lambda story: story.rotate_key(),

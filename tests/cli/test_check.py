@@ -16,6 +16,7 @@ import pytest
 from tests.support.command import Operator, tonne
 from tests.support.mail_server import mail_server
 from tests.support.processes import HOST, free_port
+from tests.support.witness import Witness, witnessing
 from tonne.base.settings import Settings
 from tonne.cli.check_connections import _encryption, _server
 from tonne.db.migration_files import all_migrations
@@ -265,6 +266,9 @@ def test_a_file_that_every_user_may_read_is_named(nowhere: dict[str, Any]) -> No
         ({"webhook_time_scale": "0.5"}, "settings", "warning"),
         ({"service_host": "10.96.0.7"}, "settings", "warning"),
         ({"metrics_token": "a-token-for-the-metrics"}, "monitoring", "ok"),
+        ({}, "telemetry", "ok"),
+        ({"tracing": "true"}, "telemetry", "warning"),
+        ({"error_hook": "/no/such/program"}, "telemetry", "error"),
     ],
 )
 def test_settings_that_do_harm_in_production(
@@ -299,3 +303,17 @@ def test_a_low_limit_of_open_files_is_a_warning(nowhere: dict[str, Any]) -> None
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert (files["status"], "LimitNOFILE" in files["remedy"]) == ("warning", True)
+
+
+async def test_witnesses_of_the_log_and_the_folder_of_its_heads_are_tried(
+    nowhere: dict[str, Any], tmp_path: Path
+) -> None:
+    absent = Witness(tmp_path, "witness.example/absent")
+    async with witnessing(tmp_path, None) as present:
+        named = f"{present.url} {present.vkey}, http://{HOST}:{free_port()} {absent.vkey}"
+        settings = {**nowhere, "log_witnesses": named, "log_head_folder": tmp_path / "missing"}
+        checks = await asyncio.to_thread(lambda: _checks(**settings))
+    assert checks[f"witness {present.name}"]["status"] == "ok"
+    assert checks["witness witness.example/absent"]["status"] == "warning"
+    assert (checks["log heads"]["status"], "missing" in checks["log heads"]["found"]) == ("error", True)
+    assert not (tmp_path / "missing").exists()

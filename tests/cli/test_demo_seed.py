@@ -10,8 +10,10 @@ import pytest
 
 from tests.support.clock import START
 from tests.support.world import TESTER
-from tonne.accounts import store
+from tonne.accounts import key_store, store
 from tonne.accounts.open_organisation import open_organisation
+from tonne.base.clock import utc_now
+from tonne.base.secret_box import SecretBox
 from tonne.base.settings import Settings
 from tonne.cli.demo import Demo, ensure_demo
 from tonne.cli.doctor import examine
@@ -38,13 +40,16 @@ async def test_the_demo_is_created_once_in_an_empty_database(db: Database, setti
     demo = await _ensure(db, settings)
     assert demo is not None
     assert await _ensure(db, settings) == demo == _written(settings)
-    assert demo.base_url == "http://127.0.0.1:8123/v1"
+    assert demo.base_url == "http://localhost:8123/v1"
     async with db.connection() as connection:
         assert len(await store.list_organisations_any_account(connection)) == 1
-        assert len(await store.list_keys(connection, demo.organisation_id)) == 2
+        assert len(await key_store.list_keys(connection, demo.organisation_id)) == 2
         estimates = await connection.fetchval("SELECT count(*) FROM estimates")
+        siblings = await connection.fetch("SELECT id, sibling_id FROM accounts WHERE sibling_id IS NOT NULL")
         enabled = await connection.fetch("SELECT id FROM bundles WHERE enabled AND mode = 'test'")
     assert estimates == len(demo.test.estimate_ids) + len(demo.live.estimate_ids)
+    pair = (demo.test.account_id, demo.live.account_id)
+    assert {tuple(row) for row in siblings} == {pair, pair[::-1]}
     assert {row["id"] for row in enabled} == set(demo.test.bundle_ids)
     assert len(demo.test.bundle_ids) >= 5
     async with db.transaction() as tx:
@@ -79,7 +84,7 @@ async def test_a_lost_or_damaged_demo_file_gets_new_keys_for_the_same_accounts(
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     async with db.connection() as connection:
         for key in (demo.test.api_key, again.test.api_key, again.live.api_key):
-            assert await store.find_valid_key(connection, hash_key(key.encode())) is not None
+            assert await key_store.find_valid_key(connection, hash_key(key.encode()), utc_now()) is not None
 
 
 async def test_a_revoked_demo_key_is_replaced(db: Database, settings: Settings) -> None:
@@ -111,4 +116,20 @@ async def test_concurrent_starts_create_one_demo(db: Database, settings: Setting
         assert len(await store.list_organisations_any_account(connection)) == 1
         # The keys in the file work, whichever process wrote it last.
         for key in (_written(settings).test.api_key, _written(settings).live.api_key):
-            assert await store.find_valid_key(connection, hash_key(key.encode())) is not None
+            assert await key_store.find_valid_key(connection, hash_key(key.encode()), utc_now()) is not None
+
+
+async def test_the_demo_has_an_owner_and_an_operator_with_a_second_factor(db: Database, settings: Settings) -> None:
+    demo = await _ensure(db, settings)
+    assert demo is not None
+    async with db.connection() as connection:
+        users = await connection.fetch("SELECT email, is_operator, is_demo, totp_enabled, totp_box, id FROM users")
+        roles = await connection.fetch("SELECT role FROM memberships")
+    assert {(row["email"], row["is_operator"], row["is_demo"], row["totp_enabled"]) for row in users} == {
+        (demo.sign_in.email, False, True, False),
+        (demo.operator.email, True, True, True),
+    }
+    assert [row["role"] for row in roles] == ["owner"]
+    [sealed] = [row for row in users if row["totp_enabled"]]
+    assert SecretBox.from_settings(settings).open(sealed["totp_box"], sealed["id"]) == demo.operator.totp_secret
+    assert demo.sign_in.password != demo.operator.password

@@ -4,21 +4,29 @@ import json
 from datetime import timedelta
 from typing import Any
 
+import asyncpg
 import msgspec
 import pytest
 
 from tests.cli.desk import COMPLETE, LATE, PAID, Arrange, Desk, unpriced
 from tests.support.clock import ManualClock
 from tests.support.command import Operator, refusal_of, tonne
-from tests.support.orders import bring_to, receive
+from tests.support.orders import bring_to, place, receive
 from tests.support.world import SELLER, World, add_account
 from tonne.app import Services
-from tonne.base.clock import Clock
+from tonne.backoffice.doctor_checks import ALL_WAITING
+from tonne.base.clock import Clock, utc_now
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
-from tonne.cli.doctor import ALL_WAITING, WARNINGS_CODE, examine
+from tonne.cli.doctor import ALL_INVARIANTS, WARNINGS_CODE, examine, examine_in_parallel
+from tonne.cli.readers import open_readers
+from tonne.db.invariant import group_by_scan
+from tonne.db.partitions import WAITING as PARTITIONS_WAITING
+from tonne.events.invariants import INVARIANTS as EVENTS
 from tonne.invoices.waiting import WAITING as INVOICES_WAITING
 from tonne.refunds.waiting import WAITING as REFUNDS_WAITING
+from tonne.retention.waiting import WAITING as RETENTION_WAITING
+from tonne.transparency.waiting import WAITING as LOG_WAITING
 
 
 @pytest.fixture
@@ -85,6 +93,21 @@ async def test_missing_settings_are_named_once_they_matter(desk: Desk) -> None:
     assert await desk.waiting() == {}
 
 
+async def test_an_open_live_link_needs_the_legal_links(desk: Desk) -> None:
+    name = "public pages name terms, privacy notice and imprint"
+    await desk.execute(
+        "INSERT INTO offset_links (id, organisation_id, account_id, mode, title, message, amount_editable, enabled, "
+        "created_at, beneficiary) VALUES ('lnk_1', $1, $2, 'live', 'Offset', '', true, true, $3, 'account')",
+        desk.world.ours_live.scope.organisation_id,
+        desk.world.ours_live.scope.account_id,
+        desk.clock(),
+    )
+    found = await desk.waiting(imprint_url="https://tonne.test/imprint")
+    assert found[name] == ["TONNE_TERMS_URL is not set", "TONNE_PRIVACY_URL is not set"]
+    await desk.execute("UPDATE offset_links SET enabled = false")
+    assert name not in await desk.waiting()
+
+
 async def test_money_11_a_currency_of_a_live_account_without_a_rate_is_named(desk: Desk) -> None:
     async with desk.database.transaction() as tx:
         for mode, currency in ((Mode.LIVE, "NOK"), (Mode.LIVE, "EUR"), (Mode.TEST, "PLN")):
@@ -143,19 +166,83 @@ def test_operations_19_only_the_wanted_checks_are_made(operator: Operator) -> No
     assert "no check is named so: unicorns" in operator.runs("doctor", "--only", "unicorns").stderr
 
 
-async def test_operations_19_checks_share_a_snapshot(services: Services) -> None:
-    """What is broken after the snapshot was taken is seen by neither connection."""
-    database = services.database
-    async with database.snapshot() as first, database.snapshot() as second:
-        snapshot = await first.fetchval("SELECT pg_export_snapshot()")
-        await second.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
-        before = await examine(first, second)
-        async with database.transaction() as tx:
-            await tx.execute("UPDATE event_streams SET last_position = last_position + 1")
-        assert await examine(first, second) == before
-        assert await examine(second) == before
-    async with database.snapshot() as tx:
-        assert await examine(tx) != before
+async def test_operations_19_every_check_has_a_snapshot_of_its_own(services: Services, operator: Operator) -> None:
+    """A snapshot that is held during all checks would keep the primary from removing old rows."""
+    open_transactions = "SELECT count(*) FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND pid = ANY ($1::int[])"
+    async with open_readers(operator.url) as readers, services.database.connection() as observer:
+        pids = [await readers.run(place, lambda tx: tx.fetchval("SELECT pg_backend_pid()")) for place in (0, 1)]
+        assert (await examine_in_parallel(readers)).breaches == {}
+        assert await observer.fetchval(open_transactions, pids) == 0
+        await observer.execute("UPDATE event_streams SET last_position = last_position + 1")
+        assert list((await examine_in_parallel(readers)).breaches) == [EVENTS[0].name]
+        with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
+            await readers.run(0, lambda tx: tx.execute("DELETE FROM event_streams"))
+
+
+async def test_operations_19_since_limits_checks_and_says_which(
+    services: Services, desk: Desk, operator: Operator
+) -> None:
+    old = await place(services, desk.world.ours_test.scope, utc_now() - timedelta(days=9))
+    await desk.execute("UPDATE orders SET idempotency_key = 'changed by hand'")
+    document, sums = "an order's JSON matches its columns", "held grams are free"
+
+    assert [old.id in found for found in _broken(operator.runs("doctor", "--json").stdout)[document]] == [True]
+    assert document in _broken(operator.runs("doctor", "--json", "--since", "10d").stdout)
+    limited = operator.runs("doctor", "--json", "--since", "2d").stdout
+    assert _broken(limited) == {}
+    extents = {check["name"]: check["limited"] for check in msgspec.json.decode(limited)["checks"]}
+    assert (extents[document], extents[sums]) == (True, False)
+    at = f"{utc_now() - timedelta(days=2):%Y-%m-%d}"
+    text = operator.runs("doctor", "--since", at).stdout
+    assert f"ok      {document} (since {at} 00:00 UTC)\n" in text
+    assert f"ok      {sums} (all data)\n" in text
+    assert "how long ago: 90m" in operator.runs("doctor", "--since", "yesterday").stderr
+    assert "expected a time in the past" in operator.runs("doctor", "--since", "2999-01-01").stderr
+
+
+@pytest.mark.parametrize("statement", [
+    "UPDATE events SET event_type = 'order.completed' WHERE event_type = 'order.placed'",
+    "UPDATE events SET sequence = sequence + interval '1 ms' WHERE event_type = 'order.received'",
+    "DELETE FROM events WHERE event_type = 'order.placed'",
+    "UPDATE orders SET status = 'paid'",
+    "UPDATE order_lines SET quantity_grams = quantity_grams + 1",
+])  # fmt: skip
+async def test_operations_19_since_finds_what_is_newer(services: Services, world: World, statement: str) -> None:
+    now = utc_now()
+    for at in (now - timedelta(days=1), now):
+        await place(services, world.ours_test.scope, at)
+    async with services.database.transaction() as tx:
+        await tx.execute(statement)
+    async with services.database.transaction() as tx:
+        assert await examine(tx, since=now - timedelta(minutes=1)) != {}
+    async with services.database.transaction() as tx:
+        assert await examine(tx, since=now + timedelta(days=1)) == {}
+
+
+async def test_operations_19_an_order_that_is_older_than_the_time_is_not_broken(
+    services: Services, world: World
+) -> None:
+    """Its first events are left out, its last is checked."""
+    now = utc_now()
+    order = await place(services, world.ours_test.scope, now - timedelta(days=1))
+    async with services.database.transaction() as tx:
+        for event_type, at in (("order.received", now - timedelta(days=1)), ("order.placed", now)):
+            await tx.execute("UPDATE events SET sequence = $1 WHERE event_type = $2", at, event_type)
+        await tx.execute("UPDATE orders SET status_changed_at = $1 WHERE id = $2", now, order.id)
+    async with services.database.transaction() as tx:
+        assert await examine(tx, since=now - timedelta(minutes=1)) == {}
+
+
+def test_operations_19_timings_name_every_statement(operator: Operator) -> None:
+    lines = operator.runs("doctor", "--timings").stdout.splitlines()
+    seconds = [float(line.split(" s  ")[0]) for line in lines if " s  " in line]
+    assert len(seconds) == len(group_by_scan(ALL_INVARIANTS)) < len(ALL_INVARIANTS)
+    assert seconds == sorted(seconds, reverse=True)
+
+
+def _broken(report: str) -> dict[str, list[str]]:
+    checks = msgspec.json.decode(report)["checks"]
+    return {check["name"]: check["found"] for check in checks if check["status"] == "broken"}
 
 
 def test_every_check_is_tested_and_says_what_to_do() -> None:
@@ -166,6 +253,7 @@ def test_every_check_is_tested_and_says_what_to_do() -> None:
         "all secret keys of this database are configured",
         "a mail server is set for live orders",
         "no mail was given up",
+        "public pages name terms, privacy notice and imprint",
     }
     elsewhere = {check.name for check in ALL_WAITING} - tested
     assert elsewhere <= ELSEWHERE
@@ -177,7 +265,7 @@ def test_every_check_is_tested_and_says_what_to_do() -> None:
 
 # Checks whose tests are with their package.
 ELSEWHERE = {
-    *(check.name for check in REFUNDS_WAITING),
+    *(check.name for check in (*REFUNDS_WAITING, *LOG_WAITING)),
     "someone is mailed about problems with live cards",
     "live orders are within the credit limits of their accounts",
     "live invoices are not held back by missing settings",
@@ -188,6 +276,8 @@ ELSEWHERE = {
     "live orders that a card pays reach the minimum charge within two months",
     "the service is not held",
     "this machine and the database have the same time",
+    "erasures of persons are finished within an hour",
+    *(check.name for check in (*PARTITIONS_WAITING, *RETENTION_WAITING)),
 }
 
 

@@ -45,6 +45,7 @@ async def test_a_link_is_created_shown_updated_and_disabled(operator: Operator, 
         "redirect label": "Shop",
         "expires": "2099-12-30T23:00:00.000Z",
         "certificates for": "account",
+        "language": "-",
         "created": "",
         "account": f"{account_id} (test)",
     }

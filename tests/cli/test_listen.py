@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from tonne.base.settings import load_settings
+from tonne.base.load_settings import load_settings
 from tonne.cli import listen as module
 from tonne.cli.main import main
 
@@ -24,8 +24,8 @@ def test_security_22_the_secret_comes_from_the_environment(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("variables", "words", "expected"),
     [
-        ({}, (), ("http://127.0.0.1:8080/v1", "Service-HMAC")),
-        ({"TONNE_PORT": "9999"}, (), ("http://127.0.0.1:9999/v1", "Service-HMAC")),
+        ({}, (), ("http://localhost:8080/v1", "Service-HMAC")),
+        ({"TONNE_PORT": "9999"}, (), ("http://localhost:9999/v1", "Service-HMAC")),
         (
             {"TONNE_PORT": "9999", "TONNE_PUBLIC_URL": "https://offsets.example.com/", "TONNE_BRAND": "Acme"},
             (),
@@ -44,7 +44,7 @@ def test_people_c_the_address_comes_from_the_settings(
     seen: list[tuple[str, str]] = []
 
     async def run(forwarder: module._Forwarder) -> None:
-        seen.append((forwarder._api_url, forwarder._header))
+        seen.append((forwarder._api_url, f"{forwarder._brand}-HMAC"))
 
     monkeypatch.setattr(module._Forwarder, "run", run)
     call = ["listen", "--forward-to", "http://127.0.0.1:9000/", *words]

@@ -94,7 +94,8 @@ async def test_the_work_list_and_mails_of_several_orders_show_bars(
     path = tmp_path / "list.csv"
     screen = on_terminal("retirement", "export", "--mode", "live", "-o", str(path), database_url=url)
     assert f"{path}: " in screen
-    sent = on_terminal("order", "resend", *[order.id for order in orders], "ord_nope", database_url=url)
+    settings = {"database_url": url, "secret_key": services.settings.secret_key}
+    sent = on_terminal("order", "resend", *[order.id for order in orders], "ord_nope", **settings)
     assert labels(sent) == ["Preparing mails"]
     assert "ord_nope: There is no order ord_nope." in sent
 

@@ -22,14 +22,21 @@ class Reading(Story):
     async def id_in(self, table: str) -> Words:
         return (await self.fetch(f"SELECT id FROM {table} ORDER BY id LIMIT 1"),)  # noqa: S608 - a constant
 
+    async def erased_person(self) -> Words:
+        self.run("person", "erase", *(await self.mentioned_person("--yes")))
+        return ()
+
     async def populate(self) -> None:
         """Something of everything."""
         account_id = self.world.ours_test.scope.account_id
         self.run("link", "create", "--account", account_id, "--title", "One")
+        self.run("hold-quota", "set", account_id, "500")
         self.run("card", "set", account_id, "--method", "4242424242424242")
         self.run("catalogue", "import-lots", *(await self.import_lots()))
         self.run("payout", "import", self.file("payouts.csv", PAYOUTS))
         self.run("org", "add-admin", *(await self.organisation("ada@ours.test")))
+        self.run("signing-keys", "rotate", "log")
+        self.run("user", "create", "ann@ours.test", "Ann", *("--operator",))
         await self.unmatched_transfer()
         await self.open_unit()
         self.run("invoice", "settle", await self.invoice())
@@ -51,12 +58,17 @@ class Reading(Story):
 # The arguments of each command. The database has at least one row for it.
 ARGUMENTS: dict[str, Callable[[Reading], Awaitable[Words]]] = {
     "secrets status": lambda story: story.words(),
+    "signing-keys list": lambda story: story.words(),
+    "archive list": lambda story: story.words(),
     "audit": lambda story: story.words(),
+    "person list": lambda story: story.erased_person(),
+    "picture list": lambda story: story.words("--mode", "test"),
     "org list": lambda story: story.words(),
     "org show": lambda story: story.organisation(),
     "account list": lambda story: story.organisation(),
     "account show": lambda story: story.account(),
     "key list": lambda story: story.organisation(),
+    "user list": lambda story: story.words(),
     "link list": lambda story: story.words("--account", story.world.ours_test.scope.account_id),
     "link show": lambda story: story.link(),
     "page show": lambda story: story.account(),
@@ -65,6 +77,7 @@ ARGUMENTS: dict[str, Callable[[Reading], Awaitable[Words]]] = {
     "lot list": lambda story: story.words("--mode", "live"),
     "lot show": lambda story: story.id_in("lots"),
     "unit list": lambda story: story.words(),
+    "hold-quota list": lambda story: story.words(),
     "order list": lambda story: story.words(),
     "order show": lambda story: story.id_in("orders"),
     "charge list": lambda story: story.words(),

@@ -16,6 +16,11 @@ from typing import Any
 import pytest
 
 from tests.support.command import Service, is_running, output_of, service_in, wait_until
+from tonne.base.settings import Settings
+from tonne.cli.processes import STOP_MARGIN_S
+
+# The time that `tonne serve` gives its processes before it kills them.
+STOPS_WITHIN_S = Settings().webhook_timeout_s + STOP_MARGIN_S
 
 
 @pytest.fixture
@@ -47,8 +52,19 @@ def _run_printed_curl(printed: str) -> dict[str, Any]:
 def _check_facts(service: Service, printed: str) -> None:
     """Scripts rely on the fields of demo.json. Only its owner can read it."""
     facts, path = service.demo(), service.data_dir / "demo.json"
-    assert set(facts) == {"base_url", "organisation_id", "test", "live", "offset_link_id", "sustainability_slug"}
-    assert facts["base_url"] == f"http://127.0.0.1:{service.port}/v1"
+    assert set(facts) == {
+        *(
+            "base_url",
+            "organisation_id",
+            "test",
+            "live",
+            "offset_link_id",
+            "sustainability_slug",
+            "sign_in",
+            "operator",
+        ),
+    }
+    assert facts["base_url"] == f"http://localhost:{service.port}/v1"
     assert [stat.S_IMODE(each.stat().st_mode) for each in (path, path.parent)] == [0o600, 0o700]
     for mode in ("test", "live"):
         keys = facts[mode]
@@ -58,8 +74,10 @@ def _check_facts(service: Service, printed: str) -> None:
         assert len(set(keys["bundle_ids"])) >= 3
     assert facts["test"]["api_key"] in printed
     for address in (f"/offset/{facts['offset_link_id']}", f"/sustainability/test/{facts['sustainability_slug']}"):
-        assert f"http://127.0.0.1:{service.port}{address}" in printed
+        assert f"http://localhost:{service.port}{address}" in printed
     assert facts["live"]["api_key"] not in printed
+    for name in ("sign_in", "operator"):
+        assert f"{facts[name]['email']} with the password {facts[name]['password']}" in printed
     assert str(path) in printed
     assert facts["base_url"] in printed
 
@@ -79,7 +97,7 @@ def test_the_demo_keeps_its_orders_across_restarts(service: Service) -> None:
     again = _run_printed_curl(printed)
     assert again["id"] == order["id"], "repeated, it returns the same order"
     order = _until_complete(service)
-    assert service.get("/docs")[0] == 200
+    assert service.get("/docs/try/")[0] == 200
 
     # Commands use the running database and do not stop it.
     data_dir = service.data_dir
@@ -117,7 +135,7 @@ def test_children_stop_with_a_killed_parent_and_the_next_start_works(service: Se
     facts, children = service.demo(), service.children()
     assert set(children) == {"api", "worker"}
     service.stop(signal.SIGKILL)
-    wait_until(lambda: not any(map(is_running, children.values())), 15, "api and worker have stopped")
+    wait_until(lambda: not any(map(is_running, children.values())), STOPS_WITHIN_S, "api and worker have stopped")
 
     # PostgreSQL still runs, because the parent was killed. The next start uses it, and stops it at the end.
     service.start()
@@ -134,7 +152,7 @@ def test_the_service_stops_when_the_api_process_dies(service: Service) -> None:
 def _check_that_the_death_of(service: Service, name: str) -> None:
     """The whole service stops, so that a supervisor restarts it."""
     os.kill(service.children()[name], signal.SIGKILL)
-    assert service.parent.wait(40) == 1
+    assert service.parent.wait(STOPS_WITHIN_S) == 1
     last = service.errors().splitlines()[-1]
     assert last == f"Error: The {name} process stopped unexpectedly. Its last log lines say why."
     wait_until(lambda: service.left() == [], 5, "nothing is left running")

@@ -71,7 +71,7 @@ async def test_operations_18_watching_survives_an_outage(db: Database) -> None:
 async def test_operations_18_a_stream_ahead_of_the_clock_is_no_drift(services: Services, world: World) -> None:
     """`sequence` rises by at least 1 ms per event, so a busy stream runs ahead."""
     scope = world.ours_test.scope
-    events = [NewEvent("order.received", "order", "ord_1", "{}")]
+    events = [NewEvent("order.received", "ord_1", b"{}")]
     async with services.database.transaction() as tx:
         await append(tx, scope, events, utc_now() + timedelta(hours=1))
         await append(tx, scope, events * 100, utc_now())

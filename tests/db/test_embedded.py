@@ -5,6 +5,7 @@ import os
 import signal
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import asyncpg
 import psutil
 import pytest
 
+from tonne.db import postmaster as server_files
 from tonne.db.embedded import EmbeddedServer, start_server
 from tonne.db.postmaster import DatabaseUnavailable, Postmaster
 
@@ -47,7 +49,8 @@ def process_of(server: EmbeddedServer) -> psutil.Process:
 def wait_for_restart(server: EmbeddedServer, old: psutil.Process) -> None:
     deadline = time.monotonic() + WITHIN_S
     while time.monotonic() < deadline:
-        if server.postmaster.is_ready() and server.postmaster.running() != old:
+        # In this order: the file of the old server also says that it is ready.
+        if server.postmaster.running() not in (None, old) and server.postmaster.is_ready():
             return
         time.sleep(0.05)
     raise AssertionError("the server was not restarted")
@@ -115,24 +118,28 @@ def test_operations_6_a_server_that_could_not_write_its_state_is_joined(folder: 
         server.close()
 
 
+class SlowPostmaster(Postmaster):
+    """Its server stops itself before it does anything, and starts when it is continued."""
+
+    def _command(self, program: str, *arguments: str) -> list[str]:
+        command = super()._command(program, *arguments)
+        return ["sh", "-c", 'kill -STOP $$; exec "$@"', "sh", *command] if program == "postgres" else command
+
+    def resume(self) -> None:
+        assert self._child is not None
+        os.kill(self._child.pid, signal.SIGCONT)
+
+
 def test_operations_6_a_slow_start_is_waited_for_with_progress_reports(folder: Path) -> None:
     reports: list[str] = []
 
     def report(message: str) -> None:
         reports.append(message)
-        child = postmaster._child
-        assert child is not None
-        os.kill(child.pid, signal.SIGCONT)
+        postmaster.resume()
 
-    def freeze_once() -> bool:
-        child = postmaster._child
-        if not reports and child is not None:
-            os.kill(child.pid, signal.SIGSTOP)
-        return True
-
-    postmaster = Postmaster(folder, report, report_every_s=0.3)
+    postmaster = SlowPostmaster(folder, report, report_every_s=0.3)
     postmaster.prepare()
-    postmaster.start(keep_waiting=freeze_once)
+    postmaster.start()
     assert postmaster.is_ready()
     assert reports
     assert reports[0].startswith("The database is starting (")
@@ -181,7 +188,56 @@ def test_the_last_of_several_processes_stops_the_server(folder: Path) -> None:
     assert not process.is_running()
 
 
+STARTS_AND_CLOSES = """
+import sys
+from pathlib import Path
+from tonne.db.embedded import start_server
+server = start_server(Path(sys.argv[1]))
+print("started", flush=True)
+sys.stdin.readline()
+server.close()
+print("closed", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_stopping_does_not_wait_for_the_process_that_started_the_server(folder: Path) -> None:
+    """The server is a zombie as long as the process that started it lives. Two test processes waited a minute."""
+    command = [sys.executable, "-c", STARTS_AND_CLOSES, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as starter:
+        assert starter.stdin is not None
+        assert starter.stdout is not None
+        assert starter.stdout.readline() == "started\n"
+        server = start_server(folder)
+        process = process_of(server)
+        starter.stdin.write("\n")
+        starter.stdin.flush()
+        assert starter.stdout.readline() == "closed\n"
+        before = time.monotonic()
+        server.close()
+        assert time.monotonic() - before < server_files.STOP_WITHIN_S / 2
+        assert process.status() == psutil.STATUS_ZOMBIE
+        starter.stdin.write("\n")
+
+
 def test_an_interrupted_first_start_is_repeated(folder: Path) -> None:
     (folder / "data.new").mkdir(parents=True)
     (folder / "data.new" / "PG_VERSION").write_text("18\n")
     start_server(folder).close()
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected_mb"),
+    [("4294967296\n", 512), ("268435456\n", 64), ("max\n", None), (None, None)],
+    ids=["4 GB", "256 MB", "no limit", "no container"],
+)
+def test_the_database_uses_an_eighth_of_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str | None, expected_mb: int | None
+) -> None:
+    file = tmp_path / "memory.max"
+    if limit is not None:
+        file.write_text(limit, encoding="ascii")
+    monkeypatch.setattr(server_files, "CONTAINER_MEMORY", file)
+    monkeypatch.setattr(server_files, "MOST_SHARED_BUFFERS_MB", 2048)
+    of_the_machine = min(psutil.virtual_memory().total // 8 // 2**20, 2048)
+    assert server_files.shared_buffers_mb() == (of_the_machine if expected_mb is None else expected_mb)

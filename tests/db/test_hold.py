@@ -84,7 +84,7 @@ async def test_a_wrong_key_is_refused_as_such_while_held(held: Services) -> None
 async def test_a_page_says_so(browser: httpx.AsyncClient) -> None:
     answer = await browser.post("/checkout/no-such-token/pay", data={})
     assert answer.status_code == 503
-    assert "The service is held" in answer.text
+    assert "We are working on the service." in answer.text
 
 
 async def test_no_job_runs_until_the_service_resumes() -> None:

@@ -14,7 +14,7 @@ UNRELEASED = 26
 # A comment above a statement that says why its table is small enough to scan or rewrite under a lock.
 SMALL = "small table:"
 _REPEATABLE = re.compile(
-    r"\bIF\s+(NOT\s+)?EXISTS\b|\bOR\s+REPLACE\b|\bVALIDATE\s+CONSTRAINT\b|\bSET\s+(NOT\s+NULL|DEFAULT)\b|"
+    r"\bIF\s+(NOT\s+)?EXISTS\b|\bOR\s+REPLACE\b|\bVALIDATE\s+CONSTRAINT\b|\b(SET|DROP)\s+(NOT\s+NULL|DEFAULT)\b|"
     r"\bON\s+CONFLICT\b|^(ANALYZE|VACUUM)\b",
     re.IGNORECASE,
 )

@@ -3,11 +3,11 @@
 import asyncio
 import os
 import random
-from dataclasses import replace
 from datetime import timedelta
 
 import asyncpg
 import pytest
+from msgspec import structs
 
 from tests.support.clock import START
 from tests.support.orders import PATHS, advance, bring_to, place, receive
@@ -54,7 +54,11 @@ async def _events(db: Database, order: Order) -> list[str]:
 async def _violations(db: Database) -> dict[str, list[asyncpg.Record]]:
     """Violated invariants of events and orders. No money or credits move here, so the others do not hold."""
     async with db.connection() as connection:
-        return {each.name: rows for each in (*EVENTS, *ORDERS) if (rows := await connection.fetch(each.sql))}
+        return {
+            each.name: rows
+            for each in (*EVENTS, *ORDERS)
+            if (rows := await connection.fetch(each.sql, *each.arguments()))
+        }
 
 
 def test_every_status_has_an_event_and_can_be_reached() -> None:
@@ -125,7 +129,7 @@ async def test_an_order_cannot_be_moved_in_another_accounts_scope(services: Serv
     before = await _state(services.database)
     with pytest.raises(TransitionInvalid):
         async with services.database.transaction() as tx:
-            await move_order(tx, replace(order, scope=world.theirs_test.scope), OrderStatus.PAID, START)
+            await move_order(tx, structs.replace(order, scope=world.theirs_test.scope), OrderStatus.PAID, START)
     assert await _state(services.database) == before
 
 

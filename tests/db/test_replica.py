@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import httpx
 import msgspec
@@ -14,6 +15,7 @@ from tests.support.processes import HOST, free_port
 from tests.support.world import World, build_world
 from tonne.app import Services, build_app
 from tonne.base.settings import Settings
+from tonne.cli.readers import FAILURES, open_readers
 from tonne.db.pool import Connection, Database
 from tonne.db.replica import Reads
 
@@ -224,6 +226,46 @@ def test_commands_that_only_read_use_the_replica(pair: Pair) -> None:
     assert msgspec.json.decode(done.stdout)["server"] == "primary"
     promoted = {**urls, "database_replica_url": urls["database_url"], "database_replica_lag_s": "1"}
     assert "is no replica" in tonne("export", "balances", **promoted).stderr
+
+
+async def test_operations_19_a_command_goes_on_on_the_primary_when_the_replica_is_lost(
+    pair: Pair, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with open_readers(pair.primary.url(NAME), pair.replica.url(NAME)) as readers:
+        assert [await readers.run(place, lambda tx: tx.fetchval(IS_REPLICA)) for place in (0, 1)] == [True, True]
+        await pair.replica.stop_hard()
+        assert [await readers.run(place, lambda tx: tx.fetchval(IS_REPLICA)) for place in (0, 1)] == [False, False]
+        assert readers.server == "primary"
+    await pair.replica.start()
+    [message] = capsys.readouterr().err.splitlines()
+    assert message.startswith("The replica was lost (")
+    assert message.endswith(" Reading from the primary.")
+
+
+async def test_operations_19_work_that_the_replica_cancels_is_repeated(
+    pair: Pair, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await _execute(pair.replica, "ALTER SYSTEM SET max_standby_streaming_delay = 0")
+    await _execute(pair.replica, "SELECT pg_reload_conf()")
+    cancelled: list[bool] = []
+
+    async def work(tx: Connection, conflicts: int) -> bool:
+        await tx.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        is_replica: bool = await tx.fetchval(IS_REPLICA)
+        if is_replica and len(cancelled) < conflicts:
+            cancelled.append(is_replica)
+            await tx.fetchval("SELECT count(*) FROM organisations")
+            await _execute(pair.primary, "UPDATE organisations SET name = name")
+            await _execute(pair.primary, "VACUUM organisations")
+            while True:
+                await tx.fetchval("SELECT count(*) FROM organisations")
+        return is_replica
+
+    async with open_readers(pair.primary.url(NAME), pair.replica.url(NAME)) as readers, asyncio.timeout(WITHIN_S):
+        assert await readers.run(0, partial(work, conflicts=FAILURES - 1)), "still on the replica"
+        cancelled.clear()
+        assert not await readers.run(0, partial(work, conflicts=FAILURES))
+    assert "hot_standby_feedback = on in the replica. Reading from the primary." in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("paused")

@@ -122,3 +122,9 @@ def test_a_file_is_split_at_semicolons_outside_of_quotes_and_comments() -> None:
     assert function.comments == ("second",)
     assert "SELECT 1; -- kept" in function.text
     assert last.text == "SELECT 'it''s;'"
+
+
+def test_a_block_of_code_locks_what_its_comment_says() -> None:
+    [stated, unknown] = split_statements("-- brief locks: things, parents\nDO $$ BEGIN END $$; DO $$ BEGIN END $$")
+    assert locks_of(stated) == [TableLock("things", AE), TableLock("parents", AE)]
+    assert [lock.mode for lock in locks_of(unknown)] == [LockMode.UNKNOWN]

@@ -70,4 +70,4 @@ async def test_transfers_of_earlier_releases_are_kept(bare: Connection) -> None:
     received = await sum_received_any_account(bare, list(ids.values()))
     assert {number: received.get(id_, 0) for number, id_ in ids.items()} == {1: 400, 2: 1100, 3: 0, 4: 1100, 5: 0}
     for invariant in TRANSFER_INVARIANTS:
-        assert await bare.fetch(invariant.sql) == [], invariant.name
+        assert await bare.fetch(invariant.sql, *invariant.arguments()) == [], invariant.name

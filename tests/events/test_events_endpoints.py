@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import Server
 from tests.support.api_client import ApiClient, codes, fields
+from tests.support.events import stored_events
 from tests.support.world import World
 from tonne.app import Services
 from tonne.base.clock import utc_now
@@ -29,7 +30,7 @@ async def emit(services: Services, *accounts: Scope, event_type: str = "thing.ma
     ids = []
     for account in accounts:
         async with services.database.transaction() as tx:
-            await append(tx, account, [NewEvent(event_type, "thing", "thing_1", '{"é":1.10}')], utc_now())
+            await append(tx, account, [NewEvent(event_type, "thing_1", '{"é":1.10}'.encode())], utc_now())
             ids.append(
                 await tx.fetchval(
                     "SELECT id FROM events WHERE organisation_id = $1 AND mode = $2 ORDER BY position DESC LIMIT 1",
@@ -198,9 +199,9 @@ async def test_an_event_is_read_by_its_id_with_the_bytes_of_the_log(
     [event_id] = await emit(services, one)
     answer = await api.get(f"/v1/events/{event_id}")
     async with services.database.connection() as connection:
-        payload = await connection.fetchval("SELECT payload FROM events WHERE id = $1", event_id)
+        [stored] = await stored_events(connection)
     assert answer.headers["content-type"] == "application/json"
-    assert answer.content == payload.encode()
+    assert answer.content == stored.payload
     assert '{"é":1.10}' in answer.text
 
 

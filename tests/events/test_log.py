@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.clock import START
+from tests.support.events import StoredEvent, stored_events
 from tests.support.orders import place
 from tests.support.world import World
 from tonne.app import Services
@@ -25,7 +26,7 @@ MILLISECOND = timedelta(milliseconds=1)
 
 
 def _event(document: str = "{}", event_type: str = "order.placed") -> NewEvent:
-    return NewEvent(event_type, "order", "ord_1", document)
+    return NewEvent(event_type, "ord_1", document.encode())
 
 
 async def _open(db: Database, *scopes: Scope) -> None:
@@ -39,19 +40,14 @@ async def _append(db: Database, events: Sequence[NewEvent], now: datetime, scope
         await append(tx, scope, events, now)
 
 
-async def _rows(db: Database, scope: Scope = OURS) -> list[asyncpg.Record]:
+async def _rows(db: Database, scope: Scope = OURS) -> list[StoredEvent]:
     async with db.connection() as connection:
-        return await connection.fetch(
-            "SELECT position, sequence, id, event_type, subject_id, account_id, payload FROM events "
-            "WHERE organisation_id = $1 AND mode = $2 ORDER BY position",
-            scope.organisation_id,
-            scope.mode,
-        )
+        events = await stored_events(connection)
+    return [row for row in events if (row.organisation_id, row.mode) == (scope.organisation_id, scope.mode)]
 
 
-def _read(row: asyncpg.Record) -> dict[str, Any]:
-    payload: dict[str, Any] = json.loads(row["payload"])
-    return payload
+def _read(row: StoredEvent) -> dict[str, Any]:
+    return row.content
 
 
 async def test_positions_count_from_one_and_the_first_sequence_is_the_time(db: Database) -> None:
@@ -59,8 +55,8 @@ async def test_positions_count_from_one_and_the_first_sequence_is_the_time(db: D
     await _append(db, [_event()], START)
     await _append(db, [_event()], START + timedelta(seconds=1))
     rows = await _rows(db)
-    assert [row["position"] for row in rows] == [1, 2]
-    assert [row["sequence"] for row in rows] == [START, START + timedelta(seconds=1)]
+    assert [row.position for row in rows] == [1, 2]
+    assert [row.sequence for row in rows] == [START, START + timedelta(seconds=1)]
 
 
 async def test_several_events_of_one_append_keep_their_order_and_are_a_millisecond_apart(db: Database) -> None:
@@ -68,9 +64,9 @@ async def test_several_events_of_one_append_keep_their_order_and_are_a_milliseco
     await _append(db, [_event(f'{{"n":{n}}}', f"order.{n}") for n in range(5)], START)
     await _append(db, [_event(event_type="order.5")], START)
     rows = await _rows(db)
-    assert [row["position"] for row in rows] == [1, 2, 3, 4, 5, 6]
-    assert [row["event_type"] for row in rows] == [f"order.{n}" for n in range(6)]
-    assert [row["sequence"] for row in rows] == [START + n * MILLISECOND for n in range(6)]
+    assert [row.position for row in rows] == [1, 2, 3, 4, 5, 6]
+    assert [row.event_type for row in rows] == [f"order.{n}" for n in range(6)]
+    assert [row.sequence for row in rows] == [START + n * MILLISECOND for n in range(6)]
     assert [_read(row)["data"] for row in rows[:5]] == [{"order": {"n": n}} for n in range(5)]
 
 
@@ -78,7 +74,7 @@ async def test_sequences_increase_while_the_clock_stands_still(db: Database) -> 
     await _open(db, OURS)
     for _ in range(5):
         await _append(db, [_event()], START)
-    assert [row["sequence"] for row in await _rows(db)] == [START + n * MILLISECOND for n in range(5)]
+    assert [row.sequence for row in await _rows(db)] == [START + n * MILLISECOND for n in range(5)]
 
 
 async def test_sequences_increase_when_the_clock_jumps_back_and_follow_it_again_later(db: Database) -> None:
@@ -86,7 +82,7 @@ async def test_sequences_increase_when_the_clock_jumps_back_and_follow_it_again_
     jumps = [timedelta(), timedelta(hours=-3), timedelta(days=-400), timedelta(seconds=1), timedelta(milliseconds=1)]
     for jump in jumps:
         await _append(db, [_event()], START + jump)
-    sequences = [row["sequence"] - START for row in await _rows(db)]
+    sequences = [row.sequence - START for row in await _rows(db)]
     assert sequences == [
         timedelta(),
         MILLISECOND,
@@ -110,8 +106,8 @@ async def test_appending_nothing_leaves_no_gap(db: Database) -> None:
     await _append(db, [], START + timedelta(hours=1))
     await _append(db, [_event()], START + timedelta(minutes=1))
     rows = await _rows(db)
-    assert [row["position"] for row in rows] == [1, 2]
-    assert rows[0]["sequence"] < rows[1]["sequence"]
+    assert [row.position for row in rows] == [1, 2]
+    assert rows[0].sequence < rows[1].sequence
 
 
 async def test_a_rolled_back_append_leaves_no_gap(db: Database) -> None:
@@ -122,7 +118,7 @@ async def test_a_rolled_back_append_leaves_no_gap(db: Database) -> None:
             await append(tx, OURS, [_event(), _event()], START)
             await tx.execute("SELECT 1 / 0")
     await _append(db, [_event()], START)
-    assert [row["position"] for row in await _rows(db)] == [1, 2]
+    assert [row.position for row in await _rows(db)] == [1, 2]
 
 
 async def test_streams_have_separate_counters(db: Database) -> None:
@@ -131,7 +127,7 @@ async def test_streams_have_separate_counters(db: Database) -> None:
     for n, scope in enumerate(scopes, start=1):
         await _append(db, [_event()] * n, START, scope)
     for n, scope in enumerate(scopes, start=1):
-        assert [row["position"] for row in await _rows(db, scope)] == list(range(1, n + 1))
+        assert [row.position for row in await _rows(db, scope)] == list(range(1, n + 1))
 
 
 async def test_accounts_of_one_organisation_share_its_stream(db: Database) -> None:
@@ -140,7 +136,7 @@ async def test_accounts_of_one_organisation_share_its_stream(db: Database) -> No
     for scope in (OURS, client, OURS):
         await _append(db, [_event()], START, scope)
     rows = await _rows(db)
-    assert [(row["position"], row["account_id"]) for row in rows] == [(1, "acc_a"), (2, "acc_client"), (3, "acc_a")]
+    assert [(row.position, row.account_id) for row in rows] == [(1, "acc_a"), (2, "acc_client"), (3, "acc_a")]
     assert [_read(row)["account_id"] for row in rows] == ["acc_a", "acc_client", "acc_a"]
 
 
@@ -160,7 +156,7 @@ async def test_the_payload_has_exactly_the_keys_of_the_interface(db: Database) -
     assert is_id("evt", payload["event_id"])
     assert payload == {
         "api_version": "v1",
-        "event_id": row["id"],
+        "event_id": row.id,
         "account_id": "acc_a",
         "event_type": "order.placed",
         "sequence": "2026-11-15T10:00:00.123Z",
@@ -173,12 +169,12 @@ async def test_the_order_in_an_event_is_its_document_at_that_time(services: Serv
     received, placed = await _rows(services.database, order.scope)
     async with services.database.connection() as connection:
         document = await connection.fetchval("SELECT wire_document FROM orders WHERE id = $1", order.id)
-    assert placed["payload"].endswith(f'"data":{{"order":{document.decode()}}}}}')
-    assert (_read(received)["data"]["order"]["status"], received["event_type"]) == ("received", "order.received")
-    assert (_read(placed)["data"]["order"]["status"], placed["event_type"]) == ("placed", "order.placed")
+    assert placed.payload.endswith(b'"data":{"order":%b}}' % document)
+    assert (_read(received)["data"]["order"]["status"], received.event_type) == ("received", "order.received")
+    assert (_read(placed)["data"]["order"]["status"], placed.event_type) == ("placed", "order.placed")
     assert _read(received)["data"]["order"]["bundles"] == []
     assert set(_read(received)["data"]["order"]) == set(_read(placed)["data"]["order"]) == set(json.loads(document))
-    assert [row["subject_id"] for row in (received, placed)] == [order.id, order.id]
+    assert [row.subject_id for row in (received, placed)] == [order.id, order.id]
     assert [_read(row)["sequence"] for row in (received, placed)] == [to_wire(START), to_wire(START + MILLISECOND)]
 
 

@@ -1,6 +1,7 @@
 """The event log with concurrent writers: commit order, and no gaps for a reader with a cursor."""
 
 import asyncio
+import json
 import os
 import random
 import time
@@ -10,10 +11,12 @@ from datetime import timedelta
 import pytest
 
 from tests.support.clock import START
+from tests.support.events import stored_events
 from tonne.base.scope import Mode, Scope
 from tonne.cli.doctor import examine
 from tonne.db.pool import Connection, Database
 from tonne.events.log import NewEvent, append, open_stream
+from tonne.events.payload import decode_document
 
 WRITERS = 8
 ROUNDS = 25
@@ -41,13 +44,13 @@ class Reader:
 
     async def read(self, connection: Connection) -> None:
         rows = await connection.fetch(
-            "SELECT position, payload::json -> 'data' ->> 'thing' AS document FROM events "
+            "SELECT position, document FROM events "
             "WHERE organisation_id = $1 AND mode = $2 AND position > $3 ORDER BY position LIMIT 7",
             self.scope.organisation_id,
             self.scope.mode,
             self.seen[-1][0] if self.seen else 0,
         )
-        self.seen += [(row["position"], row["document"]) for row in rows]
+        self.seen += [(row["position"], json.loads(decode_document(row["document"]))) for row in rows]
 
 
 def _seed() -> int:
@@ -78,7 +81,7 @@ async def _write(db: Database, rng: random.Random, scopes: list[Scope], name: st
         async with db.transaction() as tx:
             await _nap(tx, rng)
             for scope, texts in documents.items():
-                await append(tx, scope, [NewEvent("thing.happened", "thing", name, text) for text in texts], now)
+                await append(tx, scope, [NewEvent("thing.happened", name, text.encode()) for text in texts], now)
             await _nap(tx, rng)
             _change_mind(rng)
     except _Aborted:
@@ -138,13 +141,9 @@ def _check_reader(reader: Reader, committed: list[Committed]) -> None:
 
 async def _check_stream(db: Database, scope: Scope) -> None:
     async with db.connection() as connection:
-        rows = await connection.fetch(
-            "SELECT payload::json ->> 'sequence' AS sequence FROM events WHERE organisation_id = $1 AND mode = $2 "
-            "ORDER BY position",
-            scope.organisation_id,
-            scope.mode,
-        )
-    texts = [row["sequence"] for row in rows]
+        events = await stored_events(connection)
+    stream = (scope.organisation_id, scope.mode)
+    texts = [event.content["sequence"] for event in events if (event.organisation_id, event.mode) == stream]
     assert texts == sorted(set(texts)), "sequences rise strictly, also as texts"
     async with db.transaction() as tx:
         assert await examine(tx) == {}
@@ -181,7 +180,7 @@ async def test_a_slow_transaction_blocks_only_its_own_stream(db: Database) -> No
     """Before its commit, writers of other streams proceed and those of its own stream wait."""
     slow, other = Scope("org_a", "acc_a", Mode.TEST), Scope("org_b", "acc_b", Mode.TEST)
     await _open(db, [slow, other])
-    event = NewEvent("thing.happened", "thing", "ord_1", "{}")
+    event = NewEvent("thing.happened", "ord_1", b"{}")
     async with db.transaction() as tx:
         await append(tx, slow, [event], START)
         async with db.transaction() as second:
@@ -205,11 +204,11 @@ async def test_nothing_before_the_append_is_locked_for_other_writers(db: Databas
     """The counter is locked last: a transaction that is slow before its append blocks no other."""
     scope = Scope("org_a", "acc_a", Mode.TEST)
     await _open(db, [scope])
-    event = NewEvent("thing.happened", "thing", "ord_1", '"late"')
+    event = NewEvent("thing.happened", "ord_1", b'"late"')
     async with db.transaction() as slow:
         await slow.execute("SELECT count(*) FROM events")
         async with db.transaction() as quick:
-            await append(quick, scope, [NewEvent("thing.happened", "thing", "ord_2", '"early"')], START)
+            await append(quick, scope, [NewEvent("thing.happened", "ord_2", b'"early"')], START)
         await append(slow, scope, [event], START)
     reader = Reader(scope)
     async with db.connection() as connection:

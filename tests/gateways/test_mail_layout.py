@@ -9,10 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import html as lxml_html
+from msgspec import structs
 
 from tonne.base.settings import Settings
 from tonne.gateways.mail import Attachment, compose_mail
-from tonne.gateways.mail_layout import Facts, LinkButton, Paragraph, fact_lines, one_line, read_blocks
+from tonne.gateways.mail_layout import (
+    Facts,
+    LinkButton,
+    Paragraph,
+    Sums,
+    button_lines,
+    fact_lines,
+    join_blocks,
+    one_line,
+    read_blocks,
+    sum_lines,
+)
+from tonne.web.wording import wording_in
 
 SETTINGS = Settings(public_url="https://offsets.example.com", seller_name="Offsets & Co <Ltd>")
 TEXT = (
@@ -29,7 +42,7 @@ def html_of(message: EmailMessage) -> str:
     return str(body.get_content())
 
 
-def compose(text: str = TEXT, subject: str = "Subject", **options: str) -> EmailMessage:
+def compose(text: str = TEXT, subject: str = "Subject", **options: object) -> EmailMessage:
     return compose_mail(SETTINGS, ["ada@ours.test"], subject, text, **options)  # type: ignore[arg-type]
 
 
@@ -59,7 +72,9 @@ def test_facts_are_aligned_and_read_back() -> None:
 
 
 def test_a_mail_loads_nothing_from_other_hosts_and_runs_nothing() -> None:
-    html = html_of(compose(subject="[TEST] A subject", notice="This is a test.", closing="Offsets\nQuestions?\n"))
+    html = html_of(
+        compose(subject="A subject", is_test=True, notice="This is a test.", closing="Offsets\nQuestions?\n")
+    )
     assert not re.search(r"<(img|script|link|iframe|object|form)\b|url\(|@import", html)
     assert set(re.findall(r"https?://[^\s\"'<]+", html)) == {"https://offsets.example.com/o/ord_1"}
     tree = lxml_html.document_fromstring(html)
@@ -92,3 +107,35 @@ def test_a_name_adds_no_block_and_no_markup(name: str) -> None:
     plain = lxml_html.document_fromstring(html_of(compose("Hello Ann,\n\nYour order is paid.\n\n  Name  Ann\n")))
     hostile = lxml_html.document_fromstring(html_of(compose(text)))
     assert [each.tag for each in hostile.iter()] == [each.tag for each in plain.iter()]
+
+
+def test_amounts_and_their_sums_are_read_back() -> None:
+    rows, totals = [("Forest mix, 1.5 t", "€17.03"), ("Service fee", "€1.89")], [("Paid", "€18.92")]
+    text = sum_lines(rows, totals)
+    assert text.splitlines()[-2:] == ["  -------------------------", "  Paid               €18.92"]
+    assert read_blocks(text, "https://x.test") == [Sums(rows, totals)]
+    html = lxml_html.document_fromstring(html_of(compose(text)))
+    assert [cell.text for cell in html.iter("td") if cell.get("align") == "right"] == ["€17.03", "€1.89", "€18.92"]
+
+
+def test_a_mail_names_the_merchant_its_language_and_the_legal_pages() -> None:
+    settings = structs.replace(SETTINGS, terms_url="https://legal.test/terms", imprint_url="https://legal.test/imprint")
+    text = join_blocks(["Danke.", button_lines("Bestellung", "https://offsets.example.com/o/1"), ""])
+    text += "\n" + button_lines("Beleg", "https://offsets.example.com/o/1/receipt")
+    mail = compose_mail(
+        settings, ["ada@ours.test"], "Ihr Beleg", text, wording=wording_in("de"), merchant="Hotel Miramar", is_test=True
+    )
+    assert (mail["Content-Language"], mail["Subject"]) == ("de", "[TEST] Ihr Beleg")
+    tree = lxml_html.document_fromstring(html_of(mail))
+    assert tree.get("lang") == "de"
+    links = [(link.get("class"), link.get("href")) for link in tree.iter("a")]
+    assert links == [
+        ("button", "https://offsets.example.com/o/1"),
+        ("button quiet", "https://offsets.example.com/o/1/receipt"),
+        ("plain-link", "https://legal.test/terms"),
+        ("plain-link", "https://legal.test/imprint"),
+    ]
+    assert "Hotel Miramar" in html_of(mail)
+    body = mail.get_body(("plain",))
+    assert body is not None
+    assert "https://legal.test/terms" in body.get_content()

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.support.samples import parse_samples, total
+from tests.support.spans import exporting_spans
 from tonne.base.ids import new_id
 from tonne.base.metrics_text import render
 from tonne.base.scope import Mode
@@ -93,3 +94,22 @@ async def test_a_gateway_with_payment_pages_keeps_them(db: Database) -> None:
     assert (await gateway.look_up_card_setup("", "")).is_open
     samples = parse_samples(render(metric.snapshot() for metric in meter.metrics).decode())
     assert total(samples, "tonne_gateway_requests_total", operation="open_page", outcome="unavailable") == 1
+
+
+async def test_requests_are_spans_with_their_outcome_and_without_the_card(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway = metered("simulated", SimulatedCardGateway(db), GatewayMetrics(), HoldWatch(db))
+    with exporting_spans(monkeypatch) as exporter:
+        await gateway.charge(_request(DECLINED))
+        with pytest.raises(CardNotFound):
+            await gateway.describe(StoredCard("cus_1", "no such card"))
+    found = [(span.name, dict(span.attributes or {})) for span in exporter.get_finished_spans()]
+    common = {"tonne.gateway": "simulated"}
+    assert [each for each in found if each[0].startswith("gateway")] == [
+        ("gateway charge", common | {"tonne.operation": "charge", "tonne.outcome": "declined"}),
+        (
+            "gateway describe",
+            common | {"tonne.operation": "describe", "tonne.outcome": "not_found", "error.type": "CardNotFound"},
+        ),
+    ]

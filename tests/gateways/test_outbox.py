@@ -1,7 +1,10 @@
 """The outbox: mails are retried, dropped only if a retry is pointless, and sent by one worker."""
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator
+from email import message_from_bytes, policy
+from email.message import EmailMessage
 
 import asyncpg
 import pytest
@@ -9,11 +12,13 @@ import pytest
 from tests.support.mail_server import DROP, Mailbox, mail_server
 from tests.support.processes import free_port
 from tests.support.samples import parse_samples, total
+from tests.support.spans import exporting_spans
 from tonne.base.metrics_text import render
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
-from tonne.gateways.mail import SmtpMail, compose_mail
+from tonne.gateways.mail import Attachment, SmtpMail, compose_mail
 from tonne.gateways.outbox import PAUSES_MIN, SendMails, enqueue
+from tonne.gateways.sent_mail import without_attachments
 
 
 @pytest.fixture
@@ -56,6 +61,50 @@ async def test_a_mail_is_sent_once(db: Database, settings: Settings, mails: Send
     assert [await mails.run_once() for _ in range(3)] == [True, False, False]
     assert box.recipients == [["ada@ours.test"]]
     assert (await row(db))["sent_at"] is not None
+
+
+async def stored(db: Database) -> EmailMessage:
+    async with db.connection() as connection:
+        return message_from_bytes(await connection.fetchval("SELECT message FROM mails"), policy=policy.default)
+
+
+async def test_attachments_leave_the_outbox_after_sending(
+    db: Database, settings: Settings, mails: SendMails, box: Mailbox
+) -> None:
+    """operations 16: sent mails kept their PDFs for ever."""
+    pdf = bytes(range(256)) * 200
+    to, attachment = ["ada@ours.test"], Attachment("certificate-7XKD.pdf", pdf)
+    mail = compose_mail(settings, to, "Ihr Zertifikat für Ärzte", "Vielen Dank.\n", attachment=attachment)
+    async with db.transaction() as tx:
+        await enqueue(tx, "org_a", to, mail)
+    box.at_recipient.append("451 later")
+    await mails.run_once()
+    [waiting] = (await stored(db)).iter_attachments()
+    assert waiting.get_content() == pdf, "a mail that is not sent yet keeps it"
+
+    await pass_time(db)
+    await mails.run_once()
+    [received] = box.messages[-1].iter_attachments()
+    assert (received.get_filename(), received.get_content()) == ("certificate-7XKD.pdf", pdf)
+    kept = await stored(db)
+    [note] = kept.iter_attachments()
+    assert note.get_filename() == "certificate-7XKD.pdf.txt"
+    assert hashlib.sha256(pdf).hexdigest() in note.get_content()
+    assert "51200 bytes" in note.get_content()
+    assert len(kept.as_bytes()) < 10_000
+    assert {name: kept[name] for name in ("Subject", "To", "Date", "Message-ID")} == {
+        name: mail[name] for name in ("Subject", "To", "Date", "Message-ID")
+    }
+    for kind in ("plain", "html"):
+        body, sent = kept.get_body((kind,)), mail.get_body((kind,))
+        assert body is not None
+        assert sent is not None
+        assert body.get_content().splitlines() == sent.get_content().splitlines()
+
+
+def test_a_mail_that_cannot_be_read_is_kept_as_it_is() -> None:
+    for message in (b"", b"no mail", b"Content-Type: multipart/mixed\r\n\r\n", b"\xff\x00"):
+        assert without_attachments(message) == message
 
 
 async def test_a_mail_of_a_rolled_back_transaction_is_not_sent(
@@ -197,3 +246,16 @@ async def test_operations_12_outcomes_are_counted(
     samples = parse_samples(render(metric.snapshot() for metric in mails.metrics).decode())
     counted = [total(samples, "tonne_mails_total", outcome=outcome) for outcome in ("retried", "failed", "sent")]
     assert counted == [1, 1, 1]
+
+
+async def test_sending_a_mail_is_a_span_without_its_recipients(
+    db: Database, settings: Settings, mails: SendMails, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await queue(db, settings)
+    with exporting_spans(monkeypatch) as exporter:
+        assert await mails.run_once()
+    (sent,) = [span for span in exporter.get_finished_spans() if span.name == "send mail"]
+    assert sent.attributes is not None
+    assert set(sent.attributes) == {"tonne.mail_id", "tonne.attempt", "tonne.outcome"}
+    assert sent.attributes["tonne.outcome"] == "sent"
+    assert "ada@" not in repr([span.to_json() for span in exporter.get_finished_spans()])

@@ -26,6 +26,8 @@ OF_ONE_REQUEST = {"x-request-id", "ratelimit-remaining", "ratelimit-reset", "set
 async def test_head_gives_the_headers_of_get_on_every_route(api: ApiClient, services: Services) -> None:
     paths = sorted({PARAMETER.sub("x", route.path) for route in services.routes() if route.method == "GET"})
     assert len(paths) > 30
+    # A compressed body would have another length than the one that the client shows.
+    api.http.headers["Accept-Encoding"] = "identity"
     for path in paths:
         get = await api.get(path)
         head = await api.http.head(path, headers=api._headers({}))

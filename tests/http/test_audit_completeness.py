@@ -2,22 +2,146 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import httpx
 
 from tests.support.api_client import ApiClient
 from tests.support.world import World
+from tests.sustainability.scene import png
 from tonne.app import Services
 
+PAGE = {"status": "enabled", "slug": "ours", "title": "by_volume", "sections": ["certificates"]}
+LINK = "/accounts/{account_id}/links/{offset_link_id}"
+OF_MEMBERS = (
+    "/overview/target",
+    *("/keys", "/keys/{key_id}/rotate", "/keys/{key_id}/revoke"),
+    *("/buy/order", "/accounts", "/accounts/{account_id}", "/accounts/{account_id}/payment"),
+    *("/accounts/{account_id}/mix", "/accounts/{account_id}/close"),
+    *("/accounts/{account_id}/archive", "/accounts/{account_id}/unarchive"),
+    *("/public-page", "/links", LINK, f"{LINK}/enabled", f"{LINK}/secret"),
+    *("/webhooks", "/webhooks/{webhook_id}", "/audit-packs", "/audit-packs/{pack_id}/delete"),
+    *(f"/webhooks/{{webhook_id}}/{each}" for each in ("state", "rewind", "rotate", "skip", "delete")),
+    *("/people", "/people/{user_id}/role", "/people/{user_id}/remove", "/invitations/{link_id}/revoke"),
+)
+CHANGES_NOTHING = {
+    "/buy": "shows the form again",
+    "/buy/quote": "changes nothing",
+    "/public-page/preview": "changes nothing",
+    "/accounts/{account_id}/card": "opens the page for a card; a card that is entered there is audited",
+}
+# They change nothing that is recorded: see the endpoints of the API with the same purpose.
+OF_MEMBERS_NOT_AUDITED = ("/webhooks/{webhook_id}/test", "/webhooks/{webhook_id}/retry")
+OF_OPERATORS = (
+    *("/customers/new", "/customers/{organisation_id}/fee", "/customers/{organisation_id}/close"),
+    *("/customers/{organisation_id}/reopen", "/customers/{organisation_id}/admins"),
+    *("/customers/{organisation_id}/admins/remove", "/customers/{organisation_id}/accounts/{account_id}"),
+    *("/customers/{organisation_id}/keys/{key_id}", "/mails/{mail_id}/retry", "/mails/{mail_id}/discard"),
+    *(
+        f"/money/invoices/{{number}}/{action}"
+        for action in ("settle", "write-off", "approve-write-off", "reinstate", "resend")
+    ),
+    *("/money/inbox", "/money/doubtful/{line_id}"),
+    *(f"/money/statements/{{upload_id}}/{action}" for action in ("import", "discard")),
+    *(
+        f"/money/transfers/{{transfer_id}}/{action}"
+        for action in ("assign", "unassign", "payout", "return", "resolve", "reopen")
+    ),
+    *("/money/returns/export", "/month-end/{month}/totals"),
+    *(f"/money/returns/{{return_id}}/{action}" for action in ("approve", "redirect", "cancel", "returned", "failed")),
+    *(f"/money/refunds/{{refund_id}}/{action}" for action in ("approve", "decline", "retry", "settle")),
+)
+OF_USERS = (
+    *("sign-in", "code", "sign-out", "password/{token}", "invitations/{token}", "you/password"),
+    *("you/second-factor/enable", "you/second-factor/codes", "you/second-factor/disable"),
+    *(
+        "passkey",
+        "code/passkey",
+        "you/passkeys",
+        "you/passkeys/{passkey_id}/rename",
+        "you/passkeys/{passkey_id}/remove",
+    ),
+    *("you/sessions/end", "you/sessions/{session_id}/end"),
+)
+BASES = tuple(
+    base for mode in ("live", "test") for base in (f"/dashboard/{mode}/{{organisation_id}}", f"/operator/{mode}")
+)
+OF_ORDERS = {
+    **dict.fromkeys(
+        (f"POST {base}/orders/{{order_id}}/{form}" for base in BASES for form in ("cancel", "refund", "mails", "name")),
+        "audited with the user as the actor: see test_orders.py in tests/workspace and tests/backoffice",
+    ),
+    **dict.fromkeys(
+        (f"POST {base}/orders/{{order_id}}/test-helpers/{{step}}" for base in BASES),
+        "a test helper, refused in live mode; the charge, the invoice and the events are the record",
+    ),
+}
+# Of the operator: retirements, supply and the catalogue.
+OF_SUPPLY_AUDITED = (
+    *("/retirements/units/{unit_id}/close", "/imports/{import_id}/apply"),
+    *(f"/supply/lots/{{lot_id}}/{step}" for step in ("withdraw", "invalidate", "resolve")),
+    *(f"/catalogue/bundles/{{bundle_id}}/{step}" for step in ("price", "switch", "cancel-price")),
+    *("/catalogue/pictures", "/catalogue/pictures/remove"),
+)
+OF_SUPPLY_PREPARED = (
+    *(
+        "/retirements/import",
+        "/retirements/projects/{project_id}",
+        "/imports/{import_id}/accept-rates",
+        "/imports/{import_id}/discard",
+    ),
+    "/supply/import",
+    "/catalogue/import",
+)
+OF_SUPPLY = {
+    **dict.fromkeys(
+        (f"POST /operator/{mode}{path}" for mode in ("live", "test") for path in OF_SUPPLY_AUDITED),
+        "audited with the user as the actor: see tests/backoffice",
+    ),
+    **dict.fromkeys(
+        (f"POST /operator/{mode}{path}" for mode in ("live", "test") for path in OF_SUPPLY_PREPARED),
+        "changes nothing: the file is only kept for the preview; importing it is audited",
+    ),
+}
 NOT_AUDITED = {
+    **OF_ORDERS,
+    **OF_SUPPLY,
+    "POST /verify": "changes nothing: it only reads a PDF",
+    "POST /v1/orders/batch": "the orders are the record; their rows name the key",
     "POST /v1/orders/by-estimate": "the order is the record; its row names the key",
     "POST /v1/orders/by-mass": "the order is the record; its row names the key",
     "POST /v1/orders/by-value": "the order is the record; its row names the key",
     "POST /v1/orders/by-estimate/quote": "changes nothing",
     "POST /v1/orders/by-mass/quote": "changes nothing",
     "POST /v1/orders/by-value/quote": "changes nothing",
+    "POST /v1/quotes": "the quote is the record; an order with it is one, too",
+    "POST /v1/accounts": "needs a live key: audited in both modes, see tests/accounts/test_manage_accounts.py",
     "POST /v1/estimates": "the estimate is the record and never changes",
+    "POST /v1/estimates/batch": "the estimates are the record",
+    "PATCH /v1/estimates/passenger-transportation/{passenger_transportation_estimate_id}/annotations": (
+        "notes of the client about its own estimate, which change no amount"
+    ),
+    **{
+        key: "every version of an estimate is a record and never changes; orders name the estimate"
+        for kind in ("flight", "electricity", "passenger-transportation", "hotel", "emission-factor")
+        for key in (
+            f"POST /v1/estimates/{kind}",
+            f"PUT /v1/estimates/{kind}/{{{kind.replace('-', '_')}_estimate_id}}",
+        )
+    },
+    **{
+        f"{route}{more}": "every version of an estimate is a record; annotations are the client's own notes"
+        for route, more in (
+            *(("POST /v1/estimates/shipping", ""), ("PUT /v1/estimates/shipping/{shipping_estimate_id}", "")),
+            ("PATCH /v1/estimates/shipping/{shipping_estimate_id}", "/annotations"),
+            ("POST /v1/estimates/shipping/multi-leg", ""),
+            ("PUT /v1/estimates/shipping/multi-leg/{multi_leg_estimate_id}", ""),
+            ("PATCH /v1/estimates/shipping/multi-leg/{multi_leg_estimate_id}", "/annotations"),
+            *(("POST /v1/estimates/transactions", ""), ("POST /v1/estimates/transactions", "/batch")),
+            ("PUT /v1/estimates/transactions/{transaction_estimate_id}", ""),
+        )
+    },
     "POST /v1/webhooks/{webhook_id}/test": "changes nothing: it sends one request to the organisation's own receiver",
     "POST /v1/webhooks/{webhook_id}/retry-now": "changes no setting; the attempt is in the list of attempts",
     "POST /v1/test-helpers/orders/{order_id}/pay": "a test helper; the charge is the record",
@@ -31,6 +155,51 @@ NOT_AUDITED = {
     "POST /o/{token}/confirm": "sends the payer to the bank; the charge is the record",
     "POST /o/{token}/bank": "the simulated bank; the charge is the record",
     "POST /card/{token}": "no API key: writes card.stored of the payer, see tests/cards/test_card_page.py",
+    **dict.fromkeys(
+        (f"POST /dashboard/{mode}/{{organisation_id}}{path}" for mode in ("live", "test") for path in OF_MEMBERS),
+        "audited with the user as the actor: see tests/dashboard/test_audit.py",
+    ),
+    **{
+        f"POST /dashboard/{mode}/{{organisation_id}}{path}": reason
+        for mode in ("live", "test")
+        for path, reason in CHANGES_NOTHING.items()
+    },
+    **dict.fromkeys(
+        (
+            f"POST /dashboard/{mode}/{{organisation_id}}{path}"
+            for mode in ("live", "test")
+            for path in OF_MEMBERS_NOT_AUDITED
+        ),
+        "changes nothing",
+    ),
+    **dict.fromkeys(
+        (f"POST /operator/{mode}{path}" for mode in ("live", "test") for path in OF_OPERATORS),
+        "audited with the user as the actor: see tests/backoffice",
+    ),
+    **dict.fromkeys(
+        (f"POST /dashboard/{path}" for path in OF_USERS),
+        "audited with the user as the actor: see tests/dashboard/test_audit.py and test_passkeys.py",
+    ),
+    **dict.fromkeys(
+        (
+            f"POST /operator/{mode}{path}"
+            for mode in ("live", "test")
+            for path in ("/customers/{organisation_id}/act-as", "/act-as/end")
+        ),
+        "audited with the operator as the actor: see tests/backoffice/test_act_as.py",
+    ),
+    "POST /dashboard/password": "sends a mail, which is the record, if there is such a user",
+    **dict.fromkeys(
+        (f"POST /dashboard/{path}/options" for path in ("passkey", "code/passkey", "you/passkeys")),
+        "issues a challenge for a passkey, which counts only once it is signed",
+    ),
+    "POST /dashboard/you/second-factor": "shows a secret, which counts only once it is confirmed",
+    **dict.fromkeys(
+        ("POST /v1/api-keys", "POST /v1/api-keys/{api_key_id}/rotate", "DELETE /v1/api-keys/{api_key_id}"),
+        "audited, but needs a key with a permission: see tests/accounts/test_key_endpoints.py",
+    ),
+    "POST /v1/persons/export": "audited, but needs a live key with a right: see tests/persons/test_endpoints.py",
+    "POST /v1/persons/erase": "audited, but needs a live key with a right: see tests/persons/test_endpoints.py",
 }
 # The beginnings of API keys and of the secrets of webhooks and links.
 SECRETS = ("tonne_test_", "tonne_live_", "whsec_", "lsec_")
@@ -96,6 +265,26 @@ class Story:
         async with self.services.database.transaction() as tx:
             await tx.execute(sql, *values)
 
+    async def client_account(self) -> None:
+        await self.send("POST", "/v1/accounts/client", {"name": "Fjord Bakery", "currency": "EUR"})
+
+    def _account(self, path: str) -> str:
+        ours = self.world.ours_test
+        ids = {"{account_id}": ours.scope.account_id, "client/{client_account_id}": f"client/{ours.client_account_id}"}
+        return f"/v1/accounts/{ids[path]}"
+
+    async def change_account(self, *, method: str, path: str) -> None:
+        await self.send(method, self._account(path), {"name": f"Name by {method}"})
+
+    async def change_logo(self, *, method: str, path: str) -> None:
+        files = {"logo": ("logo.png", png())} if method == "POST" else None
+        address = f"{self._account(path)}/logo"
+        answer = await self.api.http.request(method, address, files=files, headers=self.api._headers({}))
+        assert answer.status_code == 200, answer.text
+
+    async def archive(self, *, step: str) -> None:
+        await self.send("POST", f"/v1/accounts/client/{self.world.ours_test.client_account_id}/{step}", {})
+
     async def settle(self) -> None:
         order = await self.api.order()
         await self.send("POST", f"/v1/test-helpers/orders/{order['id']}/settle-invoice", {})
@@ -125,6 +314,29 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Any]]] = {
         "POST",
         "/v1/checkouts",
         {"offset_link_id": story.ids["link"], "email": "ann@example.com", "quantity": "1"},
+    ),
+    "POST /v1/accounts/client": lambda story: story.client_account(),
+    **{
+        f"{method} /v1/accounts/{path}": partial(Story.change_account, method=method, path=path)
+        for path in ("{account_id}", "client/{client_account_id}")
+        for method in ("PUT", "PATCH")
+    },
+    **{
+        f"{method} /v1/accounts/{path}/logo": partial(Story.change_logo, method=method, path=path)
+        for path in ("{account_id}", "client/{client_account_id}")
+        for method in ("POST", "DELETE")
+    },
+    **{
+        f"POST /v1/accounts/client/{{client_account_id}}/{step}": partial(Story.archive, step=step)
+        for step in ("archive", "unarchive")
+    },
+    "POST /v1/sustainability-pages": lambda story: story.send("POST", "/v1/sustainability-pages", PAGE),
+    "PUT /v1/sustainability-pages": lambda story: story.send(
+        "PUT", "/v1/sustainability-pages", {**PAGE, "status": "disabled"}
+    ),
+    "PUT /v1/analytics/metadata-keys": lambda story: story.send("PUT", "/v1/analytics/metadata-keys", {"keys": ["a"]}),
+    "PUT /v1/bundle-selections": lambda story: story.send(
+        "PUT", "/v1/bundle-selections", [{"bundle_id": story.world.bundles_test["wind-power"]}]
     ),
     "PUT /v1/sustainability-page": lambda story: story.send("PUT", "/v1/sustainability-page", {"title": "Ours"}),
     "POST /v1/orders/{order_id}/cancel": lambda story: story.cancel("/v1"),

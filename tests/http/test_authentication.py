@@ -130,12 +130,12 @@ async def test_a_cached_key_is_refused_within_five_seconds_of_its_revocation(
     settings = Settings()
     authenticator = Authenticator(AccountDirectory(populated_db, utc_now, settings.key_refresh_s), settings, monotonic)
     headers = {b"authorization": f"Bearer {world.ours_test.key}".encode()}
-    await authenticator.admit(headers, "192.0.2.1")
+    await authenticator.identify(headers, "192.0.2.1")
     async with populated_db.transaction() as tx:
         await revoke_key(tx, world.ours_test.key_id, actor=TESTER, now=utc_now())
     moment += 5
     with pytest.raises(Unauthorised):
-        await authenticator.admit(headers, "192.0.2.1")
+        await authenticator.identify(headers, "192.0.2.1")
 
 
 async def test_the_last_use_of_a_key_is_recorded(api: ApiClient, services: Services, world: World) -> None:

@@ -7,6 +7,8 @@ import pytest
 from tests.support.api_client import ApiClient
 from tests.support.world import World
 from tonne.app import Services
+from tonne.base.single_flight import SingleFlight
+from tonne.http.authenticator import hash_key
 from tonne.http.errors import ServiceUnavailable
 from tonne.http.fair_share import FairShare
 
@@ -58,3 +60,50 @@ async def test_waiting_ends_in_time_and_leaves_the_places_as_they_were() -> None
     await shares.enter("org")
     shares.leave("org")
     assert shares._running == {}
+
+
+async def test_a_burst_of_requests_looks_up_its_key_and_its_account_once(
+    services: Services, api: ApiClient, world: World
+) -> None:
+    """After the start of a process, or when a copy has expired. Otherwise they would need a connection each."""
+    for table in ("api_keys", "accounts"):
+        services.authenticator._keys.drop(hash_key(world.ours_test.key.encode()))
+        services.directory.forget_terms(world.ours_test.scope)
+        async with services.database.transaction() as tx:
+            await tx.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+            body = {"mass": {"amount": "1", "unit": "t"}, "idempotency_key": "one"}
+            burst = [asyncio.create_task(api.post("/v1/orders/by-mass", body)) for _ in range(100)]
+            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = $1::regclass"
+            while not await tx.fetchval(waiting, table):
+                continue
+            # All of them wait for the one lookup, which has the only other connection.
+            assert services.database._count == len(services.database._idle) + 2, table
+        answers = await asyncio.gather(*burst)
+        assert {answer.status_code for answer in answers} <= {200, 201}
+        assert len({answer.json()["id"] for answer in answers}) == 1
+
+
+async def test_a_cancelled_request_does_not_stop_the_lookup_of_others() -> None:
+    flight: SingleFlight[str, int] = SingleFlight()
+    go, calls = asyncio.Event(), []
+
+    async def look_up() -> int:
+        calls.append(1)
+        await go.wait()
+        return len(calls)
+
+    async def fail() -> int:
+        raise ServiceUnavailable
+
+    first, second = (asyncio.create_task(flight.run("key", look_up)) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    flight.forget("key")
+    # Asked after a change: what the running lookup finds may be outdated.
+    third = asyncio.create_task(flight.run("key", look_up))
+    await asyncio.sleep(0)
+    go.set()
+    assert (await second, await third, len(calls)) == (2, 2, 2)
+    with pytest.raises(ServiceUnavailable):
+        await flight.run("key", fail)
+    assert flight._running == {}

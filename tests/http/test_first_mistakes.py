@@ -19,7 +19,7 @@ async def test_people_c_a_missing_authorization_header_is_named(api: ApiClient) 
 async def test_people_c_post_to_orders_names_the_ways_to_order(api: ApiClient) -> None:
     answer = await api.post("/v1/orders", {})
     assert (answer.status_code, codes(answer)) == (405, ["method_not_allowed"])
-    paths = "/v1/orders/by-estimate, /v1/orders/by-mass, /v1/orders/by-value"
+    paths = "/v1/orders/by-estimate, /v1/orders/by-mass, /v1/orders/by-value, /v1/orders/batch"
     assert answer.json()["error"]["message"] == f"This path does not support POST. Use POST with {paths}."
     # Without a path below that supports the method, the header has to do.
     other = await api.http.request("DELETE", "/v1/orders", headers=api._headers({}))
@@ -48,10 +48,10 @@ async def test_people_c_the_decimals_of_the_currency_are_named(
 
 
 async def test_an_unknown_query_parameter_is_answered_with_the_known_ones(api: ApiClient) -> None:
-    answer = await api.get("/v1/orders?status=paid")
+    answer = await api.get("/v1/orders?colour=paid")
     assert (answer.status_code, codes(answer)) == (400, ["validation_error"])
     message = answer.json()["error"]["message"]
-    assert message.startswith("Unknown query parameter status. Remove it: this path knows ")
+    assert message.startswith("Unknown query parameter colour. Remove it: this path knows ")
     assert "limit" in message
     assert "offset_link_id" in message
     misspelt = await api.get("/v1/orders?limt=1")

@@ -140,3 +140,26 @@ async def test_an_internal_error_is_logged_with_its_traceback_and_without_data_o
     assert "place_order" in failed["exception"]
     assert (request["event"], request["status"]) == ("request", 500)
     assert planted not in live_server.log.read_text()
+
+
+async def test_operations_20_the_request_id_of_a_client_is_kept_if_it_is_well_formed(
+    live_api: ApiClient, live_server: LiveServer
+) -> None:
+    given = "0f5c4ad2-9c6e-4a39-8f4b-2f5d2d1b7e55"
+    answer = await live_api.http.get("/v1/orders/unknown", headers={"X-Request-Id": given})
+    assert answer.headers["x-request-id"] == given
+    assert answer.json()["request_id"] == given
+    (line,) = await lines_of(live_server, given)
+    assert line["event"] == "request"
+
+
+@pytest.mark.parametrize("given", ["short", f"{CANARY}@example.com", "<script>alert(1)</script>", "a" * 65, ""])
+async def test_another_request_id_is_replaced(live_api: ApiClient, given: str) -> None:
+    answer = await live_api.http.get("/v1/orders/unknown", headers={"X-Request-Id": given})
+    assert answer.headers["x-request-id"].startswith("req_")
+
+
+async def test_two_request_ids_are_replaced(live_api: ApiClient) -> None:
+    twice = [("X-Request-Id", "0123456789abcdef"), ("X-Request-Id", "fedcba9876543210")]
+    answer = await live_api.http.get("/v1/orders/unknown", headers=twice)
+    assert answer.headers["x-request-id"].startswith("req_")

@@ -171,6 +171,11 @@ ROWS = {
     "failing_webhooks": "UPDATE webhooks SET due_at = now(), failing_since = now(), cursor_position = 2",
     "parked_accounts": "INSERT INTO webhook_parked (organisation_id, webhook_id, account_id, position, refusals, "
     "parked_at, next_attempt_at) SELECT organisation_id, id, 'acc', 1, 3, now(), now() FROM webhooks",
+    "log_statements": "INSERT INTO log_statements (mode, kind, subject, at) "
+    "VALUES ('test', 'certificate.issued', 'x', now())",
+    "failing_witnesses": "WITH log AS (INSERT INTO logs (mode, generation, origin, opened_at, next_publish_at) "
+    "VALUES ('test', 1, 'x', now(), now()) RETURNING id) INSERT INTO log_witnesses (log_id, vkey, failing_since, "
+    "failures, problem, next_attempt_at) SELECT id, 'x', now(), 1, 'unreachable', now() FROM log",
     "checkouts": "UPDATE checkouts SET next_close_at = now()",
     "certificate_mails": "UPDATE checkouts SET next_mail_at = now()",
 }

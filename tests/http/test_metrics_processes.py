@@ -67,6 +67,13 @@ def test_operations_12_the_metrics_of_several_processes_are_added_up(start: Star
     wait_until(lambda: _two_processes(metrics_port), 30, "the process is replaced, and the port is served")
     assert _served(_scrape(metrics_port)) == 60
     assert httpx.get(f"http://{HOST}:{port}/metrics").status_code == 401
+
+    # SIGHUP replaces all of them, one after the other.
+    old = {child.pid for child in psutil.Process(api.pid).children()}
+    os.kill(api.pid, signal.SIGHUP)
+    wait_until(lambda: old.isdisjoint(c.pid for c in psutil.Process(api.pid).children()), 60, "all are replaced")
+    wait_until(lambda: _two_processes(metrics_port), 30, "gauges count only the new ones")
+    assert _served(_scrape(metrics_port)) == 60
     assert api.stop()
 
 
@@ -104,3 +111,31 @@ def test_a_metrics_port_that_is_in_use_is_refused(start: Start, tmp_path: Path) 
     assert second.wait(30) == 1
     assert f"Cannot listen on 127.0.0.1 port {metrics_port}" in (tmp_path / "second.log").read_text()
     assert "TONNE_METRICS_PORT" in (tmp_path / "second.log").read_text()
+
+
+def test_operations_12_serve_has_a_port_for_the_health_of_its_worker(start: Start) -> None:
+    health_port = free_port()
+    serve, port, metrics_port = start("serve", worker_health_port=health_port, worker_stuck_s=1e-6)
+    base = f"http://{HOST}:{health_port}"
+    wait_until(lambda: _answers(f"{base}/health/live"), 30, "the worker has its port")
+    # With such a short limit every job is stuck as soon as it runs: it says so, and the API goes on.
+    wait_until(lambda: httpx.get(f"{base}/health/live").status_code == 503, 30, "a job was seen running")
+    assert httpx.get(f"http://{HOST}:{metrics_port}/health/live").json() == {"status": "ok"}
+    assert httpx.get(f"http://{HOST}:{port}/health/ready").status_code == 200
+    assert httpx.get(f"{base}/metrics").status_code == 404
+    assert serve.stop()
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url).status_code in {200, 503}
+    except httpx.TransportError:
+        return False
+
+
+def test_a_health_port_that_is_in_use_is_refused(start: Start, tmp_path: Path) -> None:
+    _, _, metrics_port = start("worker")
+    settings = {"worker_health_port": metrics_port, "data_dir": tmp_path, "database_url": "postgresql://127.0.0.1:1/x"}
+    second = Process("tonne", "worker", settings=settings, log=tmp_path / "second.log")
+    assert second.wait(30) == 1
+    assert "TONNE_WORKER_HEALTH_PORT" in (tmp_path / "second.log").read_text()

@@ -41,7 +41,7 @@ def fuzz(live: LiveServer, key: str, document: str, folder: Path, *options: str)
 def test_the_api_responds_as_the_document_says(
     part: tuple[str, str], live_server: LiveServer, world: World, tmp_path: Path
 ) -> None:
-    document = httpx.get(f"{live_server.url}/openapi.json").json()
+    document = httpx.get(f"{live_server.url}/openapi.json", timeout=60).json()
     accepted = tmp_path / "accepted.json"
     accepted.write_text(json.dumps(with_numbers(document)))
     options = (*part, "--phases", "examples,coverage,fuzzing", "--max-examples", "5")
@@ -58,11 +58,12 @@ async def test_orders_with_existing_ids_respond_as_the_document_says(
         "order_id": [(await live_api.order(idempotency_key="fuzz / one"))["id"]],
         "idempotency_key": ["fuzz / one", "fuzz / two"],
         "percentage": [100, "100", 50, "50.00"],
+        "quote_id": [(await live_api.post("/v1/quotes", {"value": "20.00"})).json()["id"]],
     }
     document = (await live_api.http.get("/openapi.json")).json()
     narrowed = tmp_path / "narrowed.json"
     narrowed.write_text(json.dumps(with_known_values(with_numbers(document), known)))
-    options = ("--include-path-regex", "^/v1/orders/", "--mode", "positive", "--phases", "fuzzing")
+    options = ("--include-path-regex", "^/v1/(orders/|quotes)", "--mode", "positive", "--phases", "fuzzing")
     fuzz(live_server, world.ours_test.key, str(narrowed), tmp_path, *options, "--max-examples", "20")
 
 
@@ -80,7 +81,8 @@ def with_numbers(document: dict[str, Any]) -> dict[str, Any]:
 def with_known_values(document: dict[str, Any], known: dict[str, list[Any]]) -> dict[str, Any]:
     """The document with known values instead of any value in requests. Responses stay the same."""
     narrowed = copy.deepcopy(document)
-    for schema_name in ("OrderByEstimateInput", "OrderByMassInput", "OrderByValueInput", "BundleChoiceInput"):
+    ways = ("OrderByEstimateInput", "OrderByMassInput", "OrderByValueInput", "OrderBatchItemInput", "LockedQuoteInput")
+    for schema_name in (*ways, "BundleChoiceInput", "BundleMassInput"):
         properties = narrowed["components"]["schemas"][schema_name]["properties"]
         for name in known.keys() & properties.keys():
             properties[name] = {"enum": known[name]}

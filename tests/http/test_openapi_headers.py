@@ -15,8 +15,7 @@ from tests.support.world import World
 from tonne.app import Services, build_app
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
-from tonne.http.route import Access, Route
-from tonne.http.server import MAX_BODY_BYTES
+from tonne.http.route import MAX_BODY_BYTES, Access, Route
 
 # About the transfer of the body, or for browsers only.
 NOT_DECLARED = {"content-type", "content-length", "x-content-type-options", "referrer-policy"}

@@ -21,6 +21,8 @@ PATHS = (
     "/v1/orders/by-key/{key:path}",
     "/v1/orders/{order_id}",
     "/v1/orders/{order_id}/lines/{line_id}",
+    "/files/{number}",
+    "/files/{number}.json",
 )
 ROUTER = Router([route(path) for path in PATHS])
 
@@ -54,6 +56,14 @@ def test_a_fixed_segment_is_preferred_to_a_parameter() -> None:
     assert found("/v1/orders/by-mass") == ("/v1/orders/by-mass", {})
     assert found("/v1/orders/by-mass/") == ("/v1/orders/by-mass", {})
     assert found("/v1/orders/by-mass2") == ("/v1/orders/{order_id}", {"order_id": "by-mass2"})
+
+
+def test_a_parameter_with_an_ending_is_preferred_to_one_without() -> None:
+    assert found("/files/7.json") == ("/files/{number}.json", {"number": "7"})
+    assert found("/files/7.json.json") == ("/files/{number}.json", {"number": "7.json"})
+    assert found("/files/7") == ("/files/{number}", {"number": "7"})
+    # There is nothing before the ending.
+    assert found("/files/.json") == ("/files/{number}", {"number": ".json"})
 
 
 def test_a_parameter_is_one_segment_whatever_is_encoded_in_it() -> None:

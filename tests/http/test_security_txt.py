@@ -7,7 +7,8 @@ import pytest
 from tests.support.api_client import ApiClient, codes
 from tests.support.clock import START
 from tonne.app import Services, build_app
-from tonne.base.settings import Settings, SettingsError, load_settings
+from tonne.base.load_settings import load_settings
+from tonne.base.settings import Settings, SettingsError
 from tonne.db.pool import Database
 
 PATH = "/.well-known/security.txt"

@@ -6,6 +6,7 @@ import json
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import httpx
@@ -36,12 +37,13 @@ def port() -> int:
 @pytest.fixture
 def start(database_url: str, port: int, tmp_path: Path) -> Iterator[Start]:
     started: list[Process] = []
+    common: dict[str, object] = {"port": port, "data_dir": tmp_path / "data", "database_url": database_url}
+    common |= {"secret_key": secrets.token_urlsafe(32)}
 
     def start(**settings: object) -> Process:
-        common = {"port": port, "data_dir": tmp_path / "data", "database_url": database_url}
-        common |= {"secret_key": secrets.token_urlsafe(32)}
-        started.append(Process("tonne", "api", settings=common | settings, log=tmp_path / "log"))
-        started[-1].wait_until_ready(port)
+        chosen = common | settings
+        started.append(Process("tonne", "api", settings=chosen, log=tmp_path / "log"))
+        started[-1].wait_until_ready(int(str(chosen["port"])))
         return started[-1]
 
     yield start
@@ -74,13 +76,48 @@ def test_limits_and_revoked_keys_hold_across_processes(
     assert status(port, "tonne_test_wrong") == 429
 
 
-def revoke(database_url: str, key_id: str) -> None:
-    async def run() -> None:
-        connection: Connection = await asyncpg.connect(database_url)
-        await connection.execute("UPDATE api_keys SET revoked_at = now() WHERE id = $1", key_id)
-        await connection.close()
+def test_limits_hold_across_machines(start: Start, world: World, database_url: str) -> None:
+    ports = free_port(), free_port()
+    for port in ports:
+        start(
+            port=port,
+            api_processes=2,
+            rate_limit_per_second=0.001,
+            rate_limit_burst=12,
+            failed_auth_per_minute=0.01,
+            failed_auth_burst=5,
+        )
 
-    asyncio.run(run())
+    def use_up(key: str, limit: str, *, times: int, allowed: int) -> None:
+        assert [status(ports[0], key) for _ in range(times + 1)] == [allowed] * times + [429]
+        # The second machine does not know of them yet. Its first report tells it.
+        assert status(ports[1], key) == allowed
+        wait_until(lambda: level_of(database_url, limit) < 0, 30, "both have reported")
+        wait_until(lambda: status(ports[1], key) == 429, 10, "the second machine refuses it")
+
+    use_up(world.ours_test.key, "keys", times=12, allowed=200)
+    assert [status(port, world.theirs_test.key) for port in ports] == [200, 200]
+    use_up("tonne_test_wrong", "failed_auth", times=5, allowed=401)
+
+
+def level_of(database_url: str, limit: str) -> float:
+    query = f"SELECT coalesce(min(level), 1) FROM rate_limits WHERE name = '{limit}'"  # noqa: S608 - of a test
+    return float(ask(database_url, query))
+
+
+def revoke(database_url: str, key_id: str) -> None:
+    ask(database_url, f"UPDATE api_keys SET revoked_at = now() WHERE id = '{key_id}' RETURNING true")  # noqa: S608
+
+
+def ask(database_url: str, query: str) -> Any:
+    async def run() -> Any:
+        connection: Connection = await asyncpg.connect(database_url)
+        try:
+            return await connection.fetchval(query)
+        finally:
+            await connection.close()
+
+    return asyncio.run(run())
 
 
 def test_operations_20_a_server_that_stops_finishes_its_requests(start: Start, port: int, world: World) -> None:
@@ -103,6 +140,14 @@ def test_operations_20_a_server_that_stops_finishes_its_requests(start: Start, p
     answer = half_sent.getresponse()
     assert answer.status == 201
     assert json.load(answer)["id"].startswith("ord_")
+    assert api.wait(20) == 0
+
+
+def test_a_second_signal_ends_the_drain(start: Start, port: int) -> None:
+    api = start(drain_s=600)
+    api.terminate()
+    wait_until(lambda: httpx.get(f"http://{HOST}:{port}/health/ready").status_code == 503, 10, "it is not ready")
+    api.terminate()
     assert api.wait(20) == 0
 
 

@@ -1,4 +1,4 @@
-"""The Node programs that the integration tests run: code generators and linters for the OpenAPI document.
+"""The Node packages of the integration tests: code generators and linters for the OpenAPI document, verifiers.
 
 They are installed into the Python environment of the tests. `python -m tests.integration.node_packages` writes the lock
 file anew after a change of `package.json`.

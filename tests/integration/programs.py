@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 from tests.integration import node_packages
 
@@ -18,7 +19,12 @@ PACKAGES = {
     "systemd-analyze": "systemd",
     "pgbackrest": "pgbackrest",
     "postgres": "postgresql-15",
+    "pdfsig": "poppler-utils",
+    "softhsm2-util": "softhsm2",
+    "go": "golang-go",
 }
+# Packages without a program: a file that each has.
+LIBRARIES = {"/usr/share/gocode/src/golang.org/x/mod/go.mod": "golang-golang-x-mod-dev"}
 # Debian puts some programs where only root has a path to them.
 PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin", "/usr/lib/postgresql/15/bin"])
 
@@ -33,6 +39,7 @@ def find_program(name: str) -> str:
 def install_missing() -> str | None:
     """Install what is missing. Returns what to do if that is not possible."""
     packages = [package for program, package in PACKAGES.items() if shutil.which(program, path=PATH) is None]
+    packages += [package for path, package in LIBRARIES.items() if not Path(path).exists()]
     if not packages:
         return None
     failure = f"The integration tests need programs that are not installed: apt-get install {' '.join(packages)}"

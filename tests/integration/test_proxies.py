@@ -1,13 +1,10 @@
 """nginx and HAProxy with the sample configurations in front of `tonne serve`: both must pass the same tests."""
 
 import contextlib
-import os
 import socket
 import ssl
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,37 +12,17 @@ import msgspec
 import psutil
 import pytest
 
-from tests.integration.programs import find_program
+from tests.integration.proxies import Proxy
 from tests.support.api_client import codes
-from tests.support.command import wait_until
-from tests.support.processes import HOST, ROOT, Process, free_port
+from tests.support.processes import HOST, Process, free_port
 from tests.support.tls import Authority
 
-DEPLOY = ROOT / "deploy"
 PUBLIC_URL = "https://offsets.example.com"
 WRONG_KEY = {"Authorization": "Bearer wrong"}
 MAX_WRONG_KEYS = 3
 MAX_AT_ONCE = 100
 METRICS_TOKEN = "a-token-for-the-metrics"  # noqa: S105 - of a test
 ONE_TONNE = {"mass": {"amount": "1", "unit": "t"}}
-# What a system's own nginx.conf adds around a file in conf.d; one worker, so that connections can be counted.
-MAIN = """
-{user}
-worker_processes 1;
-daemon off;
-error_log {folder}/error.log;
-pid {folder}/nginx.pid;
-events {{}}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    include {folder}/tonne.conf;
-}}
-"""
 
 
 @dataclass(frozen=True)
@@ -112,83 +89,9 @@ def site(
     # The rate limits for wrong keys count on: each proxy gets clients of its own.
     network = 1 if request.param == "nginx" else 2
     site = Site(port, free_port(), free_port(), Authority(folder), key, network)
-    with (_nginx if request.param == "nginx" else _haproxy)(folder, site):
+    proxy = Proxy(folder, site.authority, [port], site.http_port, site.https_port)
+    with proxy.nginx() if request.param == "nginx" else proxy.haproxy():
         yield site
-
-
-@contextlib.contextmanager
-def _nginx(folder: Path, site: Site) -> Iterator[None]:
-    certificate = folder / "certificate.pem"
-    site.authority.write_certificate(certificate)
-    changes = {
-        "server 127.0.0.1:8080;": f"server {HOST}:{site.port};",
-        "listen 80;": f"listen {HOST}:{site.http_port};",
-        "listen 443 ssl http2;": f"listen {HOST}:{site.https_port} ssl http2;",
-        "ssl_certificate /etc/ssl/certs/offsets.example.com.pem;": f"ssl_certificate {certificate};",
-        "ssl_certificate_key /etc/ssl/private/offsets.example.com.pem;": f"ssl_certificate_key {certificate};",
-    }
-    _write_sample(DEPLOY / "nginx" / "tonne.conf", folder / "tonne.conf", changes)
-    # As root, nginx would run its worker as a user that cannot enter the folder of the test.
-    user = "user root;" if os.geteuid() == 0 else ""
-    (folder / "nginx.conf").write_text(MAIN.format(user=user, folder=folder), encoding="utf-8")
-    command = [
-        find_program("nginx"),
-        "-p",
-        str(folder),
-        "-c",
-        str(folder / "nginx.conf"),
-        "-e",
-        str(folder / "error.log"),
-    ]
-    with _running(command, "-t", site):
-        yield
-
-
-@contextlib.contextmanager
-def _haproxy(folder: Path, site: Site) -> Iterator[None]:
-    certificate = folder / "certificate.pem"
-    site.authority.write_certificate(certificate)
-    changes = {
-        # One thread handles requests in the order in which they arrive, so that connections can be counted.
-        "global\n    maxconn": "global\n    nbthread 1\n    maxconn",
-        "server api1 127.0.0.1:8080 ": f"server api1 {HOST}:{site.port} ",
-        "bind :80\n": f"bind {HOST}:{site.http_port}\n",
-        "bind :443 ssl": f"bind {HOST}:{site.https_port} ssl",
-        "/etc/ssl/private/offsets.example.com.pem": str(certificate),
-    }
-    config = folder / "haproxy.cfg"
-    _write_sample(DEPLOY / "haproxy" / "haproxy.cfg", config, changes)
-    with _running([find_program("haproxy"), "-db", "-f", str(config)], "-c", site):
-        yield
-
-
-def _write_sample(sample: Path, path: Path, changes: dict[str, str]) -> None:
-    """The sample with other ports and files."""
-    text = sample.read_text(encoding="utf-8")
-    for line, replacement in changes.items():
-        assert text.count(line) == 1, line
-        text = text.replace(line, replacement)
-    path.write_text(text, encoding="utf-8")
-
-
-@contextlib.contextmanager
-def _running(command: list[str], check_option: str, site: Site) -> Iterator[None]:
-    checked = subprocess.run([*command, check_option], capture_output=True, text=True, check=False)
-    assert checked.returncode == 0, checked.stderr
-    assert "warn" not in checked.stderr.lower()
-    proxy = subprocess.Popen(command)
-    try:
-        wait_until(lambda: _accepts(site.https_port), 20, "the proxy accepts connections")
-        yield
-    finally:
-        proxy.terminate()
-        proxy.wait(20)
-
-
-def _accepts(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection((HOST, port), timeout=1):
-        return True
-    return False
 
 
 def test_plain_http_is_redirected_to_tls(site: Site) -> None:
@@ -216,6 +119,8 @@ def test_the_metrics_are_not_public(site: Site) -> None:
 
 
 def test_the_rate_limit_for_wrong_keys_applies_to_the_address_of_the_client(site: Site) -> None:
+    with site.client(site.address(2)) as client:
+        assert client.get("/v1/orders").status_code == 200, "the key is in use"
     with site.client(site.address(2), **WRONG_KEY) as attacker, site.client(site.address(3), **WRONG_KEY) as other:
         statuses = [attacker.get("/v1/orders").status_code for _ in range(MAX_WRONG_KEYS + 1)]
         assert statuses == [401] * MAX_WRONG_KEYS + [429]

@@ -31,9 +31,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
     source.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    for name in ("src", "requirements"):
+    for name in ("src", "clients/verify", "requirements"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     build: list[str | Path] = [
         UV,
@@ -116,7 +116,8 @@ def test_the_installed_command_serves_the_demo_and_completes_an_order(tonne: Pat
             wait_until(is_complete, 60, "the order is complete")
             certificate = client.get(f"/v1/orders/{order_id}/certificate")
             assert certificate.content.startswith(b"%PDF-")
-            assert client.get("/docs").status_code == 200
+            assert client.get("/docs/").status_code == 200
+            assert client.get("/docs/try/").status_code == 200
 
 
 @contextlib.contextmanager

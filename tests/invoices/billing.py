@@ -37,8 +37,8 @@ class Billing(Scene):
         super().__init__(services, clock)
         self.issue = IssueInvoices(self.database, clock, self.settings)
         self.issue_consolidated = IssueConsolidatedInvoices(self.database, clock, self.settings)
-        self.follow_up = FollowUpInvoices(self.database, clock, self.settings)
-        self.mail_credit_notes = MailCreditNotes(self.database, clock, self.settings)
+        self.follow_up = FollowUpInvoices(self.database, clock, self.settings, services.render_invoice)
+        self.mail_credit_notes = MailCreditNotes(self.database, clock, self.settings, services.render_invoice)
 
     async def add_admins(self, organisation_id: str, *addresses: str) -> None:
         async with self.database.transaction() as tx:

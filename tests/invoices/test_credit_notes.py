@@ -64,7 +64,7 @@ async def test_a_cancelled_order_gets_its_credit_note_by_mail(billing: Billing, 
     await billing.work()
     *_, mail = await billing.mails()
     assert mail["Subject"] == "Invoice TN-LIVE-000001 has been cancelled"
-    assert "credit note CN-LIVE-000001 for 13.95 EUR" in " ".join(text_of(mail).split())
+    assert "credit note CN-LIVE-000001 for €13.95" in " ".join(text_of(mail).split())
     printed = " ".join(pdf_of(mail).split())
     for text in ("Credit note", "CN-LIVE-000001", "TN-LIVE-000001", "13.95", "Ordered twice", order.id):
         assert text in printed, text
@@ -80,7 +80,7 @@ async def test_a_partial_credit_reduces_a_paid_invoice_and_changes_nothing_else(
     assert (invoice.status, invoice.due_minor, invoice.settled_minor) == ("paid", 1000, 1395)
     await billing.work()
     *_, mail = await billing.mails()
-    assert mail["Subject"] == "Credit note CN-LIVE-000001: 3.95 EUR on invoice TN-LIVE-000001"
+    assert mail["Subject"] == "Credit note CN-LIVE-000001: €3.95 on invoice TN-LIVE-000001"
     await _credit(billing, order, None)
     await _credit(billing, order, 1)
     async with billing.database.connection() as connection:

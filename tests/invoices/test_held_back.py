@@ -1,10 +1,9 @@
 """Live invoices wait until the settings about the seller are given."""
 
-from dataclasses import replace
-
 import httpx
 import msgspec
 import pytest
+from msgspec import structs
 
 from tests.invoices.billing import Billing, pdf_of
 from tests.support.command import output_of, tonne
@@ -115,4 +114,4 @@ async def test_a_free_live_order_does_not_wait(unset: Billing, world: World) -> 
     order = await unset.place_order(world.ours_live.scope)
     await unset.execute("UPDATE orders SET total_cost_minor = 0, offset_cost_minor = 0, commission_minor = 0")
     await unset.work()
-    assert await unset.status(replace(order)) == "paid"
+    assert await unset.status(structs.replace(order)) == "paid"

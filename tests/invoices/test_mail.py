@@ -15,7 +15,10 @@ from tonne.gateways.outbox import SendMails
 from tonne.invoices.cancel_order import cancel_order
 from tonne.invoices.issue_invoices import IssueInvoices
 
-HEADERS = {"From", "To", "Subject", "Message-ID", "Date", "MIME-Version", "Content-Type"}
+HEADERS = {
+    *("From", "To", "Subject", "Message-ID", "Date", "MIME-Version", "Content-Type"),
+    *("Content-Language", "Auto-Submitted"),
+}
 
 
 @pytest.fixture

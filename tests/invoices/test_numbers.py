@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -12,7 +13,7 @@ from tests.support.clock import ManualClock
 from tests.support.world import World
 from tonne.db.batches import RETRY_AFTER
 from tonne.gateways.pdf import _compiler
-from tonne.invoices.follow_up_invoices import LEASE, FollowUpInvoices
+from tonne.invoices.follow_up_invoices import LEASE
 from tonne.invoices.issue_invoices import BATCH, IssueInvoices, issue_invoices
 from tonne.orders.model import Order
 from tonne.orders.queue import lock_order
@@ -129,7 +130,7 @@ async def test_two_workers_with_one_invoice_mail_it_once_and_remind_once(billing
         with _no_pdf():
             both = [asyncio.create_task(billing.follow_up.run_once())]
             await billing.until_held(now + LEASE)
-            later = FollowUpInvoices(billing.database, ManualClock(now + LEASE), billing.settings)
+            later = replace(billing.follow_up, clock=ManualClock(now + LEASE))
             both.append(asyncio.create_task(later.run_once()))
             await billing.until_held(now + 2 * LEASE)
             assert len(await billing.mails()) == count - 1
@@ -147,7 +148,7 @@ async def test_two_workers_with_one_invoice_cancel_it_once(billing: Billing, wor
         await lock_order(tx, order.scope, order.id)
         both = [asyncio.create_task(billing.follow_up.run_once())]
         await billing.until_held(now + LEASE)
-        later = FollowUpInvoices(billing.database, ManualClock(now + LEASE), billing.settings)
+        later = replace(billing.follow_up, clock=ManualClock(now + LEASE))
         both.append(asyncio.create_task(later.run_once()))
         await billing.until_held(now + 2 * LEASE)
     assert await asyncio.gather(*both) == [True, True]

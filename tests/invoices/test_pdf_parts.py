@@ -134,3 +134,21 @@ def test_there_is_no_code_where_nobody_should_or_can_pay_by_it(record: InvoiceRe
 
 def test_a_closed_invoice_has_no_code() -> None:
     assert "Scan" not in text_of(STANDARD, Closing("paid", "2026-12-01"))
+
+
+def test_the_document_is_in_the_language_of_the_record() -> None:
+    record = msgspec.structs.replace(STANDARD, language="de")
+    text = text_of(record)
+    assert "EUR 9492,39" in text
+    assert "16. Dezember 2026" in text
+    assert STANDARD.total == "9492.39"
+    assert b"<ram:GrandTotalAmount>9492.39</ram:GrandTotalAmount>" in embedded(invoice_pdf(record))["factur-x.xml"]
+    own = msgspec.structs.replace(record, fee=msgspec.structs.replace(record.fee, label="100 % Own label {net}"))
+    assert "100 % Own label {net}" in text_of(own), "texts of the record are not formatted"
+
+
+def test_ids_are_not_broken_and_many_rates_fit_on_one_page() -> None:
+    for record in (STANDARD, SEVERAL):
+        [page] = page_texts(invoice_pdf(record))
+        assert record.order_id in page
+        assert record.reference in page

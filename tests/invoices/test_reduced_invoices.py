@@ -54,8 +54,8 @@ async def test_a_credited_invoice_is_resent_for_the_rest(
     operator.does("invoice", "credit", "TN-LIVE-000001", "3.95", "--reason", "Agreed discount")
     operator.does("invoice", "resend", "TN-LIVE-000001")
     mail = (await billing.mails())[-1]
-    assert mail["Subject"].startswith("Invoice TN-LIVE-000001: 10.00 EUR, due ")
-    assert "3.95 EUR was credited. 10.00 EUR is missing." in words(text_of(mail))
+    assert mail["Subject"].startswith("Invoice TN-LIVE-000001: €10.00, due ")
+    assert "€3.95 was credited. €10.00 is missing." in words(text_of(mail))
     assert "Please pay EUR 10.00" in words(pdf_of(mail))
     path = tmp_path / "invoice.pdf"
     operator.does("invoice", "pdf", "TN-LIVE-000001", "-o", str(path))
@@ -71,7 +71,7 @@ async def test_the_mail_of_a_credit_note_says_what_is_left_to_pay(billing: Billi
     await _credit(billing, order, 395)
     await billing.mail_credit_notes.run_once()
     said = words(text_of((await billing.mails())[-1]))
-    assert "9.00 EUR is left to pay of the invoice." in said
+    assert "€9.00 is left to pay of the invoice." in said
     assert "with the reference TN-LIVE-000001" in said
     await _credit(billing, order, 900)
     await billing.work()

@@ -60,7 +60,7 @@ async def test_a_part_payment_is_returned_when_the_client_cancels(billing: Billi
     [planned] = await open_returns(billing)
     assert (planned.amount_minor, planned.to_iban) == (1394, ADA_IBAN)
     *_, mail = await billing.mails()
-    assert "We have received 13.94 EUR for it, and will return it to the account it came from." in _flat(text_of(mail))
+    assert "We have received €13.94 for it, and will return it to the account it came from." in _flat(text_of(mail))
     await billing.check_invariants()
 
 
@@ -70,11 +70,11 @@ async def test_a_reminder_asks_only_for_what_is_missing(billing: Billing, world:
     billing.clock.turn_to(4, 3)
     await billing.work()
     *_, mail = await billing.mails()
-    assert _flat(mail["Subject"]) == "Reminder: invoice TN-LIVE-000001, 0.01 EUR missing, was due 31 March 2026"
+    assert _flat(mail["Subject"]) == "Reminder: invoice TN-LIVE-000001, €0.01 missing, was due 31 March 2026"
     text = _flat(text_of(mail))
-    assert "We have received 13.94 EUR. 0.01 EUR is missing." in text
-    assert "Amount 0.01 EUR" in text
-    assert "we will cancel the order and return the 13.94 EUR to the account it came from." in text
+    assert "We have received €13.94. €0.01 is missing." in text
+    assert "Amount €0.01" in text
+    assert "we will cancel the order and return the €13.94 to the account it came from." in text
 
 
 def _flat(text: str) -> str:

@@ -28,12 +28,12 @@ from tonne.cards.stored_cards import describe_card, store_card
 from tonne.db.pool import Connection
 from tonne.gateways.card_simulated import SimulatedCardGateway
 from tonne.gateways.payment_record import DisputeState
-from tonne.invoices.assign_transfer import assign_transfer
+from tonne.invoices.assign_transfer import assign_transfer, unassign_transfer
 from tonne.invoices.correct_invoice import correct_invoice
 from tonne.invoices.import_statement import import_statement
 from tonne.invoices.model import Invoice
 from tonne.invoices.resolve_transfer import resolve_transfer
-from tonne.invoices.return_transfer import confirm_return, return_transfer
+from tonne.invoices.return_transfer import confirm_return, fail_return, return_transfer
 from tonne.invoices.settle_invoice import settle_invoice
 from tonne.invoices.store import find_by_references_any_account
 from tonne.invoices.write_off import reinstate_invoice, write_off_invoice
@@ -45,7 +45,7 @@ from tonne.refunds.simulate_dispute import simulate_dispute
 from tonne.sheets.csv_lines import SheetFile
 
 # They call other services, which these tests have no part of.
-_LEFT_OUT = {"deliver_webhooks", "send_mails", "prune_attempts"}
+_LEFT_OUT = {"deliver_webhooks", "send_mails", "make_partitions", "remove_partitions"}
 OPEN_INVOICES = """
 SELECT reference, total_minor - credited_minor AS due_minor FROM invoices
 WHERE mode = 'live' AND status = 'open' ORDER BY number
@@ -83,7 +83,7 @@ class Month(Scene):
             ),
             *(self.pay_invoice, self.pay_invoice, self.pay_something, self.import_again, self.settle_by_hand),
             *(self.refund, self.cancel, self.dispute, self.return_money, self.send_money_back, self.assign),
-            *(self.resolve, self.pay_out, self.confirm_retirements),
+            *(self.resolve, self.pay_out, self.confirm_retirements, self.unassign, self.come_back),
             *(self.write_off, self.write_off, self.reinstate, self.recover, self.recover, self.correct),
             *(self.order_small, self.order_small, self.order_small, self.refund_at_gateway, self.change_card),
         )
@@ -291,6 +291,26 @@ class Month(Scene):
             async with self.database.transaction() as tx:
                 await confirm_return(tx, each["id"], "Done", settings=self.settings, actor=TESTER, now=self.clock.now)
             self.banked["returned"] += each["amount_minor"]
+
+    async def come_back(self) -> None:
+        """The bank of the payer rejects money that was sent back."""
+        sent = await self.fetch("SELECT id, amount_minor FROM transfer_returns WHERE status = 'returned' ORDER BY id")
+        if sent and self.rng.random() < 0.5:
+            back = self.rng.choice(sent)
+            async with self.database.transaction() as tx:
+                await fail_return(tx, back["id"], "The account is closed", actor=TESTER, now=self.clock.now)
+            self.banked["returned"] -= back["amount_minor"]
+
+    async def unassign(self) -> None:
+        """A transfer was assigned to a wrong invoice, which is still open."""
+        found = await self.fetch(
+            "SELECT assignment.id FROM transfer_assignments assignment "
+            "JOIN invoices ON invoices.id = assignment.invoice_id "
+            "WHERE invoices.status = 'open' AND assignment.undoes IS NULL ORDER BY assignment.id"
+        )
+        if found:
+            assignment_id = self.rng.choice(found)["id"]
+            await self._attempt(unassign_transfer, assignment_id, note="A mistake", actor=TESTER, now=self.clock.now)
 
     async def assign(self) -> None:
         found = await self.fetch("SELECT id FROM bank_transfers WHERE state IN ('unmatched', 'overpaid')")

@@ -4,12 +4,12 @@ import asyncio
 import os
 import random
 from collections import defaultdict
-from dataclasses import replace
 from typing import Any
 
 import httpx
 import msgspec
 import pytest
+from msgspec import structs
 
 from tests.support.api_client import ApiClient
 from tests.support.scene import Scene
@@ -311,7 +311,7 @@ async def test_a_batch_whose_connection_is_lost_answers_503_and_writes_nothing_t
 async def test_the_document_of_a_received_order_has_no_price(world: World, scene: Scene) -> None:
     """Both documents are made of one conversion."""
     order = await scene.place_order(world.ours_test.scope, metadata='{"a":1}')
-    received = replace(order, status=OrderStatus.RECEIVED, priced=None, tax=OrderTax())
+    received = structs.replace(order, status=OrderStatus.RECEIVED, priced=None, tax=OrderTax())
     assert placing_documents(order) == (order_document(received), order_document(order))
 
 

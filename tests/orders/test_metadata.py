@@ -6,6 +6,7 @@ import pytest
 
 from tests.http.writes import CREATES, count_rows, valid_bodies
 from tests.support.api_client import ApiClient, codes, fields
+from tests.support.events import stored_events
 from tonne.db.pool import Database
 
 SPELLINGS = {
@@ -47,9 +48,9 @@ async def test_metadata_is_returned_unchanged(name: str, api: ApiClient, populat
     assert wanted in estimate.content
     assert wanted in (await api.get(f"/v1/estimates/{estimate.json()['id']}")).content
     async with populated_db.connection() as connection:
-        payloads = [row["payload"] for row in await connection.fetch("SELECT payload FROM events")]
+        payloads = [event.payload for event in await stored_events(connection)]
     assert len(payloads) == 2
-    assert all(wanted.decode() in payload for payload in payloads)
+    assert all(wanted in payload for payload in payloads)
 
 
 async def test_left_out_or_null_metadata_is_an_empty_object(api: ApiClient) -> None:

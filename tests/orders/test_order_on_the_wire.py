@@ -9,6 +9,7 @@ import pytest
 from tests.http.writes import ORDERS, QUOTES, count_rows, valid_bodies
 from tests.orders.wire import assert_wire_form
 from tests.support.api_client import ApiClient, codes, fields
+from tests.support.events import stored_events
 from tests.support.world import World
 from tonne.base.clock import utc_now
 from tonne.db.pool import Database
@@ -44,18 +45,15 @@ async def test_receiving_and_placing_are_two_events_with_the_order_at_that_time(
 ) -> None:
     placed = await api.order(metadata={"a": 1.10})
     async with populated_db.connection() as connection:
-        rows = await connection.fetch(
-            "SELECT event_type, account_id, subject_id, payload::json -> 'data' -> 'order' ->> 'status' AS status,"
-            " payload::json -> 'data' ->> 'order' AS document, sequence FROM events ORDER BY position"
-        )
-    assert [(row["event_type"], row["status"]) for row in rows] == [
+        events = await stored_events(connection)
+    assert [(event.event_type, event.content["data"]["order"]["status"]) for event in events] == [
         ("order.received", "received"),
         ("order.placed", "placed"),
     ]
-    assert {row["account_id"] for row in rows} == {world.ours_test.scope.account_id}
-    assert {row["subject_id"] for row in rows} == {placed["id"]}
-    assert rows[0]["sequence"] < rows[1]["sequence"]
-    assert rows[1]["document"] == (await api.get(f"/v1/orders/{placed['id']}")).text
+    assert {event.account_id for event in events} == {world.ours_test.scope.account_id}
+    assert {event.subject_id for event in events} == {placed["id"]}
+    assert events[0].sequence < events[1].sequence
+    assert events[1].document == (await api.get(f"/v1/orders/{placed['id']}")).content
 
 
 async def test_the_payment_method_is_the_accounts(api: ApiClient, world: World, populated_db: Database) -> None:

@@ -145,10 +145,10 @@ async def test_money_22_a_checkout_below_the_minimum_charge_says_so_at_once(
     tenant = world.ours_test if mode is Mode.TEST else world.ours_live
     link = await make_link(services, tenant.scope)
     page = await shopper.open(f"/offset/{link.id}", by="value", amount="0.40")
-    assert "The minimum for a card payment is 0.50 EUR" in page.text
+    assert "The minimum for a card payment is €0.50" in page.text
     refused = await shopper.choose(link, by="value", amount="0.40")
     assert refused.status_code == 422
-    assert "The minimum for a card payment is 0.50 EUR" in refused.text
+    assert "The minimum for a card payment is €0.50" in refused.text
     assert (await shopper.choose(link, by="value", amount="0.50")).status_code == 303
 
 

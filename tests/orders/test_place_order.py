@@ -1,6 +1,7 @@
 """Placing an order: the response, and what is stored."""
 
 from tests.support.api_client import ApiClient
+from tests.support.events import stored_events
 from tonne.db.pool import Database
 
 
@@ -23,6 +24,6 @@ async def test_an_order_by_estimate_is_placed_and_can_be_read_again(api: ApiClie
 async def test_receiving_and_placing_append_one_event_each(api: ApiClient, populated_db: Database) -> None:
     order = await api.order()
     async with populated_db.connection() as connection:
-        rows = await connection.fetch("SELECT position, event_type, payload::json FROM events ORDER BY position")
-    assert [(row["position"], row["event_type"]) for row in rows] == [(1, "order.received"), (2, "order.placed")]
-    assert order["id"] in rows[1]["payload"]
+        events = await stored_events(connection)
+    assert [(event.position, event.event_type) for event in events] == [(1, "order.received"), (2, "order.placed")]
+    assert events[1].content["data"]["order"]["id"] == order["id"]

@@ -8,6 +8,7 @@ from tests.http.writes import count_rows
 from tests.orders.wire import assert_wire_form
 from tests.support.api_client import ApiClient, codes
 from tests.support.clock import START, ManualClock
+from tests.support.events import stored_events
 from tests.support.world import TESTER, World, open_tenant
 from tonne.app import Services
 from tonne.base.clock import to_wire, utc_now
@@ -44,12 +45,8 @@ async def import_rate(database: Database) -> None:
 async def events_of(database: Database, order_id: str) -> list[tuple[str, str]]:
     """Type and order document of each, in order."""
     async with database.connection() as connection:
-        rows = await connection.fetch(
-            "SELECT event_type, payload::json -> 'data' ->> 'order' AS document FROM events WHERE subject_id = $1"
-            " ORDER BY position",
-            order_id,
-        )
-    return [(row["event_type"], row["document"]) for row in rows]
+        events = await stored_events(connection, order_id)
+    return [(event.event_type, event.document.decode()) for event in events]
 
 
 async def run_all(services: Services) -> int:

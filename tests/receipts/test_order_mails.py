@@ -2,10 +2,10 @@
 
 import base64
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from msgspec import structs
 
 from tests.cards.card_scene import GOOD, REFUSED
 from tests.cards.payer import PayerScene, payer_scene, text_of
@@ -21,6 +21,7 @@ from tonne.base.tax import TaxTreatment
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderStatus, OrderTax, PaymentState
 from tonne.orders.move_order import Transitions, move_orders
+from tonne.receipts.expected_completion import Awaited, Expectation
 from tonne.receipts.order_mails import compose_receipt, enqueue_cancellation_mail, enqueue_refund_mail
 from tonne.receipts.recipients import Parties
 
@@ -49,13 +50,13 @@ async def _paid(payer: PayerScene) -> Order:
 
 
 async def test_a_partial_refund_is_mailed_and_shown(payer: PayerScene, clock: ManualClock) -> None:
-    order = replace(await _paid(payer), refunded_minor=500)
+    order = structs.replace(await _paid(payer), refunded_minor=500)
     async with payer.database.transaction() as tx:
         await tx.execute("UPDATE orders SET refunded_minor = 500")
         await enqueue_refund_mail(tx, order, 500, settings=payer.settings, now=clock(), reason="Goodwill\nPay here")
     receipt, mail = await payer.mails()
     assert mail["To"] == receipt["To"] == BILLING
-    assert mail["Subject"] == "[TEST] Your refund of 5.00 EUR"
+    assert mail["Subject"] == "[TEST] Your refund of €5.00"
     text = text_of(mail)
     assert "This does not change your order" in text
     assert "Goodwill Pay here" in text
@@ -67,12 +68,14 @@ async def test_a_partial_refund_is_mailed_and_shown(payer: PayerScene, clock: Ma
 async def test_the_refund_of_a_cancelled_order_says_so(payer: PayerScene, clock: ManualClock) -> None:
     order = await _paid(payer)
     due = order.amount_due_minor or 0
-    cancelled = replace(order, status=OrderStatus.CANCELLED, payment_state=PaymentState.REFUNDED, refunded_minor=due)
+    cancelled = structs.replace(
+        order, status=OrderStatus.CANCELLED, payment_state=PaymentState.REFUNDED, refunded_minor=due
+    )
     async with payer.database.transaction() as tx:
         await enqueue_refund_mail(tx, cancelled, due, settings=payer.settings, now=clock())
         await move_orders(tx, [Transitions(order, [cancelled])], clock())
     _, mail = await payer.mails()
-    assert mail["Subject"] == "[TEST] Your refund of 13.95 EUR"
+    assert mail["Subject"] == "[TEST] Your refund of €13.95"
     assert "Your order was cancelled. No credits are retired for it." in text_of(mail)
     page = await payer.open((await payer.links())["See your order"])
     assert "This order was cancelled" in page.text
@@ -81,12 +84,12 @@ async def test_the_refund_of_a_cancelled_order_says_so(payer: PayerScene, clock:
 
 async def test_a_cancellation_without_a_refund_yet_is_mailed(payer: PayerScene, clock: ManualClock) -> None:
     order = await _paid(payer)
-    cancelled = replace(order, status=OrderStatus.CANCELLED)
+    cancelled = structs.replace(order, status=OrderStatus.CANCELLED)
     async with payer.database.transaction() as tx:
         await enqueue_cancellation_mail(tx, cancelled, settings=payer.settings, now=clock(), reason="No supply")
         await move_orders(tx, [Transitions(order, [cancelled])], clock())
     _, mail = await payer.mails()
-    assert mail["Subject"] == "[TEST] Your order for 13.95 EUR was cancelled"
+    assert mail["Subject"] == "[TEST] Your order for €13.95 was cancelled"
     assert "No supply" in text_of(mail)
     page = await payer.open((await payer.links())["See your order"])
     assert "It was paid. The money is refunded" in page.text
@@ -96,18 +99,31 @@ async def test_without_an_address_the_admins_are_mailed_about_a_refund(payer: Pa
     await payer.add_admin()
     order = await _paid(payer)
     async with payer.database.transaction() as tx:
-        await enqueue_refund_mail(tx, replace(order, receipt_email=None), 100, settings=payer.settings, now=clock())
+        await enqueue_refund_mail(
+            tx, structs.replace(order, receipt_email=None), 100, settings=payer.settings, now=clock()
+        )
     *_, mail = await payer.mails()
     assert mail["To"] == "ada@ours.test"
 
 
 async def test_the_tax_is_a_line_of_its_own(payer: PayerScene, clock: ManualClock) -> None:
     order = await _paid(payer)
-    taxed = replace(order, tax=OrderTax(TaxTreatment.STANDARD, Fraction(19, 100), 265))
+    taxed = structs.replace(order, tax=OrderTax(TaxTreatment.STANDARD, Fraction(19, 100), 265))
     parties = Parties("Ours", BILLING, [])
-    mail = compose_receipt(payer.settings, taxed, parties, url=None, expected="", now=clock())
-    assert "Tax (19 %)" in text_of(mail)
-    assert "your payment of 16.60 EUR" in text_of(mail)
+    mail = compose_receipt(payer.settings, taxed, parties, url=None, expected=Expectation(Awaited.NOTHING), now=clock())
+    assert "Tax (19%)" in text_of(mail)
+    assert "your payment of €16.60" in text_of(mail)
+
+
+async def test_a_mail_is_in_the_language_of_the_order(payer: PayerScene, clock: ManualClock) -> None:
+    order = structs.replace(await _paid(payer), language="de")
+    expected = Expectation(Awaited.RETIREMENT, clock())
+    mail = compose_receipt(
+        payer.settings, order, Parties("Ours", BILLING, []), url=None, expected=expected, now=clock()
+    )
+    assert mail["Content-Language"] == "de"
+    assert "13,95 €" in mail["Subject"]
+    assert "1. November 2026" in text_of(mail)
 
 
 async def test_the_page_follows_the_order_to_its_certificate(payer: PayerScene, services: Services) -> None:

@@ -70,7 +70,7 @@ async def test_people_a2_a_customer_gets_a_receipt_at_the_moment_of_payment(
     mail = parse(envelope.content)
     [order_id] = [row["id"] for row in await payer.fetch("SELECT id FROM orders")]
     total = await payer.fetchval("SELECT total_cost_minor FROM orders")
-    amount = f"{total // 100}.{total % 100:02} EUR"
+    amount = f"€{total // 100}.{total % 100:02}"
     assert mail["Subject"] == f"[TEST] Your receipt: {amount} for 1.5 t of carbon credits"
     text = text_of(mail)
     for words in (

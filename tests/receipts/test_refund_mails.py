@@ -52,7 +52,7 @@ async def test_a_partial_refund_is_mailed_once_it_was_made(payer: PayerScene, se
     await asyncio.gather(*(services.refund_jobs["mail_refunds"]() for _ in range(3)))
     assert not await services.refund_jobs["mail_refunds"]()
     _, mail = await payer.mails()
-    assert mail["Subject"] == "[TEST] Your refund of 5.00 EUR"
+    assert mail["Subject"] == "[TEST] Your refund of €5.00"
     text = text_of(mail)
     assert "to the card that you paid with" in text
     assert "One tonne too many" in text
@@ -77,13 +77,13 @@ async def test_a_cancelled_paid_order_is_mailed_at_once_and_again_with_its_refun
             now=payer.clock(),
         )
     _, cancelled = await payer.mails()
-    assert cancelled["Subject"] == "[TEST] Your order for 13.95 EUR was cancelled"
+    assert cancelled["Subject"] == "[TEST] Your order for €13.95 was cancelled"
     page = await payer.open((await payer.links())["See your order"])
     assert "It was paid. The money is refunded" in page.text
     await work(services)
     await services.refund_jobs["mail_refunds"]()
     *_, refunded = await payer.mails()
-    assert refunded["Subject"] == "[TEST] Your refund of 13.95 EUR"
+    assert refunded["Subject"] == "[TEST] Your refund of €13.95"
     assert "Your order was cancelled." in text_of(refunded)
     page = await payer.open((await payer.links())["See your order"])
     assert "€13.95 is refunded" in page.text

@@ -245,7 +245,7 @@ class Shop(Scene):
 
     async def check_supply(self) -> None:
         """The invariants of this package. Orders of `buy_at_checkout` have no charge, which violates another one."""
-        found = {each.name: await self.fetch(each.sql) for each in INVARIANTS}
+        found = {each.name: await self.fetch(each.sql, *each.arguments()) for each in INVARIANTS}
         assert {name: rows for name, rows in found.items() if rows} == {}
 
     async def look_at_while(self, order: Order, meanwhile: Coroutine[Any, Any, T]) -> T:

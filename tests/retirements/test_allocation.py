@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.retirements.shop import KILOGRAM, TONNE, Cut, Shop
 from tests.support.command import output_of
+from tests.support.events import stored_events
 from tonne.orders.model import Order
 
 
@@ -90,11 +91,9 @@ async def test_what_an_order_shows_of_projects_sums_to_its_lines_to_the_gram_and
     assert [line["quantity"] for line in shown["bundles"]] == ["8.561729", "8.561728"]
     check_projects_sum_to_lines(shown)
     async with live.services.database.connection() as connection:
-        payloads = await connection.fetch(
-            "SELECT payload FROM events WHERE subject_id = $1 AND event_type = 'order.retiring'", order.id
-        )
-    assert len(payloads) == 1
-    assert "Project A" in payloads[0]["payload"], "they are there as soon as supply is guaranteed"
+        events = await stored_events(connection, order.id)
+    [payload] = [event.payload for event in events if event.event_type == "order.retiring"]
+    assert b"Project A" in payload, "they are there as soon as supply is guaranteed"
     await live.check_invariants()
 
 

@@ -1,12 +1,22 @@
 """Credits are retired in the name that the account had when the order was placed."""
 
+import hashlib
+import io
+
+import msgspec
+import pypdf
 import pytest
+from PIL import Image
 
 from tests.retirements.shop import TONNE, Shop
+from tests.sustainability.certificates import show_page
 from tonne.db.migration_files import all_migrations
 from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.model import BeneficiaryKind
+from tonne.retirements.certificate_record import CertificateRecord
 from tonne.retirements.work_list import export_tasks
+from tonne.sustainability.model import Logo
+from tonne.sustainability.store import save_logo
 
 SHARES = "SELECT beneficiary FROM shares WHERE order_id = $1"
 
@@ -107,3 +117,27 @@ async def test_money_8_each_order_may_name_another_organisation(live: Shop) -> N
     await live.work()
     certificate = await live.certificate(order)
     assert (certificate["beneficiary"], certificate["lines"][0]["registry_name"]) == ("Fjord Bakery AS", None)
+
+
+async def test_a_certificate_keeps_the_logo_that_the_account_had(live: Shop) -> None:
+    """Only in the account's own name: a person does not get the logo of the company that gave the credits."""
+    await live.sell("wind", {"A": 1})
+    await live.supply("A", 2020, 10, retired=True)
+    account = await live.account("Ada Ltd")
+    await show_page(live.services, account)
+    pixels = io.BytesIO()
+    Image.new("RGB", (90, 30), (200, 80, 30)).save(pixels, "PNG")
+    async with live.database.transaction() as tx:
+        await save_logo(tx, account, Logo("image/png", pixels.getvalue()))
+    own = await live.buy(account, TONNE, "wind")
+    person = await live.buy(account, TONNE, "wind", beneficiary=Beneficiary("Maria", BeneficiaryKind.PERSON))
+    other = await live.buy(account, TONNE, "wind", beneficiary=Beneficiary("Berta Ltd", BeneficiaryKind.ORGANISATION))
+    await live.work()
+    async with live.database.transaction() as tx:
+        await save_logo(tx, account, None)
+    certificates = [msgspec.convert(await live.certificate(each), CertificateRecord) for each in (own, person, other)]
+    assert [each.logo for each in certificates] == [hashlib.sha256(pixels.getvalue()).hexdigest(), None, None]
+    assert {each.language for each in certificates} == {own.language}
+    pdf = await live.services.render_certificate.render(certificates[0])
+    assert len(pypdf.PdfReader(io.BytesIO(pdf)).pages[0].images) == 1
+    await live.check_invariants()

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import io
 import re
 import subprocess
 import sys
@@ -14,12 +15,13 @@ import msgspec
 import pypdf
 import pytest
 import segno
+from PIL import Image
 
 from tests.support.certificates import LINE, RECORD
 from tests.support.pdf_pages import Dots, extent, fonts, lacks_signs, links, outside, page_texts, squeezed
 from tonne.gateways.pdf import PdfFailed, render_pdf
 from tonne.retirements.certificate_pdf import certificate_pdf
-from tonne.retirements.certificate_record import CertificateRecord
+from tonne.retirements.certificate_record import CertificateRecord, Replacement
 
 FRAME_MM = 10.2
 NAMES = {
@@ -117,7 +119,7 @@ def test_the_same_record_gives_the_same_bytes_in_any_process() -> None:
     script = (
         "import sys, hashlib, msgspec\n"
         "from tonne.retirements.certificate_pdf import certificate_pdf\n"
-        "from tonne.retirements.certificate_record import CertificateRecord\n"
+        "from tonne.retirements.certificate_record import CertificateRecord, Replacement\n"
         "record = msgspec.json.decode(sys.stdin.buffer.read(), type=CertificateRecord)\n"
         "print(hashlib.sha256(certificate_pdf(record)).hexdigest())\n"
     )
@@ -274,7 +276,9 @@ def test_sixty_lines_flow_over_pages_below_a_repeated_header() -> None:
     pdf = certificate_pdf(sixty("live"))
     pages = page_texts(pdf)
     assert len(pages) > 3
-    assert "60 retirements from 1 project in 1 country" in " ".join(pages[0].split())
+    face = " ".join(pages[0].split())
+    assert "60 retirements, set out in the schedule on the following pages." in face
+    assert LINE.project_name in face
     for number, page in enumerate(pages[1:], start=2):
         assert "REGISTRY AND SERIAL NUMBERS" in page
         assert f"Page {number} of {len(pages)}" in page
@@ -300,3 +304,60 @@ def test_a_template_cannot_read_files_outside_the_package(tmp_path: Path) -> Non
     (tmp_path / "secret.txt").write_text("secret")
     with pytest.raises(PdfFailed, match="root"):
         render_pdf(tmp_path / "secret.txt", {"mode": "live"}, issued_at=datetime(2026, 11, 15, tzinfo=UTC))
+
+
+def test_numbers_are_never_broken() -> None:
+    number, order_id = "TEST-7XKD-M2QH-9RTV-4WNC", "ord_06gtv1alff3htg9thvlvj59t20"
+    url = f"https://a-seller-with-a-long-name.example.com/verify/{number}"
+    old = Replacement("TEST-3WNC-9RTV-M2QH-7XKD", "The name was misspelt.")
+    record = changed(number=number, order_id=order_id, verification_url=url, replaces=old)
+    lines = page_texts(certificate_pdf(record))[0].splitlines()
+    assert sum(number in line for line in lines) == 2
+    assert sum(old.number in line for line in lines) == 2
+    assert any(order_id in line for line in lines)
+
+
+def test_the_face_shows_the_four_largest_projects_for_people() -> None:
+    lines = [
+        msgspec.structs.replace(LINE, project_id=f"P{n}", project_name=f"Project {n}", quantity=f"{n}.105697")
+        for n in (*range(1, 7), *range(1, 7))
+    ]
+    face, *schedule = page_texts(certificate_pdf(changed(lines=lines, total_quantity="0.634499")))
+    assert re.findall(r"Project \d", face) == ["Project 6", "Project 5", "Project 4", "Project 3"]
+    said = " ".join(face.split())
+    assert "And 2 more projects. 12 retirements, set out" in said
+    assert "12.2 t" in said
+    assert "634 kilograms CO₂e" in said
+    assert "6.105697" in "".join(schedule)
+
+
+def test_the_beneficiary_s_logo_is_printed_and_a_broken_one_is_left_out() -> None:
+    pixels = io.BytesIO()
+    Image.new("RGB", (900, 300), (200, 80, 30)).save(pixels, "PNG")
+    plain, logo = certificate_pdf(RECORD), pixels.getvalue()
+    with_logo = certificate_pdf(RECORD, logo)
+    assert with_logo == certificate_pdf(RECORD, logo)
+    assert len(pypdf.PdfReader(io.BytesIO(plain)).pages[0].images) == 0
+    [image] = pypdf.PdfReader(io.BytesIO(with_logo)).pages[0].images
+    assert image.image is not None
+    assert image.image.size == (708, 236)
+    assert certificate_pdf(RECORD, logo[:60]) == plain
+    erased = changed(name_erased_on="2026-12-01")
+    assert certificate_pdf(erased, logo) == certificate_pdf(erased), "a person's name was erased: no logo"
+
+
+@pytest.mark.parametrize(
+    ("language", "day", "quantity"),
+    [
+        ("de", "15. November 2026", "1,105697"),
+        ("es", "15 de noviembre de 2026", "1,105697"),
+        ("xx", "15 November 2026", "1.105697"),
+    ],
+)
+def test_the_language_is_that_of_the_record(language: str, day: str, quantity: str) -> None:
+    pdf = certificate_pdf(changed(language=language))
+    text = " ".join(page_texts(pdf)[0].split())
+    assert day in text
+    assert quantity in text
+    assert not lacks_signs(pdf)
+    assert list(outside(pdf, FRAME_MM)) == []

@@ -108,7 +108,8 @@ async def test_when_the_certificate_is_expected(live: Shop) -> None:
     assert (await expected(live, placed)).awaited is Awaited.PAYMENT
     # 1 March: paid by API. The half tonne may wait for 30 days, and the retirement takes up to 7 more.
     by_api = await live.pay(placed)
-    paid_at = live.clock.now
+    async with live.database.connection() as connection:
+        paid_at = await connection.fetchval("SELECT status_changed_at FROM orders WHERE id = $1", by_api.id)
     latest = await expected(live, by_api)
     assert latest == Expectation(Awaited.POOLED_UNIT, paid_at + timedelta(days=37), paid_at + timedelta(days=30))
     assert latest.sentence.endswith("by 7 April 2026.")
@@ -121,11 +122,29 @@ async def test_when_the_certificate_is_expected(live: Shop) -> None:
     assert in_unit.unit_closes_at == live.clock.now + timedelta(days=30)
     # 20 March: the retirement is overdue. The date is not in the past.
     live.clock.turn_to(3, 20)
-    assert (await expected(live, at_checkout)).by == live.clock.now
+    late = await expected(live, at_checkout)
+    assert (late.by, late.is_late) == (live.clock.now, True)
+    assert late.sentence.startswith("This takes longer than we expected.")
     await live.confirm(*await live.work_list())
     await live.work()
     assert (await expected(live, at_checkout)).awaited is Awaited.NOTHING
     assert (await expected(live, by_api)).awaited is Awaited.POOLED_UNIT
+    # 1 April: the unit was closed without being full. It is on the work list, and takes 7 days from now.
+    live.clock.turn_to(4, 1)
+    await live.work()
+    closed = await expected(live, by_api)
+    assert (closed.awaited, closed.is_late) == (Awaited.RETIREMENT, False)
+    assert closed.sentence == "We expect to issue the certificate by 8 April 2026."
+
+
+async def test_a_paid_order_that_is_not_allocated_waits_for_supply(live: Shop) -> None:
+    await live.sell("wind", {"A": 1})
+    await live.supply("A", 2020, 10)
+    order = await live.buy(await live.account("Acme Ltd"), TONNE, "wind")
+    assert (await expected(live, order)).awaited is Awaited.RETIREMENT
+    # Somebody else has got the credits: a date that moves on every day would not be honest.
+    live.clock.turn_to(3, 3)
+    assert await expected(live, order) == Expectation(Awaited.SUPPLY)
 
 
 async def test_an_order_without_supply_has_no_date(live: Shop) -> None:

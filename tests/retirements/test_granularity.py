@@ -6,9 +6,9 @@ import pytest
 
 from tests.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.world import TESTER
+from tonne.base.serials import serial_range
 from tonne.catalog.import_rows import FileKind
 from tonne.retirements.import_lots import import_files
-from tonne.retirements.model import serial_range
 from tonne.sheets.csv_lines import SheetFile
 from tonne.sheets.errors import SheetInvalid
 

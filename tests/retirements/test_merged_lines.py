@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests.retirements.shop import TONNE, Shop
 from tests.support.world import TESTER
-from tonne.base.settings import RegistryPage, SettingsError, load_settings
+from tonne.base.load_settings import load_settings
+from tonne.base.settings import RegistryPage, SettingsError
 from tonne.retirements.import_confirmations import ConfirmationReport, import_confirmations
 from tonne.retirements.registries import RegistryPages
 from tonne.retirements.serial_runs import format_runs, join_runs, parse_runs

@@ -1,14 +1,13 @@
 """Orders and their events show which of their projects are retired."""
 
-import json
 from typing import Any
 
 from tests.retirements.shop import TONNE, Shop
 from tests.support.api_client import ApiClient
+from tests.support.events import stored_events
 from tonne.db.migration_files import all_migrations
 from tonne.orders.model import Order
 
-EVENTS = "SELECT event_type, payload FROM events WHERE subject_id = $1 ORDER BY position"
 DOCUMENT = "SELECT wire_document FROM orders WHERE id = $1"
 
 
@@ -18,8 +17,9 @@ def statuses(order: dict[str, Any]) -> dict[str, str]:
 
 async def events(shop: Shop, order: Order) -> dict[str, dict[str, str]]:
     """The statuses in the last two events."""
-    rows = await shop.fetch(EVENTS, order.id)
-    return {row["event_type"]: statuses(json.loads(row["payload"])["data"]["order"]) for row in rows[-2:]}
+    async with shop.database.connection() as connection:
+        stored = await stored_events(connection, order.id)
+    return {event.event_type: statuses(event.content["data"]["order"]) for event in stored[-2:]}
 
 
 async def sell_wind(shop: Shop, *, b_is_retired: bool = False) -> Order:

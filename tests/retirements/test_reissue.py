@@ -1,9 +1,8 @@
 """A certificate is replaced by another one, or withdrawn. Its number always says what became of it."""
 
-from dataclasses import replace
-
 import msgspec
 import pytest
+from msgspec import structs
 
 from tests.retirements.shop import TONNE, Shop
 from tests.support.certificates import LINE, RECORD
@@ -37,7 +36,7 @@ async def reissue(shop: Shop, order: Order, name: str, reason: str = "The name w
         assert locked is not None
         return await reissue_certificate(
             tx,
-            replace(locked, beneficiary=name),
+            structs.replace(locked, beneficiary=name),
             reason=reason,
             settings=shop.settings,
             actor=TESTER,

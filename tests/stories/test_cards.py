@@ -59,7 +59,7 @@ async def story(services: Services, world: World, clock: ManualClock, box: Mailb
 async def test_money_a12_a_payment_is_confirmed_on_the_second_day(story: Story) -> None:
     order = await story.order(CONFIRMED_CARD)
     await story.work_everything()
-    assert story.subjects() == ["[TEST] Please confirm a payment of 13.95 EUR"]
+    assert story.subjects() == ["[TEST] Please confirm a payment of €13.95"]
     assert story.box.recipients == [["ada@ours.test"]]
     await story.turn_to(3)
     assert await story.status(order) == "placed"
@@ -87,7 +87,7 @@ async def test_money_a12_a_payment_that_nobody_confirms_fails_after_a_week(story
     assert (await story.event_types(order))[-1] == "order.failed"
     assert await story.fetchval("SELECT failure_reason FROM orders") == "authentication_required"
     assert story.subjects() == [
-        "[TEST] Please confirm a payment of 13.95 EUR",
+        "[TEST] Please confirm a payment of €13.95",
         "[TEST] One order could not be paid",
     ]
     assert len(await story.charges(order)) == 1, "no second charge while the first could succeed"

@@ -9,6 +9,7 @@ import pytest
 
 from tests.invoices.billing import ADA, Billing, pdf_of, text_of
 from tests.support.clock import MARCH, ManualClock
+from tests.support.events import stored_events
 from tests.support.world import SELLER, TESTER, World
 from tonne.accounts.model import Billing as BillingMode
 from tonne.accounts.model import Fulfil
@@ -148,8 +149,9 @@ async def test_orders_on_credit_are_fulfilled_up_to_the_limit_and_the_rest_when_
     assert {await billing.status(order) for order in orders} == {"paid"}
     assert {(await _reload(billing, order)).payment_state for order in orders} == {"paid"}
     assert await billing.event_types(orders[0]) == [*moves, "order.paid", "order.payment_updated"]
-    last = "SELECT payload::json #>> '{data,order,payment_state}' FROM events WHERE subject_id = $1 ORDER BY position"
-    assert [row[0] for row in await billing.fetch(last, orders[0].id)] == ["unpaid", "unpaid", "unpaid", "paid"]
+    async with billing.database.connection() as connection:
+        contents = [event.content["data"]["order"] for event in await stored_events(connection, orders[0].id)]
+    assert [order["payment_state"] for order in contents] == ["unpaid", "unpaid", "unpaid", "paid"]
     assert await billing.event_types(late) == [*moves, "order.payment_updated", "order.cancelled"]
     await billing.check_invariants()
 
@@ -232,7 +234,7 @@ async def test_an_order_is_cancelled_before_and_after_its_invoice_is_issued(bill
     invoice = await billing.invoice(orders[2])
     assert (invoice.status, invoice.due) == ("open", "13.95 EUR")
     *_, mail = await billing.mails()
-    assert mail["Subject"] == "Credit note CN-LIVE-000001: 13.95 EUR on invoice TN-LIVE-000001"
+    assert mail["Subject"] == "Credit note CN-LIVE-000001: €13.95 on invoice TN-LIVE-000001"
     await _book(billing, "2026-04-05,13.95,EUR,Ada,TN-LIVE-000001")
     assert [await billing.status(order) for order in orders] == ["cancelled", "cancelled", "paid"]
     assert (await billing.invoice(orders[2])).settled_minor == 1395

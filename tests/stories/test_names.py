@@ -94,7 +94,7 @@ async def test_a_name_corrected_in_time_and_one_corrected_too_late(
         assert "The name was misspelt." in page
     again = await client.get(f"/v1/orders/{too_late['id']}/certificate?number={first['number']}")
     assert again.content == old_pdf
-    assert "Replaces certificate" in (await browser.get(f"/verify/{second['number']}")).text
+    assert "<dt>Replaces</dt>" in (await browser.get(f"/verify/{second['number']}")).text
     # The page lists the valid certificates, and counts two tonnes, in March.
     page = (await browser.get("/sustainability/our-forest")).text
     assert second["number"] in page

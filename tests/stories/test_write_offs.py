@@ -236,7 +236,7 @@ async def test_a_credit_note_gives_up_the_debt_and_corrects_the_tax(debts: Debts
     await debts.credit(order, 400)
     await debts.work()
     mail = (await debts.mails())[-1]
-    assert "6.00 EUR" in text_of(mail), "what is left of it"
+    assert "€6.00" in text_of(mail), "what is left of it"
     assert (await debts.balances())[LedgerAccount.BAD_DEBTS] == 600
     await debts.credit(order, 1274)
     await debts.work()

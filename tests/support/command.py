@@ -17,6 +17,7 @@ import msgspec
 import psutil
 from click.testing import CliRunner
 
+from tests.support.document_key import shared_document_key
 from tests.support.processes import environment, free_port
 from tonne.cli.main import main
 
@@ -32,7 +33,7 @@ def tonne(*words: str, **settings: str | Path | int) -> subprocess.CompletedProc
     """
     if "database_url" in settings and words[0] not in {"serve", "api", "worker"}:
         with ThreadPoolExecutor(1) as thread:  # the command needs an event loop of its own
-            return thread.submit(_run_here, words, environment(settings)).result()
+            return thread.submit(_run_here, words, environment({**shared_document_key(), **settings})).result()
     return subprocess.run(
         [TONNE, *words], env=environment(settings), capture_output=True, text=True, timeout=60, check=False
     )

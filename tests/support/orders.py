@@ -1,7 +1,8 @@
 """Creates orders without HTTP and moves them through their statuses."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
+
+from msgspec import structs
 
 from tonne.accounts.store import find_terms
 from tonne.app import Services
@@ -63,7 +64,7 @@ async def advance(tx: Connection, services: Services, order: Order, to: OrderSta
     if (order.status, to) == (OrderStatus.RECEIVED, OrderStatus.PLACED):
         wanted = PriceRequest(mass_grams=order.requested_quantity_grams)
         terms = await find_terms(tx, order.scope, services.settings.seller_tax)
-        order = replace(order, priced=price(wanted, terms, await services.catalogues.current(order.scope.mode)))
+        order = structs.replace(order, priced=price(wanted, terms, await services.catalogues.current(order.scope.mode)))
         await store.price_order(tx, order)
     return await move_order(tx, order, to, now)
 

@@ -12,7 +12,7 @@ import asyncpg
 import psutil
 
 from tonne.db.migrate import migrate
-from tonne.db.pool import Connection
+from tonne.db.pool import Connection, Database
 from tonne.db.postmaster import Postmaster, make_private_folder, postgres_binaries, unprivileged
 
 T = TypeVar("T")
@@ -51,6 +51,18 @@ class Databases:
     async def drop(self, database: str) -> None:
         async with self.connection() as admin:
             await admin.execute(f"DROP DATABASE IF EXISTS {database} WITH (FORCE)")
+
+
+@contextlib.asynccontextmanager
+async def undone(database: Database) -> AsyncIterator[Connection]:
+    """A transaction that is rolled back, so that many changes can be tried in one scene."""
+    async with database.connection() as connection:
+        transaction = connection.transaction()
+        await transaction.start()
+        try:
+            yield connection
+        finally:
+            await transaction.rollback()
 
 
 class PostgresServer(Databases):

@@ -20,9 +20,12 @@ STOP_WITHIN_S = 20.0
 
 
 def environment(settings: Mapping[str, object]) -> dict[str, str]:
-    """The environment of this process with these Tonne settings and no others."""
+    """The environment of this process with these Tonne settings and no others.
+
+    Without a setting of its own, an api stops at once: no load balancer has to notice it.
+    """
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("TONNE_")}
-    return inherited | {f"TONNE_{name.upper()}": str(value) for name, value in settings.items()}
+    return inherited | {f"TONNE_{name.upper()}": str(value) for name, value in {"drain_s": 0, **settings}.items()}
 
 
 def free_port() -> int:

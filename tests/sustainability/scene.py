@@ -13,6 +13,7 @@ import httpx
 from tests.support.api_client import ApiClient
 from tonne.app import Services
 from tonne.base.scope import Scope
+from tonne.sustainability.logo import logo_of
 
 PATH = "/v1/sustainability-page"
 TEST_PAGE, LIVE_PAGE = "/sustainability/test/our-forest", "/sustainability/our-forest"
@@ -22,8 +23,6 @@ JPEG = base64.b64decode(
 )
 LOSSLESS_WEBP = base64.b64decode("UklGRhoAAABXRUJQVlA4TA0AAAAvAAAAEAcQERGIiP4HAA==")
 LOSSY_WEBP = base64.b64decode("UklGRiIAAABXRUJQVlA4IBYAAAAwAQCdASoBAAEADsD+JaQAA3AAAAAA")
-EXTENDED_WEBP = b"RIFF" + struct.pack("<I", 22 + len(LOSSY_WEBP) - 12) + b"WEBPVP8X" + struct.pack("<I", 10)
-EXTENDED_WEBP += bytes(4) + (299).to_bytes(3, "little") + (99).to_bytes(3, "little") + LOSSY_WEBP[12:]
 TOTAL = """
 INSERT INTO retired_totals (account_id, month, bundle_id, project_id, bundle_name, project_name, project_type, grams)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -39,6 +38,18 @@ def png(width: int = 3, height: int = 2, extra: bytes = b"") -> bytes:
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
     pixels = chunk(b"IDAT", zlib.compress((b"\x00" + b"\x1d\x6b\x4a" * width) * height))
     return b"\x89PNG\r\n\x1a\n" + header + extra + pixels + chunk(b"IEND", b"")
+
+
+def extended_webp(width: int = 1, height: int = 1) -> bytes:
+    """A WebP whose header says that it has this size. The image in it has one pixel."""
+    size = (width - 1).to_bytes(3, "little") + (height - 1).to_bytes(3, "little")
+    header = b"WEBPVP8X" + struct.pack("<I", 10) + bytes(4) + size
+    return b"RIFF" + struct.pack("<I", len(header) + len(LOSSY_WEBP) - 12) + header + LOSSY_WEBP[12:]
+
+
+def stored(content: bytes) -> bytes:
+    """What is stored and served of a logo."""
+    return logo_of(content).content
 
 
 def logo(content: bytes, media_type: str = "image/png") -> dict[str, str]:

@@ -7,7 +7,8 @@ from babel import Locale
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonne.sustainability.charts import (
+from tonne.web import visitor
+from tonne.web.charts import (
     BASE,
     MIN_HEIGHT,
     NARROWEST,
@@ -20,7 +21,6 @@ from tonne.sustainability.charts import (
     stacked_bar,
     text_width,
 )
-from tonne.web import visitor
 
 GRAMS = st.integers(0, 10**17)
 MONTHS = st.lists(GRAMS, min_size=1, max_size=24)

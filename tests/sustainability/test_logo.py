@@ -1,25 +1,31 @@
 """Validating and serving logos."""
 
 import base64
+import io
+import re
 import struct
 from typing import Any
 
 import httpx
 import pytest
+from PIL import Image, ImageCms
+from PIL.PngImagePlugin import PngInfo
 
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import World
 from tests.sustainability.scene import (
-    EXTENDED_WEBP,
     JPEG,
     LOSSLESS_WEBP,
     LOSSY_WEBP,
     chunk,
+    extended_webp,
     logo,
     png,
     put,
     set_up,
+    stored,
 )
+from tonne.sustainability.encode_logo import MAX_STORED_BYTES
 from tonne.sustainability.errors import LogoInvalid
 from tonne.sustainability.logo import MAX_LOGO_BYTES, logo_of
 
@@ -28,7 +34,7 @@ GOOD = {
     "jpeg": (JPEG, "image/jpeg"),
     "lossless webp": (LOSSLESS_WEBP, "image/webp"),
     "lossy webp": (LOSSY_WEBP, "image/webp"),
-    "extended webp": (EXTENDED_WEBP, "image/webp"),
+    "extended webp": (extended_webp(), "image/webp"),
 }
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
 HTML = b"<!doctype html><script>alert(1)</script>"
@@ -59,8 +65,18 @@ BAD = {
     "a sound file": b"RIFF" + struct.pack("<I", 28) + b"WAVEfmt " + bytes(20),
     "more pixels than a browser should unfold": png(4097, 1),
     "no pixels at all": png(0, 5),
-    "a huge webp": EXTENDED_WEBP.replace((299).to_bytes(3, "little"), b"\xff\xff\xff"),
+    "a webp whose header contradicts its image": extended_webp(300, 100),
+    "a png with fewer pixels than it says": png(40, 1)[:33] + png(1, 1)[33:],
+    "a huge webp": extended_webp(2**24, 1),
 }
+
+_SRGB = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+
+
+def _text(words: str) -> PngInfo:
+    text = PngInfo()
+    text.add_text("Comment", words)
+    return text
 
 
 @pytest.mark.parametrize("name", GOOD)
@@ -87,9 +103,47 @@ def test_the_size_limit_is_exact() -> None:
     padding = MAX_LOGO_BYTES - len(png()) - 12
     largest = png(extra=chunk(b"tEXt", b"x" * padding))
     assert len(largest) == MAX_LOGO_BYTES
-    assert logo_of(largest).content == largest
+    assert logo_of(largest).media_type == "image/png"
     with pytest.raises(LogoInvalid, match="larger than 96 KiB"):
         logo_of(png(extra=chunk(b"tEXt", b"x" * (padding + 1))))
+
+
+def test_only_the_pixels_of_a_logo_are_stored() -> None:
+    """No metadata, whatever the format; a camera's orientation is applied; transparency stays."""
+    exif = Image.Exif()
+    exif[0x0112], exif[0x010E] = 6, "Berlin, 52.5 N"
+    for file_format, mode in (("PNG", "RGBA"), ("JPEG", "RGB"), ("WEBP", "RGBA")):
+        drawn = Image.new(mode, (60, 20), (200, 80, 30, 128)[: len(mode)])
+        file = io.BytesIO()
+        extra = {"pnginfo": _text("Berlin, 52.5 N")} if file_format == "PNG" else {}
+        drawn.save(file, file_format, exif=exif, icc_profile=_SRGB, lossless=True, **extra)
+        assert b"Berlin" in file.getvalue()
+        content = stored(file.getvalue())
+        kinds = (b"Berlin", b"eXIf", b"iCCP", b"tEXt", b"EXIF", b"ICCP", b"Exif", b"ICC_PROFILE")
+        assert [kind for kind in kinds if kind in content] == [], file_format
+        with Image.open(io.BytesIO(content)) as shown:
+            assert (shown.format, shown.size, shown.mode) == (file_format, (20, 60), mode)
+            pixel = shown.getpixel((10, 30))
+        assert isinstance(pixel, tuple)
+        assert all(abs(a - b) <= 3 for a, b in zip(pixel, (200, 80, 30, 128), strict=False)), pixel
+
+
+def test_a_large_logo_is_reduced_to_what_pages_show() -> None:
+    with Image.open(io.BytesIO(stored(png(4096, 1024)))) as shown:
+        assert shown.size == (1024, 256)
+    # Noise in a palette: as RGB it is larger than the file.
+    drawn = Image.effect_noise((280, 280), 90).convert("P")
+    file = io.BytesIO()
+    drawn.save(file, "PNG", transparency=0)
+    content = stored(file.getvalue())
+    assert len(content) <= MAX_STORED_BYTES
+    with Image.open(io.BytesIO(content)) as shown:
+        assert (shown.mode, shown.size, shown.info.get("transparency")) == ("P", (280, 280), 0)
+    Image.effect_noise((600, 500), 90).save(file := io.BytesIO(), "WEBP", quality=2)
+    content = stored(file.getvalue())
+    assert len(content) <= MAX_STORED_BYTES
+    with Image.open(io.BytesIO(content)) as shown:
+        assert shown.size == (450, 375), "with a better quality it would not fit"
 
 
 async def test_an_invalid_logo_names_the_field_and_keeps_the_old_logo(api: ApiClient) -> None:
@@ -125,7 +179,7 @@ async def test_a_logo_stays_until_it_is_replaced_or_removed(api: ApiClient, brow
     replaced = await set_up(api, logo=logo(JPEG, "image/jpeg"))
     assert replaced["logo_url"] != first["logo_url"]
     answer = await browser.get(replaced["logo_url"])
-    assert (answer.content, answer.headers["content-type"]) == (JPEG, "image/jpeg")
+    assert (answer.content, answer.headers["content-type"]) == (stored(JPEG), "image/jpeg")
     assert (await set_up(api, logo=None))["logo_url"] is None
     assert (await browser.get(replaced["logo_url"])).status_code == 404
 
@@ -135,7 +189,7 @@ async def test_a_logo_is_served_as_an_image_and_cached_by_its_version(
 ) -> None:
     page = await set_up(api, logo=logo(png()))
     answer = await browser.get(page["logo_url"])
-    assert (answer.status_code, answer.content) == (200, png())
+    assert (answer.status_code, answer.content) == (200, stored(png()))
     assert answer.headers["content-type"] == "image/png"
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["content-security-policy"] == "default-src 'none'"
@@ -149,10 +203,17 @@ async def test_the_logo_of_a_disabled_page_is_not_found(
     api: ApiClient, browser: httpx.AsyncClient, world: World
 ) -> None:
     await set_up(api, logo=logo(png()))
-    unknown = await browser.get("/sustainability/test/nobody/logo")
-    assert unknown.status_code == 404
-    assert (await browser.get("/sustainability/our-forest/logo")).content == unknown.content
+    # The links to other languages contain the address.
+    addresses = re.compile("<nav.*</nav>", re.DOTALL)
+
+    async def shown(path: str) -> str:
+        answer = await browser.get(path)
+        assert answer.status_code == 404
+        return addresses.sub("", answer.text)
+
+    unknown = await shown("/sustainability/test/nobody/logo")
+    assert await shown("/sustainability/our-forest/logo") == unknown
     await set_up(api, enabled=False)
-    assert (await browser.get("/sustainability/test/our-forest/logo")).content == unknown.content
+    assert await shown("/sustainability/test/our-forest/logo") == unknown
     await set_up(api.as_key(world.ours_live.key))
-    assert (await browser.get("/sustainability/our-forest/logo")).content == unknown.content
+    assert await shown("/sustainability/our-forest/logo") == unknown

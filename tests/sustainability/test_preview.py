@@ -16,9 +16,10 @@ from tests.sustainability.scene import retire, set_up
 from tonne.app import Services
 from tonne.base.scope import Mode, Scope
 from tonne.sustainability import preview as sustainability_preview
-from tonne.sustainability.figures import Figures, ProjectTotal
+from tonne.sustainability.drawings import MAX_CACHED, Drawings
+from tonne.sustainability.figures import CountryTotal, Figures, ProjectTotal
 from tonne.sustainability.model import SustainabilityPage
-from tonne.sustainability.preview import MAX_CACHED, Previews, preview_record, preview_version
+from tonne.sustainability.preview import Previews, preview_record, preview_version
 
 PATH = "/sustainability/test/our-forest/preview.png"
 RECORD: dict[str, Any] = {
@@ -75,16 +76,19 @@ async def test_only_an_enabled_page_has_a_preview(api: ApiClient, browser: httpx
 )
 async def test_any_title_can_be_rendered(text: str) -> None:
     record = {**RECORD, "title": text, "beneficiary": text, "seller": text[:60]}
-    assert size_of(await Previews().picture(record)) == (1200, 630)
+    assert size_of(await Previews(Drawings()).picture(record)) == (1200, 630)
 
 
 async def test_the_largest_total_fits() -> None:
-    assert size_of(await Previews().picture({**RECORD, "total": "9,223,372,036,854.775807"})) == (1200, 630)
+    assert size_of(await Previews(Drawings()).picture({**RECORD, "total": "9,223,372,036,854.775807"})) == (1200, 630)
 
 
 def figures(grams: int, *countries: str) -> Figures:
-    projects = tuple(ProjectTotal("P", "Wind", country, "", None, grams, 100.0) for country in countries)
-    return Figures(grams, None, (), (), projects, (), len({country for country in countries if country}))
+    projects = tuple(
+        ProjectTotal(None, "P", "Wind", country, "", None, "", "", None, grams, 100.0) for country in countries
+    )
+    places = tuple(CountryTotal(country, grams, 1, None, 1.0) for country in dict.fromkeys(countries) if country)
+    return Figures(None, (), grams, None, None, (), (), (), (), (), projects, (), places)
 
 
 def test_the_preview_shows_what_the_page_shows() -> None:
@@ -93,7 +97,7 @@ def test_the_preview_shows_what_the_page_shows() -> None:
     )
     assert preview_record(page, "Acme", figures(1_234_567_890, "Kenya", "Chile", "Kenya"), "Tonne") == {
         "title": "Acme & the climate ®",
-        "total": "1,234.56789",
+        "total": "1,235\u00a0t",
         "beneficiary": "Acme",
         "seller": "Tonne",
         "mode": "test",
@@ -102,7 +106,7 @@ def test_the_preview_shows_what_the_page_shows() -> None:
     assert preview_record(page, "Acme", figures(5, "Kenya"), "Tonne")["where"] == "1 project in 1 country"
     assert preview_record(page, "Acme", figures(5, ""), "Tonne")["where"] == "1 project"
     empty = preview_record(page, "Acme", figures(0), "Tonne")
-    assert (empty["total"], empty["where"]) == ("0", "Nothing retired yet")
+    assert (empty["total"], empty["where"]) == ("0\u00a0t", "Nothing retired yet")
     assert preview_version(empty) != preview_version({**empty, "total": "1"})
 
 
@@ -120,7 +124,7 @@ class Drawing:
 
 async def test_concurrent_requests_render_a_preview_once(monkeypatch: pytest.MonkeyPatch) -> None:
     drawing = Drawing(monkeypatch)
-    previews = Previews()
+    previews = Previews(Drawings())
     pictures = await asyncio.gather(*(previews.picture(RECORD) for _ in range(50)))
     assert (drawing.count, len(set(pictures))) == (1, 1)
     await previews.picture({**RECORD, "total": "2"})
@@ -131,7 +135,7 @@ async def test_concurrent_requests_render_a_preview_once(monkeypatch: pytest.Mon
 
 async def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     drawing = Drawing(monkeypatch)
-    previews = Previews()
+    previews = Previews(Drawings())
     for number in range(MAX_CACHED + 1):
         await previews.picture({**RECORD, "total": str(number)})
     await previews.picture({**RECORD, "total": str(MAX_CACHED)})

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import re
+import zlib
 from collections.abc import AsyncIterator
 from html import unescape
 
@@ -11,14 +12,26 @@ import msgspec
 import pytest
 
 from tests.support.api_client import ApiClient
+from tests.support.certificates import RECORD
 from tests.support.world import World
 from tests.sustainability.certificates import HOSTILE, complete_order, make_hostile, other_number, record_of, show_page
 from tonne.app import Services, build_app
-from tonne.base.scope import Mode
+from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings
-from tonne.retirements.certificates import new_number, normal_number
+from tonne.retirements.certificate_record import CertificateState
+from tonne.retirements.certificates import StoredCertificate, new_number, normal_number
+from tonne.sustainability.verdict import CertificateVerdict, FileMatch, verdict_on
 
-UNKNOWN = "We haven&#39;t issued a certificate with this number."
+UNKNOWN = "We haven't issued a certificate with the number"
+HEADINGS = {
+    CertificateVerdict.VALID: "Valid certificate",
+    CertificateVerdict.TEST: "Test certificate",
+    CertificateVerdict.REPLACED: "Replaced certificate",
+    CertificateVerdict.WITHDRAWN: "Withdrawn certificate",
+    CertificateVerdict.ALTERED: "Altered file",
+    CertificateVerdict.UNKNOWN_NUMBER: "Unknown certificate",
+    CertificateVerdict.UNKNOWN_FILE: "Unknown file",
+}
 
 
 @pytest.fixture
@@ -35,12 +48,32 @@ def hashes(page: httpx.Response) -> list[str]:
     return re.findall('data-sha256="([^"]*)"', page.text)
 
 
+def verdict(page: httpx.Response) -> CertificateVerdict:
+    """That of the heading, which has a class and an icon of its own."""
+    [heading] = re.findall('<h1 id="verdict">(.*?)</h1>', page.text)
+    [found] = [each for each, text in HEADINGS.items() if text == heading]
+    [tone] = re.findall('class="verdict ([a-z]+)"', page.text)
+    assert found.startswith(tone)
+    return found
+
+
+async def follow(browser: httpx.AsyncClient, answer: httpx.Response) -> httpx.Response:
+    while answer.status_code == 303:
+        answer = await browser.get(answer.headers["location"])
+    return answer
+
+
+async def upload(browser: httpx.AsyncClient, content: bytes, name: str = "mine.pdf") -> httpx.Response:
+    """As the form does without JavaScript."""
+    return await follow(browser, await browser.post("/verify", files={"file": (name, content, "application/pdf")}))
+
+
 async def test_the_form_asks_for_a_number(browser: httpx.AsyncClient) -> None:
     answer = await browser.get("/verify")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert '<form action="/verify" method="get">' in answer.text
     assert 'name="number"' in answer.text
-    assert "fault" not in answer.text
+    assert 'id="fault"' not in answer.text
 
 
 def spellings(number: str) -> list[str]:
@@ -108,7 +141,8 @@ async def test_the_page_shows_the_whole_record(browser: httpx.AsyncClient, servi
     assert any(line.shared for line in record.lines)
     for fact in facts:
         assert fact in text
-    assert "Issued in test mode. No credits were retired." in text
+    assert verdict(answer) is CertificateVerdict.TEST
+    assert "This certificate was issued in test mode. No credits were retired." in text
     assert len(answer.content) < 50_000
 
 
@@ -124,7 +158,7 @@ async def test_every_pdf_that_was_sent_out_is_listed(
     browser: httpx.AsyncClient, api: ApiClient, services: Services, number: str
 ) -> None:
     before = await browser.get(f"/verify/{number}")
-    assert "We haven't sent out a PDF of this certificate yet." in before.text
+    assert "None yet. A PDF is made when it is first downloaded or mailed" in before.text
     assert hashes(before) == []
     digest = hashlib.sha256(await pdf_of(api)).hexdigest()
     assert hashes(await browser.get(f"/verify/{number}")) == [digest]
@@ -143,40 +177,91 @@ async def test_a_pasted_hash_is_checked_without_javascript(
     pairs = " ".join(digest[start : start + 2] for start in range(0, 64, 2))
     for text in (digest, digest.upper(), f"  {digest}\n", pairs, pairs.replace(" ", ":")):
         answer = await browser.get(f"/verify/{number}", params={"sha256": text})
-        assert "<strong>Genuine.</strong>" in answer.text, text
-    for text, verdict in (
-        (wrong, "Not genuine."),
-        (digest[:-1], "This isn't a SHA-256 hash."),
-        (f"{digest}0", "This isn't a SHA-256 hash."),
-        ("", "This isn't a SHA-256 hash."),
-        (HOSTILE, "This isn't a SHA-256 hash."),
-    ):
+        assert verdict(answer) is CertificateVerdict.TEST, text
+        assert "Your file is the unchanged original." in answer.text
+    assert verdict(await browser.get(f"/verify/{number}", params={"sha256": wrong})) is CertificateVerdict.ALTERED
+    for text in (digest[:-1], f"{digest}0", "", HOSTILE):
         answer = await browser.get(f"/verify/{number}", params={"sha256": text})
-        assert f"<strong>{verdict}</strong>" in answer.text, text
-        assert "Genuine." not in answer.text
+        assert "This isn't a SHA-256 hash." in unescape(answer.text), text
+        assert "unchanged original" not in answer.text
         assert "<img" not in answer.text.replace('<img src="/assets', "")
     twice = await browser.get(f"/verify/{number}?sha256={digest}&sha256={wrong}")
     assert (twice.status_code, twice.headers["content-type"]) == (400, "text/html; charset=utf-8")
 
 
-async def test_a_genuine_pdf_of_another_certificate_is_not_genuine_here(
+async def test_a_file_finds_its_certificate(
     browser: httpx.AsyncClient, api: ApiClient, services: Services, number: str
 ) -> None:
-    digest = hashlib.sha256(await pdf_of(api)).hexdigest()
+    """By the hash alone, or by the number in it if it was changed."""
+    pdf = await pdf_of(api)
     second = await complete_order(api, services, "2")
-    for wanted, verdict in ((number, "Genuine."), (second, "Not genuine.")):
-        answer = await browser.get(f"/verify/{wanted}", params={"sha256": digest})
-        assert f"<strong>{verdict}</strong>" in answer.text
+    found = await upload(browser, pdf)
+    assert verdict(found) is CertificateVerdict.TEST
+    assert (found.url.path, "unchanged original" in found.text) == (f"/verify/{number}", True)
+    changed = await upload(browser, pdf.replace(b"%PDF-1", b"%PDF-2", 1))
+    assert (changed.url.path, verdict(changed)) == (f"/verify/{number}", CertificateVerdict.ALTERED)
+    # As a program that saves it again packs it.
+    packed = b"%PDF-1.7 stream\n" + zlib.compress(f"/verify/{number}".encode("utf-16-be")) + b"\nendstream"
+    assert verdict(await upload(browser, packed)) is CertificateVerdict.ALTERED
+    foreign = await upload(browser, b"%PDF-1.7 7K2M-04QX-9ZTB-C3RD")
+    assert (foreign.status_code, verdict(foreign)) == (404, CertificateVerdict.UNKNOWN_FILE)
+    assert "7K2M-04QX-9ZTB-C3RD" in foreign.text
+    assert verdict(await upload(browser, b"%PDF-1.7 nothing")) is CertificateVerdict.UNKNOWN_FILE
+    digest = hashlib.sha256(pdf).hexdigest()
+    other = await follow(browser, await browser.get(f"/verify/{second}", params={"sha256": digest}))
+    assert other.url.path == f"/verify/{number}"
+    assert f'You asked about certificate <b class="number">{second}</b>' in other.text
+
+
+async def test_a_file_of_a_certificate_without_a_pdf_is_not_from_us(browser: httpx.AsyncClient, number: str) -> None:
+    answer = await upload(browser, f"%PDF-1.7 {number}".encode())
+    assert verdict(answer) is CertificateVerdict.ALTERED
+    assert "nobody has received a PDF of certificate" in answer.text
+
+
+async def test_hostile_files_are_refused_or_unknown(browser: httpx.AsyncClient) -> None:
+    for content, text in ((b"", "The file is empty"), (b"GIF89a" * 99, "This file isn't a PDF")):
+        answer = await browser.post("/verify", files={"file": ("<b>.pdf", content, "application/pdf")})
+        assert answer.status_code == 400
+        assert text in unescape(answer.text)
+    bomb = zlib.compress(b"7K2M-04QX-9ZTB-C3R" * 1_000_000)
+    many = b"%PDF-1.7\n" + b"1 0 obj stream\nx\nendstream\n" * 10_000
+    for content in (many, b"%PDF-1.7 " + (b"stream\n" + bomb) * 50):
+        assert verdict(await upload(browser, content)) is CertificateVerdict.UNKNOWN_FILE
+    large = await browser.post("/verify", files={"file": ("a.pdf", b"%PDF-" + bytes(50_000_000), "application/pdf")})
+    assert (large.status_code, large.headers["content-type"]) == (413, "text/html; charset=utf-8")
+    none = await browser.post("/verify", data={"number": "x"})
+    assert (none.status_code, "no file was chosen" in none.text) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("mode", "state", "match", "expected"),
+    [
+        (Mode.LIVE, CertificateState.VALID, None, CertificateVerdict.VALID),
+        (Mode.LIVE, CertificateState.VALID, FileMatch.ORIGINAL, CertificateVerdict.VALID),
+        (Mode.LIVE, CertificateState.VALID, FileMatch.ALTERED, CertificateVerdict.ALTERED),
+        (Mode.TEST, CertificateState.VALID, FileMatch.ORIGINAL, CertificateVerdict.TEST),
+        (Mode.TEST, CertificateState.WITHDRAWN, None, CertificateVerdict.WITHDRAWN),
+        (Mode.LIVE, CertificateState.REPLACED, FileMatch.ORIGINAL, CertificateVerdict.REPLACED),
+        (Mode.LIVE, CertificateState.REPLACED, FileMatch.ALTERED, CertificateVerdict.ALTERED),
+    ],
+)
+def test_verdicts(mode: Mode, state: CertificateState, match: FileMatch | None, expected: CertificateVerdict) -> None:
+    record = msgspec.structs.replace(RECORD, mode=mode)
+    certificate = StoredCertificate(Scope("org", "acc", mode), record, state, None, None, None, is_public=True)
+    assert verdict_on(certificate, match) is expected
 
 
 async def test_unknown_and_malformed_numbers_get_the_same_answer(browser: httpx.AsyncClient, number: str) -> None:
     seen = set()
-    for typed in (other_number(number), new_number(Mode.LIVE), "abc", "a-b", number[:-1]):
+    for typed in (other_number(number), new_number(Mode.LIVE), "zzyzx", "qq-xyzzy", number[:-1]):
         answer = await browser.get(f"/verify/{typed}")
         assert answer.status_code == 404
         assert UNKNOWN in answer.text
         assert f'value="{typed}"' in answer.text, "so that it can be corrected"
-        seen.add((answer.text.replace(typed, ""), answer.headers["content-type"], answer.headers["cache-control"]))
+        # The links to other languages contain the address.
+        text = re.sub("<nav.*</nav>", "", answer.text, flags=re.DOTALL).replace(typed, "")
+        seen.add((text, answer.headers["content-type"], answer.headers["cache-control"]))
     assert len(seen) == 1
     for typed in ("%00", "%FF", "%F0%9F%8C%B3", "%3Cscript%3Ealert(1)%3C/script%3E"[:30]):
         answer = await browser.get(f"/verify/{typed}")

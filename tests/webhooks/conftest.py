@@ -6,12 +6,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.dashboard.conftest import person
 from tests.support.receivers import Receiver, receiving
 from tests.support.tls import Authority
 from tests.support.world import World
 from tests.webhooks.stage import Stage
 from tonne.app import Services
 from tonne.base.settings import Settings
+
+__all__ = ["person"]
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -44,13 +44,16 @@ class Stage(Scene):
         self.two = replace(tenant.scope, account_id=tenant.client_account_id)
         self._workers: list[Worker] = []
 
-    async def register(self, url: str, *accounts: Scope, scope: Scope | None = None) -> Hook:
+    async def register(
+        self, url: str, *accounts: Scope, scope: Scope | None = None, event_types: Sequence[str] = ()
+    ) -> Hook:
         async with self.database.transaction() as tx:
             webhook, secret = await register_webhook(
                 tx,
                 scope or self.one,
                 url,
                 [account.account_id for account in accounts],
+                event_types=event_types,
                 box=self.services.box,
                 actor=TESTER,
                 now=utc_now(),
@@ -61,16 +64,25 @@ class Stage(Scene):
         """Append one event per account, in this order, each in its own transaction. Returns the ids."""
         return [(await self.emit_many(account, [document]))[0] for account in accounts or (self.one,)]
 
+    async def emit_types(self, account: Scope, *event_types: str) -> list[str]:
+        """Append events of these types in one transaction, all of one order. Returns the ids."""
+        order_id = new_id("ord")
+        return await self._emit(account, [NewEvent(each, order_id, b'{"status":"x"}') for each in event_types])
+
     async def emit_many(self, account: Scope, documents: list[str]) -> list[str]:
         """Append the events in one transaction. Returns the ids."""
-        events = [NewEvent("order.received", "order", new_id("ord"), document) for document in documents]
+        return await self._emit(
+            account, [NewEvent("order.received", new_id("ord"), document.encode()) for document in documents]
+        )
+
+    async def _emit(self, account: Scope, events: list[NewEvent]) -> list[str]:
         async with self.database.transaction() as tx:
             await append(tx, account, events, utc_now())
             rows = await tx.fetch(
                 "SELECT id FROM events WHERE organisation_id = $1 AND mode = $2 ORDER BY position DESC LIMIT $3",
                 account.organisation_id,
                 account.mode,
-                len(documents),
+                len(events),
             )
         return [row["id"] for row in reversed(rows)]
 

@@ -178,7 +178,7 @@ async def test_a_hostile_address_adds_no_header_and_stops_no_delivery(
         names = {line.split(b":")[0].lower() for line in head.split(b"\r\n") if not line.startswith((b" ", b"\t"))}
         assert names <= {
             b"from", b"to", b"subject", b"message-id", b"date", b"mime-version", b"content-type",
-            b"content-transfer-encoding",
+            b"content-transfer-encoding", b"content-language", b"auto-submitted",
         }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.events import stored_events
 from tests.support.orders import place
 from tests.support.receivers import OK, Receiver, receiving, reply
 from tests.support.tls import Authority
@@ -27,8 +28,9 @@ async def test_events_arrive_in_order_in_one_request_with_the_bytes_of_the_log(
     assert delivery.headers["content-type"] == "application/json"
     assert delivery.headers["user-agent"].startswith("Tonne/")
     assert delivery.event_ids == ids
-    payloads = [row["payload"] for row in await stage.fetch("SELECT payload FROM events ORDER BY position")]
-    assert delivery.body == ('{"events":[' + ",".join(payloads) + "]}").encode()
+    async with stage.database.connection() as connection:
+        payloads = [event.payload for event in await stored_events(connection)]
+    assert delivery.body == b'{"events":[' + b",".join(payloads) + b"]}"
 
 
 async def test_each_event_contains_the_order_as_it_was_at_that_time(stage: Stage, receiver: Receiver) -> None:
@@ -107,8 +109,10 @@ async def test_a_full_batch_with_its_wrapping_is_not_larger_than_512_kib(stage: 
     """Commas and the enclosing object count too."""
     await stage.register(receiver.url)
     [first] = await stage.emit_many(stage.one, ['""'])
-    [row] = await stage.fetch("SELECT length(payload) AS size FROM events WHERE id = $1", first)
-    filling = '"' + "x" * (MAX_BATCH_BYTES // 4 - row["size"]) + '"'
+    async with stage.database.connection() as connection:
+        [event] = await stored_events(connection)
+    assert event.id == first
+    filling = '"' + "x" * (MAX_BATCH_BYTES // 4 - len(event.payload)) + '"'
     await stage.emit_many(stage.one, [filling] * 8)
     await stage.deliver()
     assert max(len(delivery.body) for delivery in receiver.deliveries) <= MAX_BATCH_BYTES

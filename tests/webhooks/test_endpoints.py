@@ -19,9 +19,20 @@ from tonne.webhooks.register import MAX_WEBHOOKS
 from tonne.webhooks.sender import Sender
 
 URL = "https://93.184.216.34/hook"
-SECRET = re.compile(r"whsec_[A-Za-z0-9_-]{43}")
+SECRET = re.compile(r"whsec_[A-Za-z0-9+/]{43}=")
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-FIELDS = ["id", "url", "enabled", "account_type", "account_ids", "created_at", "secret", "delivery"]
+FIELDS = [
+    "id",
+    "url",
+    "enabled",
+    "account_type",
+    "account_ids",
+    "event_types",
+    "disabled_reason",
+    "created_at",
+    "secret",
+]
+FIELDS += ["delivery"]
 
 
 async def register(api: ApiClient, url: str = URL, **body: Any) -> dict[str, Any]:
@@ -49,11 +60,13 @@ async def test_a_registration_returns_the_webhook_with_its_delivery_state(
     assert SECRET.fullmatch(webhook["secret"])
     assert MOMENT.fullmatch(webhook["created_at"])
     assert webhook["created_at"] >= before.isoformat()[:19]
-    assert {name: webhook[name] for name in ("url", "enabled", "account_type", "account_ids")} == {
+    assert {name: webhook[name] for name in FIELDS[1:7]} == {
         "url": URL,
         "enabled": True,
         "account_type": "test",
         "account_ids": [],
+        "event_types": [],
+        "disabled_reason": None,
     }
     assert webhook["delivery"] == {
         "state": "idle",

@@ -21,6 +21,7 @@ def _lease(stream: Stream, number: int = 1) -> Lease:
         id=f"wh_{number}",
         url="https://receiver.test/",
         account_ids=(),
+        event_types=(),
         sealed_secret=b"",
         old_sealed_secret=None,
         cursor_position=0,

@@ -82,6 +82,25 @@ async def test_operations_7_a_settlement_whose_response_was_lost_counts_once(ser
     assert len(await stage.attempts(hook)) == (await stage.row(hook))["acknowledged_count"] == 2
 
 
+async def test_a_crash_that_loses_a_result_does_not_let_the_cursor_move_past_it(stage: Stage) -> None:
+    """Results are committed without waiting for the disk. A worker may outlive the crash, with the next result."""
+    hook = await stage.register("https://receiver.test/")
+    await stage.emit(stage.one, stage.one)
+    services = stage.services
+    async with services.database.connection() as connection:
+        [lease] = await claim_any_account(connection, 1, 1, stage.settings.webhook_lease_s)
+    settlement = Settlement(services.database, stage.settings, DeliveryMetrics())
+    outcome = Delivered(200, None, 1, "")
+    renewed = await settlement.settle(lease, EventBatch([1], b"{}", 1), outcome)
+    assert renewed is not None
+    await stage.execute("UPDATE webhooks SET cursor_position = 0")
+    await stage.execute("DELETE FROM webhook_attempts")
+    assert await settlement.settle(renewed, EventBatch([2], b"{}", 2, after=1), outcome) is None
+    assert (await settlement.pass_over(renewed, 2)) is not None
+    assert (await stage.row(hook))["cursor_position"] == 0
+    assert await stage.attempts(hook) == []
+
+
 async def test_operations_7_an_outage_while_events_are_read_does_not_keep_the_lease(
     stage: Stage, receiver: Receiver, relayed: tuple[Relay, Services]
 ) -> None:

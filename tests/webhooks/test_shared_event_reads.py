@@ -1,15 +1,19 @@
 """Webhooks of one organisation that read the same events at the same time share one query."""
 
 import asyncio
+import json
 from dataclasses import replace
+from typing import Any
 
 import asyncpg
 import pytest
 
 from tests.support.receivers import Receiver
 from tests.webhooks.stage import Stage
+from tonne.base.clock import utc_now
 from tonne.db.pool import Database
 from tonne.webhooks import claim, shared_event_reads
+from tonne.webhooks.batch_store import READ_STREAM, RECENT
 from tonne.webhooks.model import Lease
 from tonne.webhooks.shared_event_reads import SharedEventReads
 
@@ -30,6 +34,23 @@ async def test_concurrent_callers_share_one_read(stage: Stage, lease: Lease) -> 
     assert list(batches[0].positions) == [1, 2, 3]
     assert all(batch is batches[0] for batch in batches)
     assert await shared.read(lease, 0, 100) is batches[0], "kept for a short time"
+
+
+async def test_a_look_for_recent_events_does_not_read_a_backlog_of_older_ones(stage: Stage, lease: Lease) -> None:
+    await stage.emit_many(stage.one, [str(number) for number in range(4, 100)])
+    async with stage.services.database.connection() as connection:
+        await connection.execute("UPDATE events SET sequence = sequence - interval '3 days'")
+        key = (lease.organisation_id, lease.mode, 0, 2, utc_now() - RECENT, lease.delivered_types)
+        [plan] = json.loads(await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {READ_STREAM}", *key))
+    assert 0 < _removed_rows(plan["Plan"]) <= 2
+    batch = await SharedEventReads(stage.services.database).read(lease, 0, 2)
+    assert batch is not None
+    assert list(batch.positions) == [1, 2]
+
+
+def _removed_rows(node: dict[str, Any]) -> int:
+    own: int = node.get("Rows Removed by Filter", 0)
+    return own + sum(_removed_rows(below) for below in node.get("Plans", ()))
 
 
 async def test_another_position_or_stream_is_another_read(stage: Stage, lease: Lease) -> None:

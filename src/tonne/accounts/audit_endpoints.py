@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tonne.accounts import audit_store, store
+from tonne.accounts import audit_store, key_store
 from tonne.accounts.audit_store import AuditFilter, StoredEntry
 from tonne.accounts.errors import AuditLogNotAvailable
 from tonne.accounts.model import AccountKind
@@ -42,13 +42,14 @@ class AuditActorType(StrEnum):
     API_KEY = "api_key"
     SYSTEM = "system"
     PAYER = "payer"
+    USER = "user"
 
 
 _TYPES = {
-    ActorKind.CLI: AuditActorType.OPERATOR,
     ActorKind.KEY: AuditActorType.API_KEY,
     ActorKind.SYSTEM: AuditActorType.SYSTEM,
     ActorKind.PAYER: AuditActorType.PAYER,
+    ActorKind.USER: AuditActorType.USER,
 }
 
 
@@ -56,21 +57,21 @@ class AuditActorOut(msgspec.Struct):
     type: Annotated[
         AuditActorType,
         Meta(
-            description="An API key of the organisation, an operator of this service, an automatic job, or a customer "
-            "who paid through an offset link.",
+            description="An API key of the organisation, a member who used the dashboard, an operator of this service, "
+            "an automatic job, or a customer who paid through an offset link.",
             examples=["api_key"],
         ),
     ]
     id: Annotated[
         str | None,
         Meta(
-            description="Id of the API key or of the offset link, or name of the job. Null for operators.",
+            description="Id of the API key, the user or the offset link, or name of the job. Null for operators.",
             examples=[_KEY_ID],
         ),
     ]
     address: Annotated[
         str | None,
-        Meta(description="Network address of the API client. Null for others.", examples=["203.0.113.9"]),
+        Meta(description="Network address of the API client or the user. Null for others.", examples=["203.0.113.9"]),
     ]
 
 
@@ -130,12 +131,13 @@ class AuditEndpoints:
         scope, wanted = request.scope, _filter(request)
         paging = Paging.of(request, f"audit log {scope.organisation_id} {scope.mode} {wanted}")
         async with self._database.connection() as connection:
-            kind = await store.find_key_kind(connection, scope.organisation_id, request.actor.name)
+            kind = await key_store.find_key_kind(connection, scope.organisation_id, request.actor.name)
             if kind is not AccountKind.ACCOUNT:
                 raise AuditLogNotAvailable
             found = await audit_store.list_entries(connection, scope, wanted, paging.start, paging.fetch)
+            operators = await audit_store.find_operators(connection, found)
         page, cursor = paging.cut(found)
-        return list_response([_entry_out(entry) for entry in page], cursor)
+        return list_response([_entry_out(entry, operators) for entry in page], cursor)
 
 
 def audit_routes(endpoints: AuditEndpoints) -> list[Route]:
@@ -173,17 +175,22 @@ def _parse_time(text: str | None, name: str) -> datetime | None:
     return time
 
 
-def _entry_out(entry: StoredEntry) -> AuditEntryOut:
-    actor = entry.actor
+def _entry_out(entry: StoredEntry, operators: frozenset[str]) -> AuditEntryOut:
     return AuditEntryOut(
         id=entry.id,
         created_at=to_wire(entry.created_at),
         account_type=entry.mode,
-        # Organisations do not see the user and host names of the operator.
-        actor=AuditActorOut(_TYPES[actor.kind], None if actor.kind is ActorKind.CLI else actor.name, actor.address),
+        actor=_actor_out(entry.actor, operators),
         action=entry.action,
         subject_id=entry.subject_id,
         before=entry.before,
         after=entry.after,
         details=entry.details,
     )
+
+
+def _actor_out(actor: Actor, operators: frozenset[str]) -> AuditActorOut:
+    """Organisations do not see the names, hosts and addresses of the operators."""
+    if actor.kind is ActorKind.CLI or (actor.kind is ActorKind.USER and actor.name in operators):
+        return AuditActorOut(AuditActorType.OPERATOR, None, None)
+    return AuditActorOut(_TYPES[actor.kind], actor.name, actor.address)

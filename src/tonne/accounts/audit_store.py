@@ -1,6 +1,7 @@
 """Reading the audit log. Nothing changes or deletes entries: the database refuses it."""
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -62,7 +63,7 @@ async def list_entries(
         *(wanted.subject_id, wanted.action, wanted.actor, wanted.since or _EARLIEST, wanted.until or _LATEST),
         limit,
     )
-    return [_entry(row) for row in rows]
+    return [entry_of(row) for row in rows]
 
 
 LIST_ALL_ENTRIES = f"""
@@ -84,10 +85,21 @@ async def list_entries_any_account(
         *(wanted.subject_id, wanted.action, wanted.actor, wanted.since or _EARLIEST, wanted.until or _LATEST),
         limit,
     )
-    return [_entry(row) for row in rows]
+    return [entry_of(row) for row in rows]
 
 
-def _entry(row: asyncpg.Record) -> StoredEntry:
+FIND_OPERATORS = "SELECT id FROM users WHERE id = ANY ($1::text[]) AND is_operator"
+
+
+async def find_operators(connection: Connection, entries: Iterable[StoredEntry]) -> frozenset[str]:
+    """The ids of the users among the actors who run this service."""
+    user_ids = {entry.actor.name for entry in entries if entry.actor.kind is ActorKind.USER}
+    if not user_ids:
+        return frozenset()
+    return frozenset(row["id"] for row in await connection.fetch(FIND_OPERATORS, sorted(user_ids)))
+
+
+def entry_of(row: asyncpg.Record | Mapping[str, Any]) -> StoredEntry:
     values = dict(row)
     actor = _actor(values.pop("actor"), values.pop("address"))
     mode = values.pop("mode")

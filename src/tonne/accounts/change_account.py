@@ -4,10 +4,12 @@ from datetime import datetime
 from tonne.accounts import audit, store
 from tonne.accounts.change_billing import BillingChange, with_billing
 from tonne.accounts.errors import LiveAccountCannotWait, MailAddressInvalid
-from tonne.accounts.model import Account, PaymentMethod
+from tonne.accounts.model import Account, PagesVisibility, PaymentMethod
 from tonne.accounts.open_account import audited_values
 from tonne.accounts.open_organisation import check_name
+from tonne.accounts.unique_fields import require_unique_fields
 from tonne.base.actor import Actor
+from tonne.base.language import LanguageCode
 from tonne.base.scope import Mode, Scope
 from tonne.db.pool import Connection
 from tonne.gateways.mail import is_mail_address
@@ -20,12 +22,20 @@ class AccountChange:
 
     name: str | None = None
     beneficiary: str | None = None
+    # The account's name takes the place of the beneficiary.
+    removes_beneficiary: bool = False
     payment_method: PaymentMethod | None = None
     auto_advance: bool | None = None
     # An empty address removes the old one.
     receipt_email: str | None = None
     card_email: str | None = None
     refunds_by_api: bool | None = None
+    language: LanguageCode | None = None
+    external_pages_visibility: PagesVisibility | None = None
+    # Empty texts remove the old ones.
+    handle: str | None = None
+    idempotency_key: str | None = None
+    reference: str | None = None
     billing: BillingChange = field(default_factory=BillingChange)
 
 
@@ -40,16 +50,25 @@ async def change_account(
         raise AccountNotFound
     if change.auto_advance is False and scope.mode is Mode.LIVE:
         raise LiveAccountCannotWait
+    name = check_name(change.name or account.name)
+    has_own = not change.removes_beneficiary and (account.has_own_beneficiary or bool(change.beneficiary))
     changed = replace(
         account,
-        name=check_name(change.name or account.name),
-        beneficiary=check_name(change.beneficiary or account.beneficiary),
+        name=name,
+        beneficiary=check_name(change.beneficiary or account.beneficiary) if has_own else name,
+        has_own_beneficiary=has_own,
         payment_method=change.payment_method or account.payment_method,
         auto_advance=account.auto_advance if change.auto_advance is None else change.auto_advance,
         receipt_email=_changed_address(account.receipt_email, change.receipt_email),
         card_email=_changed_address(account.card_email, change.card_email),
         refunds_by_api=account.refunds_by_api if change.refunds_by_api is None else change.refunds_by_api,
+        language=change.language or account.language,
+        external_pages_visibility=change.external_pages_visibility or account.external_pages_visibility,
+        handle=_changed_text(account.handle, change.handle),
+        idempotency_key=_changed_text(account.idempotency_key, change.idempotency_key),
+        reference=_changed_text(account.reference, change.reference),
     )
+    await require_unique_fields(tx, changed)
     changed = with_billing(changed, change.billing)
     await store.update_account(tx, changed)
     await audit.record(
@@ -64,6 +83,10 @@ async def change_account(
         after=audited_values(changed),
     )
     return changed
+
+
+def _changed_text(old: str | None, new: str | None) -> str | None:
+    return old if new is None else new or None
 
 
 def _changed_address(old: str | None, new: str | None) -> str | None:

@@ -4,12 +4,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from tonne.accounts import store
+from tonne.accounts import key_store, store
 from tonne.accounts.limit_store import find_key_limit
 from tonne.accounts.model import Terms
 from tonne.base.clock import Clock
 from tonne.base.expiring_cache import ExpiringCache
 from tonne.base.scope import Mode, Scope
+from tonne.base.single_flight import SingleFlight
 from tonne.base.spending_limit import SpendingLimit
 from tonne.base.tax import NO_TAX, TaxTerms
 from tonne.db.pool import Database
@@ -33,13 +34,24 @@ class AccountDirectory:
         self._clock = clock
         self._terms: ExpiringCache[str, Terms] = ExpiringCache(refresh_s, monotonic)
         self._key_limits: ExpiringCache[str, tuple[SpendingLimit, ...]] = ExpiringCache(refresh_s, monotonic)
+        self._key_lookups: SingleFlight[bytes, KeyHolder | None] = SingleFlight()
+        self._account_lookups: SingleFlight[tuple[str, Mode, str], bool] = SingleFlight()
+        self._term_lookups: SingleFlight[str, Terms] = SingleFlight()
+        self._limit_lookups: SingleFlight[str, tuple[SpendingLimit, ...]] = SingleFlight()
         self._uses: dict[tuple[str, str], datetime] = {}
 
     async def find_key(self, secret_hash: bytes) -> KeyHolder | None:
+        return await self._key_lookups.run(secret_hash, lambda: self._find_key(secret_hash))
+
+    async def _find_key(self, secret_hash: bytes) -> KeyHolder | None:
         async with self._database.connection() as connection:
-            return await store.find_valid_key(connection, secret_hash)
+            return await key_store.find_valid_key(connection, secret_hash, self._clock())
 
     async def has_account(self, organisation_id: str, mode: Mode, account_id: str) -> bool:
+        key = (organisation_id, mode, account_id)
+        return await self._account_lookups.run(key, lambda: self._has_account(*key))
+
+    async def _has_account(self, organisation_id: str, mode: Mode, account_id: str) -> bool:
         async with self._database.connection() as connection:
             return await store.has_account(connection, organisation_id, mode, account_id)
 
@@ -51,19 +63,24 @@ class AccountDirectory:
         uses, self._uses = self._uses, {}
         if uses:
             async with self._database.connection() as connection:
-                await store.note_uses_any_account(connection, [(*place, at) for place, at in uses.items()])
+                await key_store.note_uses_any_account(connection, [(*place, at) for place, at in uses.items()])
 
     def forget_terms(self, scope: Scope) -> None:
         """After a change in this process. Other processes notice it when their copy expires."""
         self._terms.drop(scope.account_id)
+        self._term_lookups.forget(scope.account_id)
 
     async def terms_of(self, scope: Scope) -> Terms:
         terms = self._terms.get(scope.account_id)
         if terms is None:
-            async with self._database.connection() as connection:
-                terms = await store.find_terms(connection, scope, self._seller_tax)
-            terms = terms.with_minimum(self._minimum_orders)
-            self._terms.put(scope.account_id, terms)
+            terms = await self._term_lookups.run(scope.account_id, lambda: self._find_terms(scope))
+        return terms
+
+    async def _find_terms(self, scope: Scope) -> Terms:
+        async with self._database.connection() as connection:
+            terms = await store.find_terms(connection, scope, self._seller_tax)
+        terms = terms.with_minimum(self._minimum_orders)
+        self._terms.put(scope.account_id, terms)
         return terms
 
     async def limits_of(self, scope: Scope, key_id: str | None) -> Sequence[SpendingLimit]:
@@ -74,11 +91,15 @@ class AccountDirectory:
             return limits
         of_key = self._key_limits.get(key_id)
         if of_key is None:
-            async with self._database.connection() as connection:
-                found = await find_key_limit(connection, scope.organisation_id, key_id)
-            of_key = () if found is None else (found,)
-            self._key_limits.put(key_id, of_key)
+            of_key = await self._limit_lookups.run(key_id, lambda: self._find_key_limit(scope, key_id))
         return (*limits, *of_key)
+
+    async def _find_key_limit(self, scope: Scope, key_id: str) -> tuple[SpendingLimit, ...]:
+        async with self._database.connection() as connection:
+            found = await find_key_limit(connection, scope.organisation_id, key_id)
+        limits = () if found is None else (found,)
+        self._key_limits.put(key_id, limits)
+        return limits
 
 
 def account_limits(scope: Scope, terms: Terms) -> tuple[SpendingLimit, ...]:

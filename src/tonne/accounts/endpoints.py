@@ -36,6 +36,13 @@ class AccountOut(msgspec.Struct):
         bool,
         msgspec.Meta(description="Whether orders advance automatically. False: they wait for the test helpers."),
     ]
+    language: Annotated[
+        str,
+        msgspec.Meta(
+            description="Language of mails, PDFs and pages, unless a customer chose another.",
+            examples=["en"],
+        ),
+    ]
     created_at: Annotated[
         str,
         msgspec.Meta(
@@ -78,5 +85,6 @@ def _account_out(account: Account) -> AccountOut:
         beneficiary=account.beneficiary,
         auto_advance=account.auto_advance,
         payment_method=account.payment_method,
+        language=account.language,
         created_at=to_wire(account.created_at),
     )

@@ -9,6 +9,28 @@ class KeyNotFound(TonneError, kind=Kind.NOT_FOUND, code="api_key_not_found"):
     message = "There is no such API key. Run `tonne key list` to see the keys of an organisation."
 
 
+class KeyRightInvalid(TonneError, kind=Kind.INVALID, code="key_right_invalid"):
+    """Command line only."""
+
+    message = "Only a live key of an organisation's own account can have this right. Name a live account."
+
+
+class KeyRestrictionInvalid(TonneError, kind=Kind.INVALID, code="key_restriction_invalid"):
+    message = "A restriction of the API key is not valid."
+
+
+class KeyRightsExceeded(TonneError, kind=Kind.FORBIDDEN, code="key_rights_exceeded"):
+    message = "The new key would have more rights than the key that creates it. Restrict it further."
+
+
+class KeyEnded(TonneError, kind=Kind.CONFLICT, code="api_key_ended"):
+    message = "The API key is revoked, expired or rotated already. Create a new one."
+
+
+class KeyLimitReached(TonneError, kind=Kind.CONFLICT, code="api_key_limit_reached"):
+    message = "The organisation has 200 keys in this mode. Revoke keys that are not used any more."
+
+
 class AdminNotFound(TonneError, kind=Kind.NOT_FOUND, code="admin_not_found"):
     message = "The organisation has no such admin. Run `tonne org show` to see its admins."
 
@@ -35,6 +57,29 @@ class OrganisationAlreadyClosed(TonneError, kind=Kind.CONFLICT, code="organisati
 
 class OrganisationNotClosed(TonneError, kind=Kind.CONFLICT, code="organisation_not_closed"):
     message = "The organisation is not closed. Run `tonne account reopen` for an account that is."
+
+
+class AccountSuspended(TonneError, kind=Kind.FORBIDDEN, code="account_suspended"):
+    message = (
+        "This client account is archived, so nothing can be ordered. Order for another account, or end the archiving "
+        "with `POST /v1/accounts/client/{id}/unarchive`."
+    )
+
+
+class AccountScopeIncorrect(TonneError, kind=Kind.FORBIDDEN, code="account_scope_incorrect"):
+    message = "This request is for one of the organisation's own accounts. Use a key of one, and act for it."
+
+
+class LiveAccountRequired(TonneError, kind=Kind.FORBIDDEN, code="live_account_required"):
+    message = "Accounts are created in both modes at once, with a live API key. Use one."
+
+
+class HandleNotUnique(TonneError, kind=Kind.CONFLICT, code="handle_not_unique"):
+    message = "Another account of the organisation has this handle in this mode. Choose another one."
+
+
+class AccountIdempotencyExists(TonneError, kind=Kind.CONFLICT, code="account_idempotency_already_exists"):
+    message = "Another client account has this idempotency_key. Send a new key for a new account."
 
 
 class CurrencyUnknown(TonneError, kind=Kind.INVALID, code="currency_unknown"):

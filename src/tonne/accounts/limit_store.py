@@ -80,7 +80,7 @@ async def set_organisation_closed(
 
 
 FIND_KEY_LIMIT = """
-SELECT api_keys.monthly_limit_minor, account.currency FROM api_keys
+SELECT coalesce(limit_key_id, api_keys.id) AS subject_id, api_keys.monthly_limit_minor, account.currency FROM api_keys
 JOIN accounts account ON account.organisation_id = api_keys.organisation_id AND account.id = default_account_id
 WHERE api_keys.organisation_id = $1 AND api_keys.id = $2
 """
@@ -90,7 +90,7 @@ async def find_key_limit(connection: Connection, organisation_id: str, key_id: s
     row = await connection.fetchrow(FIND_KEY_LIMIT, organisation_id, key_id)
     if row is None or row["monthly_limit_minor"] is None:
         return None
-    return SpendingLimit(key_id, "API key", row["monthly_limit_minor"], row["currency"])
+    return SpendingLimit(row["subject_id"], "API key", row["monthly_limit_minor"], row["currency"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +98,13 @@ class KeyLimit:
     scope: Scope
     currency: str
     limit_minor: int | None
+    # Counts what is ordered: the first key of a chain of rotations.
+    subject_id: str
 
 
 LOCK_KEY = """
 SELECT api_keys.organisation_id, api_keys.default_account_id, api_keys.mode, account.currency,
-       api_keys.monthly_limit_minor
+       api_keys.monthly_limit_minor, coalesce(limit_key_id, api_keys.id) AS subject_id
 FROM api_keys
 JOIN accounts account ON account.organisation_id = api_keys.organisation_id AND account.id = default_account_id
 WHERE api_keys.id = $1 FOR NO KEY UPDATE OF api_keys
@@ -114,7 +116,7 @@ async def lock_key_any_account(tx: Connection, key_id: str) -> KeyLimit | None:
     if row is None:
         return None
     scope = Scope(row["organisation_id"], row["default_account_id"], row["mode"])
-    return KeyLimit(scope, row["currency"], row["monthly_limit_minor"])
+    return KeyLimit(scope, row["currency"], row["monthly_limit_minor"], row["subject_id"])
 
 
 SET_KEY_LIMIT = "UPDATE api_keys SET monthly_limit_minor = $3 WHERE organisation_id = $1 AND id = $2"

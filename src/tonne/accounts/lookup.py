@@ -1,8 +1,9 @@
 """Finding what the operator names by id, with an error that says where to look when there is no such id."""
 
-from tonne.accounts import store
+from tonne.accounts import key_store, store
 from tonne.accounts.errors import OrganisationNotFound
 from tonne.accounts.model import Account, ApiKey, OrganisationDetails
+from tonne.base.language import DEFAULT_LANGUAGE
 from tonne.db.pool import Connection
 from tonne.http.errors import AccountNotFound
 
@@ -32,4 +33,13 @@ async def list_accounts(connection: Connection, organisation_id: str) -> list[Ac
 
 async def list_keys(connection: Connection, organisation_id: str) -> list[ApiKey]:
     await require_organisation(connection, organisation_id)
-    return await store.list_keys(connection, organisation_id)
+    return await key_store.list_keys(connection, organisation_id)
+
+
+FIND_LANGUAGE = "SELECT language FROM accounts WHERE organisation_id = $1 ORDER BY created_at, id LIMIT 1"
+
+
+async def find_language(connection: Connection, organisation_id: str) -> str:
+    """Of mails to the organisation's people that are about no single account: the language of its first account."""
+    language: str | None = await connection.fetchval(FIND_LANGUAGE, organisation_id)
+    return language or DEFAULT_LANGUAGE

@@ -8,13 +8,28 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
+from tonne.accounts.errors import AccountSuspended
+from tonne.accounts.key_restrictions import UNRESTRICTED, KeyRestrictions, KeyRight
+from tonne.base.language import DEFAULT_LANGUAGE
 from tonne.base.scope import Mode, Scope
 from tonne.base.tax import NO_TAX, TaxTerms
+from tonne.http.errors import AccountClosed
 
 
 class AccountKind(StrEnum):
     ACCOUNT = "account"
     CLIENT_ACCOUNT = "client_account"
+
+
+class PagesVisibility(StrEnum):
+    """Of an account's Sustainability page and public certificates.
+
+    Hidden pages can be opened by their address, but search engines are asked not to list them. Private ones are 404.
+    """
+
+    PUBLIC = "public"
+    HIDDEN = "hidden"
+    PRIVATE = "private"
 
 
 class PaymentMethod(StrEnum):
@@ -80,6 +95,23 @@ class Account:
     fulfil: Fulfil = Fulfil.ON_PAYMENT
     # Above this sum of unpaid orders, further orders are fulfilled when they are paid.
     credit_limit_minor: int | None = None
+    # Of its mails and PDFs, and of its pages for visitors whose browser names none of ours.
+    language: str = DEFAULT_LANGUAGE
+    # False: `beneficiary` is the account's name, and changes with it.
+    has_own_beneficiary: bool = True
+    # Part of addresses; unique in the organisation and mode.
+    handle: str | None = None
+    external_pages_visibility: PagesVisibility = PagesVisibility.PUBLIC
+    # The account of the other mode that was opened together with this one.
+    sibling_id: str | None = None
+    # Of the request that opened a client account.
+    idempotency_key: str | None = None
+    # What the organisation calls a client account in its own records.
+    reference: str | None = None
+    # Nothing new is ordered; everything can be read.
+    archived_at: datetime | None = None
+    # Changes with the logo. None without one.
+    logo_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +138,20 @@ class Terms:
     minimum_order_minor: int | None = None
     # Nothing new is ordered.
     is_closed: bool = False
+    is_archived: bool = False
+    # Of new orders, unless the customer chose another.
+    language: str = DEFAULT_LANGUAGE
+
+    @property
+    def takes_orders(self) -> bool:
+        return not (self.is_closed or self.is_archived)
+
+    def require_open(self) -> None:
+        """Raises AccountClosed or AccountSuspended if nothing can be ordered."""
+        if self.is_closed:
+            raise AccountClosed
+        if self.is_archived:
+            raise AccountSuspended
 
     def available_grams(self, free_grams: int) -> int:
         """How much this account can buy of what is free."""
@@ -145,6 +191,18 @@ class ApiKey:
     # Per month, in the currency of the default account.
     monthly_limit_minor: int | None = None
     currency: str = ""
+    rights: tuple[KeyRight, ...] = ()
+    restrictions: KeyRestrictions = UNRESTRICTED
+    # Null for keys that are older than the column.
+    created_by: str | None = None
+    # The key that a rotation has created.
+    replaced_by: str | None = None
+    # The first key of a chain of rotations, which counts what all of them order.
+    limit_key_id: str | None = None
+
+    def has_ended(self, now: datetime) -> bool:
+        expires_at = self.restrictions.expires_at
+        return self.revoked_at is not None or (expires_at is not None and expires_at <= now)
 
 
 def new_secret(mode: Mode) -> str:

@@ -3,6 +3,7 @@ from tonne.accounts.errors import CurrencyUnknown
 from tonne.accounts.lookup import require_organisation
 from tonne.accounts.model import Account
 from tonne.accounts.open_organisation import check_name
+from tonne.accounts.unique_fields import require_unique_fields
 from tonne.base.actor import Actor
 from tonne.base.currency import DECIMALS
 from tonne.db.pool import Connection
@@ -17,6 +18,7 @@ async def open_account(tx: Connection, account: Account, *, actor: Actor) -> Acc
         raise CurrencyUnknown(
             f"{account.currency} is not a known currency. Use an ISO 4217 code such as EUR.", field="currency"
         )
+    await require_unique_fields(tx, account)
     scope = account.scope
     await store.insert_account(tx, account)
     await audit.record(
@@ -46,6 +48,13 @@ def audited_values(account: Account) -> audit.Values:
         "fulfil": account.fulfil,
         "credit_limit_minor": account.credit_limit_minor,
         "refunds_by_api": account.refunds_by_api,
+        "language": account.language,
+        "external_pages_visibility": account.external_pages_visibility,
+        **({} if account.has_own_beneficiary else {"has_own_beneficiary": False}),
+        **({"handle": account.handle} if account.handle else {}),
+        **({"sibling_id": account.sibling_id} if account.sibling_id else {}),
+        **({"idempotency_key": account.idempotency_key} if account.idempotency_key else {}),
+        **({"reference": account.reference} if account.reference else {}),
         **({"receipt_email": account.receipt_email} if account.receipt_email else {}),
         **({"card_email": account.card_email} if account.card_email else {}),
     }

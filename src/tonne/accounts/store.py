@@ -1,7 +1,6 @@
-"""SQL for organisations, accounts and API keys."""
+"""SQL for organisations and accounts."""
 
 import json
-from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -12,18 +11,17 @@ import asyncpg
 from tonne.accounts.model import (
     Account,
     AccountKind,
-    ApiKey,
     Billing,
     Fulfil,
     Organisation,
     OrganisationDetails,
+    PagesVisibility,
     PaymentMethod,
     Terms,
 )
 from tonne.base.scope import Mode, Scope
 from tonne.base.tax import NO_TAX, TaxTerms, TaxTreatment
 from tonne.db.pool import Connection
-from tonne.http.authenticator import KeyHolder
 
 INSERT_ORGANISATION = "INSERT INTO organisations (id, name, fee_rate, created_at) VALUES ($1, $2, $3, $4)"
 
@@ -127,11 +125,17 @@ async def remove_admin(tx: Connection, organisation_id: str, email: str) -> bool
 
 _ACCOUNT = """
 organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at, auto_advance, receipt_email,
-card_email, refunds_by_api, billing, billing_threshold_minor, fulfil, credit_limit_minor
+card_email, refunds_by_api, billing, billing_threshold_minor, fulfil, credit_limit_minor, language,
+has_own_beneficiary, handle, external_pages_visibility, sibling_id, idempotency_key, reference
 """
+# Written by functions of their own.
+ACCOUNT_COLUMNS = f"""{_ACCOUNT}, archived_at,
+coalesce(logo_version, (SELECT left(encode(sha256(page.logo), 'hex'), 12) FROM sustainability_pages page
+                        WHERE page.account_id = accounts.id)) AS logo_version
+"""  # noqa: S608 - columns above
 INSERT_ACCOUNT = f"""
 INSERT INTO accounts ({_ACCOUNT})
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)
 """  # noqa: S608 - columns above
 
 
@@ -142,37 +146,80 @@ async def insert_account(tx: Connection, account: Account) -> None:
         *(scope.organisation_id, scope.account_id, scope.mode, account.kind, account.name, account.currency),
         *(account.beneficiary, account.payment_method, account.created_at, account.auto_advance),
         *(account.receipt_email, account.card_email, account.refunds_by_api, account.billing),
-        *(account.billing_threshold_minor, account.fulfil, account.credit_limit_minor),
+        *(account.billing_threshold_minor, account.fulfil, account.credit_limit_minor, account.language),
+        *(account.has_own_beneficiary, account.handle, account.external_pages_visibility, account.sibling_id),
+        *(account.idempotency_key, account.reference),
     )
 
 
-LIST_ACCOUNTS = f"SELECT {_ACCOUNT} FROM accounts WHERE organisation_id = $1 ORDER BY mode, created_at, id"  # noqa: S608 - columns above
+LIST_ACCOUNTS = f"SELECT {ACCOUNT_COLUMNS} FROM accounts WHERE organisation_id = $1 ORDER BY mode, created_at, id"  # noqa: S608 - columns above
 
 
 async def list_accounts(connection: Connection, organisation_id: str) -> list[Account]:
-    return [_account(row) for row in await connection.fetch(LIST_ACCOUNTS, organisation_id)]
+    return [account_of_row(row) for row in await connection.fetch(LIST_ACCOUNTS, organisation_id)]
 
 
-FIND_ACCOUNT = f"SELECT {_ACCOUNT} FROM accounts WHERE organisation_id = $1 AND mode = $2 AND id = $3"  # noqa: S608 - columns above
+FIND_ACCOUNT = f"SELECT {ACCOUNT_COLUMNS} FROM accounts WHERE organisation_id = $1 AND mode = $2 AND id = $3"  # noqa: S608 - columns above
 
 
 async def find_account(connection: Connection, scope: Scope) -> Account | None:
     row = await connection.fetchrow(FIND_ACCOUNT, scope.organisation_id, scope.mode, scope.account_id)
-    return None if row is None else _account(row)
+    return None if row is None else account_of_row(row)
 
 
-FIND_ACCOUNT_BY_ID = f"SELECT {_ACCOUNT} FROM accounts WHERE id = $1"  # noqa: S608 - columns above
+FIND_ACCOUNT_BY_ID = f"SELECT {ACCOUNT_COLUMNS} FROM accounts WHERE id = $1"  # noqa: S608 - columns above
 
 
 async def find_account_any_account(connection: Connection, account_id: str) -> Account | None:
     row = await connection.fetchrow(FIND_ACCOUNT_BY_ID, account_id)
-    return None if row is None else _account(row)
+    return None if row is None else account_of_row(row)
+
+
+FIND_HANDLE_OWNER = """
+SELECT id FROM accounts WHERE organisation_id = $1 AND mode = $2 AND lower(handle) = lower($3)
+"""
+
+
+async def find_handle_owner(connection: Connection, scope: Scope, handle: str) -> str | None:
+    """The account of this organisation and mode that has the handle."""
+    found: str | None = await connection.fetchval(FIND_HANDLE_OWNER, scope.organisation_id, scope.mode, handle)
+    return found
+
+
+FIND_BY_IDEMPOTENCY_KEY = f"""
+SELECT {ACCOUNT_COLUMNS} FROM accounts WHERE organisation_id = $1 AND mode = $2 AND idempotency_key = $3
+"""  # noqa: S608 - columns above
+
+
+async def find_by_idempotency_key(connection: Connection, scope: Scope, key: str) -> Account | None:
+    """The client account of this organisation and mode that has the key."""
+    row = await connection.fetchrow(FIND_BY_IDEMPOTENCY_KEY, scope.organisation_id, scope.mode, key)
+    return None if row is None else account_of_row(row)
+
+
+SET_ARCHIVED = "UPDATE accounts SET archived_at = $3 WHERE organisation_id = $1 AND id = $2"
+
+
+async def set_archived(tx: Connection, scope: Scope, archived_at: datetime | None) -> None:
+    await tx.execute(SET_ARCHIVED, scope.organisation_id, scope.account_id, archived_at)
+
+
+SET_LOGO = """
+UPDATE accounts SET logo = $3, logo_media_type = $4, logo_version = left(encode(sha256($3), 'hex'), 12)
+WHERE organisation_id = $1 AND id = $2
+"""
+
+
+async def set_logo(tx: Connection, scope: Scope, content: bytes | None, media_type: str | None) -> None:
+    """Both are None to remove the logo."""
+    await tx.execute(SET_LOGO, scope.organisation_id, scope.account_id, content, media_type)
 
 
 UPDATE_ACCOUNT = """
 UPDATE accounts SET name = $3, beneficiary = $4, payment_method = $5, auto_advance = $6, receipt_email = $7,
     card_email = $8, refunds_by_api = $9, billing = $10, billing_threshold_minor = $11, fulfil = $12,
-    credit_limit_minor = $13
+    credit_limit_minor = $13, language = $14, has_own_beneficiary = $15, handle = $16, external_pages_visibility = $17,
+    idempotency_key = $18, reference = $19
 WHERE organisation_id = $1 AND id = $2
 """
 
@@ -183,7 +230,8 @@ async def update_account(tx: Connection, account: Account) -> None:
         *(account.scope.organisation_id, account.scope.account_id, account.name, account.beneficiary),
         *(account.payment_method, account.auto_advance, account.receipt_email, account.card_email),
         *(account.refunds_by_api, account.billing, account.billing_threshold_minor, account.fulfil),
-        account.credit_limit_minor,
+        *(account.credit_limit_minor, account.language, account.has_own_beneficiary, account.handle),
+        *(account.external_pages_visibility, account.idempotency_key, account.reference),
     )
 
 
@@ -220,7 +268,8 @@ async def has_account(connection: Connection, organisation_id: str, mode: Mode, 
 FIND_TERMS = """
 SELECT account.currency, account.payment_method, account.auto_advance, account.beneficiary,
        account.simulated_supply_grams, account.billing, organisation.fee_rate, account.monthly_limit_minor,
-       account.minimum_order_minor, coalesce(account.closed_at, organisation.closed_at) AS closed_at,
+       account.minimum_order_minor, account.language, coalesce(account.closed_at, organisation.closed_at) AS closed_at,
+       account.archived_at,
        coalesce(account.default_bundle_selection, organisation_mode.default_bundle_selection) AS default_selection,
        profile.treatment AS tax_treatment, profile.rate AS tax_rate
 FROM accounts account
@@ -255,87 +304,9 @@ async def find_terms(connection: Connection, scope: Scope, seller_tax: TaxTerms 
         monthly_limit_minor=row["monthly_limit_minor"],
         minimum_order_minor=row["minimum_order_minor"],
         is_closed=row["closed_at"] is not None,
+        is_archived=row["archived_at"] is not None,
+        language=row["language"],
     )
-
-
-INSERT_KEY = """
-INSERT INTO api_keys (organisation_id, id, mode, default_account_id, name, secret_hash, last_four, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-"""
-
-
-async def insert_key(tx: Connection, key: ApiKey, secret_hash: bytes) -> None:
-    scope = key.scope
-    await tx.execute(
-        INSERT_KEY,
-        *(scope.organisation_id, key.id, scope.mode, scope.account_id, key.name, secret_hash),
-        *(key.last_four, key.created_at),
-    )
-
-
-FIND_VALID_KEY = """
-SELECT key.id, key.organisation_id, key.default_account_id, key.mode,
-       account.closed_at IS NOT NULL OR organisation.closed_at IS NOT NULL AS is_closed
-FROM api_keys key
-JOIN accounts account ON account.organisation_id = key.organisation_id AND account.id = key.default_account_id
-JOIN organisations organisation ON organisation.id = key.organisation_id
-WHERE key.secret_hash = $1 AND key.revoked_at IS NULL
-"""
-
-
-async def find_valid_key(connection: Connection, secret_hash: bytes) -> KeyHolder | None:
-    row = await connection.fetchrow(FIND_VALID_KEY, secret_hash)
-    if row is None:
-        return None
-    scope = Scope(row["organisation_id"], row["default_account_id"], Mode(row["mode"]))
-    return KeyHolder(row["id"], scope, row["is_closed"])
-
-
-_KEY = """
-id, organisation_id, default_account_id, mode, name, last_four, created_at, last_used_at, revoked_at,
-monthly_limit_minor,
-(SELECT account.currency FROM accounts account
- WHERE account.organisation_id = api_keys.organisation_id AND account.id = api_keys.default_account_id) AS currency
-"""
-LIST_KEYS = f"SELECT {_KEY} FROM api_keys WHERE organisation_id = $1 ORDER BY created_at, id"  # noqa: S608 - columns above
-
-
-async def list_keys(connection: Connection, organisation_id: str) -> list[ApiKey]:
-    return [_api_key(row) for row in await connection.fetch(LIST_KEYS, organisation_id)]
-
-
-FIND_KEY_KIND = """
-SELECT account.kind FROM api_keys
-JOIN accounts account ON account.organisation_id = api_keys.organisation_id AND account.id = default_account_id
-WHERE api_keys.organisation_id = $1 AND api_keys.id = $2
-"""
-
-
-async def find_key_kind(connection: Connection, organisation_id: str, key_id: str) -> AccountKind | None:
-    """The kind of the key's own account, which is not always the account that a request acts for."""
-    kind = await connection.fetchval(FIND_KEY_KIND, organisation_id, key_id)
-    return None if kind is None else AccountKind(kind)
-
-
-REVOKE_KEY = f"UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 RETURNING {_KEY}"  # noqa: S608 - columns above
-
-
-async def revoke_key_any_account(tx: Connection, key_id: str, now: datetime) -> ApiKey | None:
-    row = await tx.fetchrow(REVOKE_KEY, key_id, now)
-    return None if row is None else _api_key(row)
-
-
-NOTE_USES = """
-UPDATE api_keys SET last_used_at = greatest(last_used_at, used.at)
-FROM unnest($1::text[], $2::text[], $3::timestamptz[]) AS used (organisation_id, id, at)
-WHERE api_keys.organisation_id = used.organisation_id AND api_keys.id = used.id
-"""
-
-
-async def note_uses_any_account(connection: Connection, uses: Sequence[tuple[str, str, datetime]]) -> None:
-    """The rows are sorted so that processes lock them in the same order: otherwise they could deadlock."""
-    organisations, ids, moments = zip(*sorted(uses), strict=True)
-    await connection.execute(NOTE_USES, organisations, ids, moments)
 
 
 def _organisation(row: asyncpg.Record) -> Organisation:
@@ -344,18 +315,21 @@ def _organisation(row: asyncpg.Record) -> Organisation:
     )
 
 
-def _account(row: asyncpg.Record) -> Account:
+def account_of_row(row: asyncpg.Record) -> Account:
     values = dict(row)
     scope = Scope(values.pop("organisation_id"), values.pop("id"), Mode(values.pop("mode")))
     kind, payment_method = AccountKind(values.pop("kind")), PaymentMethod(values.pop("payment_method"))
     billing, fulfil = Billing(values.pop("billing")), Fulfil(values.pop("fulfil"))
-    return Account(scope=scope, kind=kind, payment_method=payment_method, billing=billing, fulfil=fulfil, **values)
-
-
-def _api_key(row: asyncpg.Record) -> ApiKey:
-    values = dict(row)
-    scope = Scope(values.pop("organisation_id"), values.pop("default_account_id"), Mode(values.pop("mode")))
-    return ApiKey(scope=scope, **values)
+    visibility = PagesVisibility(values.pop("external_pages_visibility"))
+    return Account(
+        scope=scope,
+        kind=kind,
+        payment_method=payment_method,
+        billing=billing,
+        fulfil=fulfil,
+        external_pages_visibility=visibility,
+        **values,
+    )
 
 
 LOCK_ORGANISATION_MODE = """

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.accounts import store
+from tonne.accounts import key_store
 from tonne.accounts.errors import TaxProfileNotAvailable
 from tonne.accounts.model import AccountKind
 from tonne.accounts.tax_profile import TaxProfile
@@ -58,7 +58,7 @@ class TaxEndpoints:
         """
         scope = request.scope
         async with self._database.connection() as connection:
-            kind = await store.find_key_kind(connection, scope.organisation_id, request.actor.name)
+            kind = await key_store.find_key_kind(connection, scope.organisation_id, request.actor.name)
             if kind is not AccountKind.ACCOUNT:
                 raise TaxProfileNotAvailable
             profile = await find_tax_profile(connection, scope.organisation_id)

@@ -1,7 +1,8 @@
 """Who makes a change, for the audit log."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 
 class ActorKind(StrEnum):
@@ -9,15 +10,15 @@ class ActorKind(StrEnum):
     KEY = "key"
     SYSTEM = "system"
     PAYER = "payer"
+    USER = "user"
 
 
-@dataclass(frozen=True, slots=True)
-class Actor:
-    """`name` is the operator's user and host, the id of the API key, the job, or the link that the payer opened."""
+class Actor(msgspec.Struct, frozen=True):
+    """`name` is the operator's user and host, the job, or the id of the API key, the user or the payer's link."""
 
     kind: ActorKind
     name: str
-    # The network address of an API client. Payers' addresses are not stored: entries can never be deleted.
+    # The network address of an API client or of a user. Payers' addresses are not stored: entries can never be deleted.
     address: str | None = None
 
     def __str__(self) -> str:
@@ -32,6 +33,8 @@ class Actor:
 def person_of(actor: str) -> str | None:
     """The person behind a stored actor, on any host and through sudo; None for jobs, keys and payers."""
     kind, _, name = actor.partition(":")
+    if kind == ActorKind.USER:
+        return name
     if kind != ActorKind.CLI:
         return None
     _, sudo, invoker = name.partition(" (sudo by ")

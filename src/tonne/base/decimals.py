@@ -13,6 +13,15 @@ def parse_decimal(text: str) -> Decimal | None:
     return Decimal(text) if _PLAIN.fullmatch(text) else None
 
 
+def parse_typed(text: str) -> Decimal | None:
+    """A number as people type it: a point or a comma is the decimal separator.
+
+    Thousands separators are ambiguous, and refused.
+    """
+    stripped = text.strip()
+    return parse_decimal(stripped.replace(",", ".")) if stripped.count(",") <= 1 else None
+
+
 def scaled(number: Decimal, digits: int) -> int | None:
     """`number` x 10^digits as an integer, or None if digits would be lost."""
     shifted = number.scaleb(digits)

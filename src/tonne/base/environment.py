@@ -56,10 +56,11 @@ def setting_files(environ: Mapping[str, str], settings: Iterable[str]) -> Iterat
             yield variable, Path(text)
 
 
-def with_database_url(environ: Mapping[str, str], url: str) -> dict[str, str]:
-    """The environment of a process that uses this database, however the URL was given to its parent."""
-    others = {name: text for name, text in environ.items() if name != DATABASE_URL_VARIABLE + FILE_SUFFIX}
-    return {**others, DATABASE_URL_VARIABLE: url}
+def with_settings(environ: Mapping[str, str], **settings: str) -> dict[str, str]:
+    """The environment of a process that uses these settings, however they were given to its parent."""
+    values = {variable_of(name): text for name, text in settings.items()}
+    files = {variable + FILE_SUFFIX for variable in values}
+    return {name: text for name, text in environ.items() if name not in files} | values
 
 
 def kubernetes_variables(environ: Mapping[str, str]) -> list[str]:

@@ -50,8 +50,12 @@ class TonneError(Exception):
     def __init_subclass__(cls, *, kind: Kind, code: str) -> None:
         cls.kind, cls.code = kind, code
 
-    def __init__(self, message: str | None = None, *, field: str | None = None) -> None:
-        self.faults: Sequence[Fault] = (Fault(self.code, message or self.message, field),)
+    def __init__(self, message: str | None = None, *, field: str | None = None, **values: object) -> None:
+        """With `values`, the message has named placeholders, such as `%(amount)s`, so that it can be translated."""
+        self.template = message or self.message
+        self.values = values
+        text = self.template % values if values else self.template
+        self.faults: Sequence[Fault] = (Fault(self.code, text, field),)
         self.headers: dict[str, str] = {}
         super().__init__(self.faults[0].message)
 

@@ -136,3 +136,11 @@ def is_database_url(text: str) -> bool:
     except UrlInvalid:
         return False
     return True
+
+
+def is_loopback(host: str) -> bool:
+    """Whether it is an address of this machine that no other machine can reach."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

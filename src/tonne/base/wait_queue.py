@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from tonne.base.shared_timer import SharedTimer
+
 T = TypeVar("T")
 
 
@@ -12,7 +14,7 @@ class WaitQueue(Generic[T]):
     """Serves waiters in order, each within `timeout_s`."""
 
     def __init__(self, timeout_s: float) -> None:
-        self._timeout_s = timeout_s
+        self._timer: SharedTimer[asyncio.Future[T]] = SharedTimer(timeout_s, _expire)
         self._waiting: deque[asyncio.Future[T]] = deque()
 
     async def wait(self, give_back: Callable[[T], object]) -> T:
@@ -20,8 +22,8 @@ class WaitQueue(Generic[T]):
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[T] = loop.create_future()
         self._waiting.append(turn)
-        # Under load every request waits: `asyncio.timeout` costs several times as much as this timer.
-        timer = loop.call_later(self._timeout_s, _expire, turn)
+        # Under load every request waits: `asyncio.timeout` costs many times as much as this timer.
+        limit = self._timer.start(turn)
         try:
             return await turn
         except asyncio.CancelledError:
@@ -30,7 +32,7 @@ class WaitQueue(Generic[T]):
                 give_back(turn.result())
             raise
         finally:
-            timer.cancel()
+            limit.end()
 
     def hand_over(self, value: T) -> bool:
         """Whether a waiter took it."""

@@ -74,14 +74,17 @@ def _captured(row: asyncpg.Record) -> CapturedCharge:
     )
 
 
-# Of the charges for its invoice, the one that paid. A surplus one stands under the first order only.
+# Of the charges for its invoice, the one that paid. A surplus one stands under the first order only. With OR instead of
+# UNION, PostgreSQL would read all charges of the account.
 FIND_CAPTURED = f"""
 SELECT {_CAPTURED} FROM charges
-WHERE account_id = $1 AND reference IS NOT NULL
-  AND (order_id = $2
-       OR invoice_id IN (SELECT billed.invoice_id FROM invoice_orders billed
-                         WHERE billed.account_id = $1 AND billed.order_id = $2)
-          AND status <> 'mismatched' AND (NOT is_surplus OR {_FIRST} = $2))
+WHERE account_id = $1 AND order_id = $2 AND reference IS NOT NULL
+UNION ALL
+SELECT {_CAPTURED} FROM charges
+WHERE account_id = $1 AND reference IS NOT NULL AND order_id IS NULL
+  AND invoice_id IN (SELECT billed.invoice_id FROM invoice_orders billed
+                     WHERE billed.account_id = $1 AND billed.order_id = $2)
+  AND status <> 'mismatched' AND (NOT is_surplus OR {_FIRST} = $2)
 ORDER BY id
 """  # noqa: S608 - a constant
 

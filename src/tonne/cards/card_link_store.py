@@ -94,11 +94,13 @@ class CardLink(NamedTuple):
     account_name: str
     merchant: str
     session_id: str | None
+    # Of the account.
+    language: str
 
 
 FIND_CARD_LINK = """
 SELECT link.organisation_id, link.account_id, link.mode, link.session_id, accounts.currency,
-       accounts.name AS account_name, organisations.name AS merchant
+       accounts.language, accounts.name AS account_name, organisations.name AS merchant
 FROM card_links link
 JOIN accounts ON accounts.organisation_id = link.organisation_id AND accounts.id = link.account_id
 JOIN organisations ON organisations.id = link.organisation_id
@@ -110,7 +112,9 @@ async def find_card_link(connection: Connection, secret_hash: bytes) -> CardLink
     row = await connection.fetchrow(FIND_CARD_LINK, secret_hash)
     if row is None:
         return None
-    return CardLink(_scope(row), row["currency"], row["account_name"], row["merchant"], row["session_id"])
+    return CardLink(
+        *(_scope(row), row["currency"], row["account_name"], row["merchant"], row["session_id"], row["language"])
+    )
 
 
 RECORD_SETUP = "UPDATE card_links SET session_id = $2, next_check_at = $3 WHERE account_id = $1"

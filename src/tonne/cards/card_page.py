@@ -6,12 +6,13 @@ import structlog
 
 from tonne.base.clock import Clock
 from tonne.base.errors import TonneError
+from tonne.base.language import N_
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.cards.card_link_store import CardLink, find_card_link
 from tonne.cards.card_problem_store import UnpaidOrder, list_declined, list_to_confirm
 from tonne.cards.errors import CardPageNotFound, PayerPageUnavailable
-from tonne.cards.read_test_card import read_test_card
+from tonne.cards.read_test_card import card_number_in, read_test_card
 from tonne.cards.stored_card_store import find_card
 from tonne.cards.update_card import UpdateCard
 from tonne.db.pool import Database
@@ -25,6 +26,8 @@ from tonne.receipts.link_token import hash_link_token, is_link_token
 from tonne.receipts.order_links import order_urls
 from tonne.web.forms import FormGuard
 from tonne.web.render import Renderer, see_other
+from tonne.web.shown_errors import shown_fault
+from tonne.web.visitor_language import visitor_language
 
 # Payments to confirm that the page lists.
 MAX_LISTED = 50
@@ -60,6 +63,10 @@ class CardPage:
         self._settings = settings
         self._attempts = TokenBuckets("card_page", settings.checkouts_per_minute / 60, settings.checkouts_burst)
 
+    @property
+    def limits(self) -> tuple[TokenBuckets, ...]:
+        return (self._attempts,)
+
     async def show(self, request: Request) -> Response:
         link = await self._find(request)
         stored = request.query("stored")[0] is not None
@@ -75,18 +82,18 @@ class CardPage:
     async def submit(self, request: Request) -> Response:
         """In test mode a test card, in live mode the way to the gateway's page."""
         fields = self._guard.check(request)
-        self._attempts.require(request.limited_as, message="Too many attempts. Wait a minute, then try again.")
+        self._attempts.require(request.limited_as, message=N_("Too many attempts. Wait a minute, then try again."))
         link, token = await self._find(request), request.path("token")
         try:
             if link.scope.mode is Mode.TEST:
-                number = read_test_card((fields.get("card_number") or [""])[0])
+                number = read_test_card(card_number_in(fields))
                 await self._update.store_test_card(link.scope, number)
                 return see_other(f"/card/{token}?stored=1")
             url = await self._update.open_page(link, f"{self._settings.base_url}/card/{token}")
         except TonneError as fault:
             return await self._show(request, link, fault=fault)
         # Not a redirect: `form-action` in the content security policy would block it.
-        return self._renderer.page(request, "leaving.html", url=url, place="the card form")
+        return self._renderer.page(request, "leaving.html", url=url, place="card")
 
     async def _find(self, request: Request) -> CardLink:
         token = request.path("token")
@@ -115,10 +122,12 @@ class CardPage:
         self, request: Request, link: CardLink, *, is_stored: bool = False, fault: TonneError | None = None
     ) -> Response:
         view = await self._read(link)
+        _ = visitor_language(request, link.language).translator
         form_token, headers = self._guard.issue(request)
         return self._renderer.page(
             request,
             "card_page.html",
+            default_language=link.language,
             status=200 if fault is None else 422,
             headers=headers,
             test_mode=link.scope.mode is Mode.TEST,
@@ -129,6 +138,6 @@ class CardPage:
             to_confirm=view.to_confirm,
             declined=view.declined,
             is_stored=is_stored,
-            fault=None if fault is None else fault.faults[0],
+            fault=None if fault is None else shown_fault(fault, _),
             cards=SIMULATED_CARDS,
         )

@@ -184,10 +184,13 @@ async def claim_pending_any_account(
     return [read_attempt(row, is_wanted=row["is_wanted"], is_replaced=row["is_replaced"]) for row in rows]
 
 
+# Not with OR, which would read all charges.
 _OF_ORDER = """
-(charges.account_id = $1 AND charges.order_id = $2
- OR charges.invoice_id IN (SELECT billed.invoice_id FROM invoice_orders billed
-                           WHERE billed.account_id = $1 AND billed.order_id = $2 AND NOT billed.cancelled))
+charges.id IN (
+    SELECT own.id FROM charges own WHERE own.account_id = $1 AND own.order_id = $2
+    UNION ALL
+    SELECT shared.id FROM invoice_orders billed JOIN charges shared ON shared.invoice_id = billed.invoice_id
+    WHERE billed.account_id = $1 AND billed.order_id = $2 AND NOT billed.cancelled)
 """
 FIND_PENDING = f"""
 SELECT {ATTEMPT} FROM charges WHERE {_OF_ORDER} AND status = 'pending'

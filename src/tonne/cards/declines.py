@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from tonne.base.language import N_
 from tonne.orders.model import FailureReason
 
 # By the gateway's code. All other codes are `card_declined`: a bank does not want payers to learn that a card is
@@ -21,12 +22,12 @@ _REASONS: Mapping[str, FailureReason] = {
     "payment_intent_authentication_failure": FailureReason.AUTHENTICATION_REQUIRED,
 }
 _WORDS: Mapping[FailureReason, str] = {
-    FailureReason.CARD_DECLINED: "The bank declined the card.",
-    FailureReason.INSUFFICIENT_FUNDS: "The card has insufficient funds.",
-    FailureReason.EXPIRED_CARD: "The card has expired.",
-    FailureReason.CARD_MISSING: "No card is stored.",
-    FailureReason.AMOUNT_NOT_CHARGEABLE: "The amount cannot be charged to a card.",
-    FailureReason.AUTHENTICATION_REQUIRED: "The payment was not confirmed in time.",
+    FailureReason.CARD_DECLINED: N_("The bank declined the card."),
+    FailureReason.INSUFFICIENT_FUNDS: N_("The card has insufficient funds."),
+    FailureReason.EXPIRED_CARD: N_("The card has expired."),
+    FailureReason.CARD_MISSING: N_("No card is stored."),
+    FailureReason.AMOUNT_NOT_CHARGEABLE: N_("The amount cannot be charged to a card."),
+    FailureReason.AUTHENTICATION_REQUIRED: N_("The payment was not confirmed in time."),
 }
 
 
@@ -35,5 +36,5 @@ def failure_reason_of(code: str | None) -> FailureReason:
 
 
 def explain_decline(code: str | None) -> str:
-    """A sentence for the payer."""
+    """A sentence for the payer, in English: it is translated where it is shown."""
     return _WORDS[failure_reason_of(code)]

@@ -39,10 +39,6 @@ class PayIn(msgspec.Struct, forbid_unknown_fields=True):
     """An empty object."""
 
 
-class CardFormIn(msgspec.Struct):
-    """Form fields as a browser sends them. `web/forms.py` reads them."""
-
-
 class StripeEventIn(msgspec.Struct):
     """An event in Stripe's format. `gateways/stripe_events.py` verifies and parses its bytes."""
 

@@ -1,4 +1,5 @@
 from tonne.base.errors import Kind, TonneError
+from tonne.base.language import N_
 
 
 class OrderPaidByInvoice(TonneError, kind=Kind.CONFLICT, code="order_paid_by_invoice"):
@@ -40,22 +41,22 @@ class StripeNotConfigured(TonneError, kind=Kind.CONFLICT, code="stripe_not_set_u
 class CardPageNotFound(TonneError, kind=Kind.NOT_FOUND, code="card_page_not_found"):
     """On pages only."""
 
-    message = "There is no such page. Check that the link is complete, as in the mail."
+    message = N_("There is no such page. Check that the link is complete, as in the mail.")
 
 
 class NothingToConfirm(TonneError, kind=Kind.CONFLICT, code="nothing_to_confirm"):
     """On pages only."""
 
-    message = "There is no payment to confirm any more. Go back to your order to see how it is."
+    message = N_("There is no payment to confirm any more. Go back to your order to see how it is.")
 
 
 class PayerPageUnavailable(TonneError, kind=Kind.UNAVAILABLE, code="payer_page_unavailable"):
     """On pages only."""
 
-    message = "The payment provider cannot be reached. Nothing was charged. Try again in a few minutes."
+    message = N_("The payment provider cannot be reached. Nothing was charged. Try again in a few minutes.")
 
 
 class TestCardUnknown(TonneError, kind=Kind.INVALID, code="test_card_unknown"):
     """Never repeats the input, which may be a real card number."""
 
-    message = "This is test mode. Use a test card such as 4242 4242 4242 4242, never a real card."
+    message = N_("This is test mode. Use a test card such as 4242 4242 4242 4242, never a real card.")

@@ -1,6 +1,6 @@
 """Mails to payers: a payment has to be confirmed, the card was declined, or orders failed because of the card."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from email.message import EmailMessage
 
@@ -8,7 +8,7 @@ import structlog
 
 from tonne.accounts.customer_mail import enqueue_customer_mail
 from tonne.base.clock import Clock
-from tonne.base.money import format_money
+from tonne.base.language import N_, Translator
 from tonne.base.scope import Mode
 from tonne.base.secret_box import SecretBox
 from tonne.base.settings import Settings
@@ -18,13 +18,13 @@ from tonne.cards.card_links import card_page_url
 from tonne.cards.card_problem_store import UnpaidOrder, list_declined, list_failed, list_to_confirm
 from tonne.db.batches import RETRY_AFTER, run_claimed
 from tonne.db.pool import Connection, Database
-from tonne.gateways.mail import TEST_SUBJECT, compose_mail, is_mail_address
-from tonne.gateways.mail_layout import fact_lines, one_line
+from tonne.gateways.mail import compose_mail, is_mail_address
+from tonne.gateways.mail_layout import button_lines, fact_lines, join_blocks, one_line
 from tonne.gateways.outbox import enqueue
 from tonne.orders.load import load_orders
 from tonne.orders.model import OrderKey
 from tonne.receipts.order_links import order_urls
-from tonne.receipts.order_mails import in_words
+from tonne.web.wording import LocalWording, wording_in
 
 BATCH = 50
 # Orders per list in one mail. The page lists all.
@@ -39,6 +39,7 @@ class CardProblems:
 
     account_name: str
     merchant: str
+    language: str
     to_confirm: list[UnpaidOrder]
     declined: list[UnpaidOrder]
     failed: list[UnpaidOrder]
@@ -86,6 +87,7 @@ class MailCardProblems:
         problems = CardProblems(
             party.account_name,
             party.merchant,
+            party.language,
             await list_to_confirm(tx, scope, now),
             await list_declined(tx, scope),
             await list_failed(tx, scope, due.since),
@@ -119,10 +121,11 @@ class Payer:
     merchant: str
     card_email: str | None
     admins: list[str]
+    language: str
 
 
 READ_PAYER = """
-SELECT accounts.name AS account_name, organisations.name AS merchant, accounts.card_email,
+SELECT accounts.name AS account_name, organisations.name AS merchant, accounts.card_email, accounts.language,
        ARRAY (SELECT admin.email FROM organisation_admins admin
               WHERE admin.organisation_id = accounts.organisation_id ORDER BY admin.email) AS admins
 FROM accounts JOIN organisations ON organisations.id = accounts.organisation_id
@@ -133,7 +136,7 @@ WHERE accounts.id = $1
 async def read_payer(connection: Connection, account: str) -> Payer:
     [row] = await connection.fetch(READ_PAYER, account)
     admins = [email for email in row["admins"] if is_mail_address(email)]
-    return Payer(row["account_name"], row["merchant"], row["card_email"], admins)
+    return Payer(row["account_name"], row["merchant"], row["card_email"], admins, row["language"])
 
 
 def compose_card_mail(
@@ -146,79 +149,127 @@ def compose_card_mail(
     card_url: str,
 ) -> EmailMessage:
     """One mail about everything, with the most urgent first."""
-    is_test = mode is Mode.TEST
-    account = f"the account {one_line(problems.account_name)} ({one_line(problems.merchant)})"
-    parts = []
+    wording, is_test = wording_in(problems.language), mode is Mode.TEST
+    _ = wording.translate
+    blocks = []
     if problems.to_confirm:
-        parts.append(
-            f"Your bank asks you to confirm {_payments(problems.to_confirm)} of {account}. Until you do, nothing is "
-            "charged. Without a confirmation the order fails on the day shown.\n\n"
-            f"{_list(problems.to_confirm, lambda order: f'{order.label}, until {_day(order)}')}\n"
-            f"Confirm {_these(problems.to_confirm, 'the payment')}:\n{confirm_url}\n"
-        )
+        blocks += [_ask(problems, wording), *_list(problems.to_confirm, wording, N_("%(what)s, until %(day)s"))]
+        label = _.plural("Confirm the payment", "Confirm the payments", len(problems.to_confirm))
+        blocks.append(button_lines(label, confirm_url))
     if problems.declined:
-        parts.append(
-            f"The card of {account} was declined for {_orders(problems.declined)}. {_reasons(problems.declined)} We "
-            "try again on the day shown, and at once if you enter another card.\n\n"
-            f"{_list(problems.declined, lambda order: f'{order.label}, next on {_day(order)}')}"
+        again = _("We try again on the day shown, and at once if you enter another card.")
+        blocks.append(
+            " ".join(
+                (_declined(problems, wording), _account(problems, wording), *_reasons(problems.declined, _), again)
+            )
         )
+        blocks += _list(problems.declined, wording, N_("%(what)s, next on %(day)s"))
     if problems.failed:
-        parts.append(
-            f"{_sentence(_orders(problems.failed))} of {account} could not be paid and failed. "
-            f"{_reasons(problems.failed)} Nothing was charged. Order again once the card works.\n\n"
-            f"{_list(problems.failed, lambda order: order.label)}"
+        nothing = _("Nothing was charged. Order again once the card works.")
+        blocks.append(
+            " ".join((_failed(problems, wording), _account(problems, wording), *_reasons(problems.failed, _), nothing))
         )
-    parts.append(f"Enter another card:\n{card_url}\n")
-    questions = f"Questions? Write to {settings.seller_email}\n" if settings.seller_email else ""
+        blocks += _list(problems.failed, wording, N_("%(what)s"))
+    blocks.append(button_lines(_("Enter another card"), card_url))
     return compose_mail(
         settings,
         recipients,
-        f"{TEST_SUBJECT if is_test else ''}{_subject(problems)}",
-        "\n".join(parts),
-        notice="This is a test. No money is charged." if is_test else None,
-        closing=f"{one_line(settings.seller_name)}\n{questions}",
+        _subject(problems, wording),
+        join_blocks(blocks),
+        wording=wording,
+        merchant=problems.merchant,
+        is_test=is_test,
+        notice=_("This is a test. No money is charged.") if is_test else None,
     )
 
 
-def _subject(problems: CardProblems) -> str:
+def _subject(problems: CardProblems, wording: LocalWording) -> str:
+    _ = wording.translate
     if problems.to_confirm:
-        return f"Please confirm {_payments(problems.to_confirm)}"
-    if problems.declined:
-        return f"Your card was declined for {_orders(problems.declined)}"
-    return f"{_sentence(_orders(problems.failed))} could not be paid"
+        return _.plural(
+            "Please confirm a payment of %(amount)s",
+            "Please confirm %(n)s payments",
+            len(problems.to_confirm),
+            amount=_money(problems.to_confirm[0], wording),
+        )
+    return (_declined if problems.declined else _failed)(problems, wording).removesuffix(".")
 
 
-def _list(orders: list[UnpaidOrder], describe: Callable[[UnpaidOrder], str]) -> str:
-    lines = fact_lines([(_money(order), describe(order)) for order in orders[:MAX_LISTED]])
-    more = len(orders) - MAX_LISTED
-    return f"{lines}\nand {more} more\n" if more > 0 else lines
+def _ask(problems: CardProblems, wording: LocalWording) -> str:
+    _ = wording.translate
+    ask = _.plural(
+        "Your bank asks you to confirm a payment of %(amount)s.",
+        "Your bank asks you to confirm %(n)s payments.",
+        len(problems.to_confirm),
+        amount=_money(problems.to_confirm[0], wording),
+    )
+    until = _("Until you do, nothing is charged. Without a confirmation the order fails on the day shown.")
+    return f"{ask} {_account(problems, wording)} {until}"
 
 
-def _payments(orders: list[UnpaidOrder]) -> str:
-    return f"a payment of {_money(orders[0])}" if len(orders) == 1 else f"{len(orders)} payments"
+def _declined(problems: CardProblems, wording: LocalWording) -> str:
+    _, orders = wording.translate, problems.declined
+    if not any(order.invoice for order in orders):
+        return _.plural(
+            "Your card was declined for one order.", "Your card was declined for %(n)s orders.", len(orders)
+        )
+    return _.plural(
+        "Your card was declined for %(what)s.",
+        "Your card was declined for %(n)s payments.",
+        len(orders),
+        what=_label(orders[0], wording),
+    )
 
 
-def _orders(orders: list[UnpaidOrder]) -> str:
-    if any(order.invoice for order in orders):
-        return orders[0].label if len(orders) == 1 else f"{len(orders)} payments"
-    return "one order" if len(orders) == 1 else f"{len(orders)} orders"
+def _failed(problems: CardProblems, wording: LocalWording) -> str:
+    _, orders = wording.translate, problems.failed
+    if not any(order.invoice for order in orders):
+        return _.plural("One order could not be paid.", "%(n)s orders could not be paid.", len(orders))
+    return _.plural(
+        "Invoice %(reference)s could not be paid.",
+        "%(n)s payments could not be made.",
+        len(orders),
+        reference=orders[0].invoice,
+    )
 
 
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}"
+def _account(problems: CardProblems, wording: LocalWording) -> str:
+    _ = wording.translate
+    return _(
+        "Account: %(account)s (%(merchant)s).",
+        account=one_line(problems.account_name),
+        merchant=one_line(problems.merchant),
+    )
 
 
-def _these(orders: list[UnpaidOrder], one: str) -> str:
-    return one if len(orders) == 1 else f"{one}s"
+def _list(orders: list[UnpaidOrder], wording: LocalWording, pattern: str) -> list[str]:
+    _, more = wording.translate, len(orders) - MAX_LISTED
+    rows = [
+        (
+            _money(order, wording),
+            _(pattern, what=_label(order, wording), day="" if order.until is None else wording.day(order.until)),
+        )
+        for order in orders[:MAX_LISTED]
+    ]
+    return [fact_lines(rows), _.plural("and %(n)s more", "and %(n)s more", more) if more > 0 else ""]
 
 
-def _reasons(orders: list[UnpaidOrder]) -> str:
-    return " ".join(sorted({order.reason for order in orders}))
+def _label(order: UnpaidOrder, wording: LocalWording) -> str:
+    """The id of the order, or the invoice and how many orders it bills."""
+    if order.invoice is None:
+        return order.id
+    return wording.translate.plural(
+        "invoice %(reference)s (one order)",
+        "invoice %(reference)s (%(n)s orders)",
+        order.order_count,
+        n=wording.count(order.order_count),
+        reference=order.invoice,
+    )
 
 
-def _money(order: UnpaidOrder) -> str:
-    return f"{format_money(order.amount_minor, order.currency)} {order.currency}"
+def _reasons(orders: list[UnpaidOrder], _: Translator) -> list[str]:
+    return sorted({_.text(order.reason) for order in orders})
 
 
-def _day(order: UnpaidOrder) -> str:
-    return "" if order.until is None else in_words(order.until)
+def _money(order: UnpaidOrder, wording: LocalWording) -> str:
+    return wording.money(order.amount_minor, order.currency)

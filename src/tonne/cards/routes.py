@@ -2,14 +2,14 @@
 
 from tonne.accounts.model import PaymentMethod
 from tonne.cards.card_page import CardPage
-from tonne.cards.endpoints import CardEndpoints, CardFormIn, DeclineIn, PayIn, StripeEventIn, StripeEventOut
+from tonne.cards.endpoints import CardEndpoints, DeclineIn, PayIn, StripeEventIn, StripeEventOut
 from tonne.cards.errors import CardPageNotFound, ChargeUnderWay, OrderPaidByInvoice, SignatureRefused
 from tonne.http.errors import FormInvalid, RateLimited, RouteNotFound
 from tonne.http.route import Access, Route, RouteMaker
 from tonne.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.orders.model import OrderStatus
 from tonne.orders.schemas import OrderOut
-from tonne.web.forms import FormTokenInvalid
+from tonne.web.forms import FormIn, FormTokenInvalid
 from tonne.web.render import Renderer
 
 _CARD_ERRORS = (OrderNotFound, RouteNotFound, TransitionInvalid, ChargeUnderWay, OrderPaidByInvoice)
@@ -39,7 +39,7 @@ def card_page_routes(card: CardPage, renderer: Renderer) -> list[Route]:
     errors = (CardPageNotFound, FormInvalid, FormTokenInvalid, RateLimited)
     return [
         page("GET /card/{token}", card.show, None, CardPageNotFound),
-        page("POST /card/{token}", card.submit, {303: None}, *errors, body=CardFormIn),
+        page("POST /card/{token}", card.submit, {303: None}, *errors, body=FormIn),
     ]
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 
 import structlog
+from msgspec import structs
 
 from tonne.accounts.audit import Entry, record_all
 from tonne.base.actor import job_actor
@@ -114,7 +115,8 @@ async def _cancel_refunded(tx: Connection, orders: Sequence[Order], now: datetim
     await record_all(tx, entries, actor=ACTOR, at=now)
     why = CancellationReason.REFUNDED_AT_GATEWAY
     return [
-        Transitions(order, [replace(order, status=OrderStatus.CANCELLED, cancellation_reason=why)]) for order in orders
+        Transitions(order, [structs.replace(order, status=OrderStatus.CANCELLED, cancellation_reason=why)])
+        for order in orders
     ]
 
 
@@ -148,7 +150,7 @@ def _is_first_decline(update: ChargeUpdate, counts: TryCounts) -> bool:
 
 
 def _failed(order: Order, update: ChargeUpdate) -> Order:
-    return replace(order, status=OrderStatus.FAILED, failure_reason=failure_reason_of(update.code))
+    return structs.replace(order, status=OrderStatus.FAILED, failure_reason=failure_reason_of(update.code))
 
 
 def _log_failures(applied: Sequence[tuple[Order, ChargeUpdate]]) -> None:

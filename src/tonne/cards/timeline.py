@@ -10,10 +10,11 @@ SELECT id, attempt, gateway, amount_minor, currency, status, outcome, reference,
        refunded_at, next_attempt_at,
        (SELECT invoices.reference FROM invoices WHERE invoices.id = charges.invoice_id) AS invoice
 FROM charges
-WHERE account_id = $1 AND (
-    order_id = $2
-    OR invoice_id IN (SELECT billed.invoice_id FROM invoice_orders billed
-                      WHERE billed.account_id = $1 AND billed.order_id = $2))
+WHERE charges.id IN (
+    SELECT own.id FROM charges own WHERE own.account_id = $1 AND own.order_id = $2
+    UNION ALL
+    SELECT shared.id FROM invoice_orders billed JOIN charges shared ON shared.invoice_id = billed.invoice_id
+    WHERE billed.account_id = $1 AND billed.order_id = $2 AND shared.account_id = $1)
 ORDER BY created_at, attempt
 """
 

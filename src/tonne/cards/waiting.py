@@ -5,7 +5,7 @@ from datetime import datetime
 
 from tonne.base.settings import Settings
 from tonne.db.queues import MAX_COUNTED, Queue
-from tonne.db.waiting_check import WaitingCheck
+from tonne.db.waiting_check import Topic, WaitingCheck
 
 
 def _gateway_missing(settings: Settings, _: datetime) -> Sequence[object]:
@@ -37,6 +37,7 @@ WAITING = (
           AND created_at < $1::timestamptz - interval '2 days'
         ORDER BY created_at
         """,
+        topic=Topic.PAYMENTS,
     ),
     WaitingCheck(
         "live payments are confirmed at least two days before the end",
@@ -51,6 +52,7 @@ WAITING = (
           AND confirm_until < $1::timestamptz + interval '2 days'
         ORDER BY confirm_until
         """,
+        topic=Topic.PAYMENTS,
     ),
     WaitingCheck(
         "someone is mailed about problems with live cards",
@@ -68,6 +70,7 @@ WAITING = (
           AND NOT EXISTS (SELECT FROM organisation_admins admin WHERE admin.organisation_id = link.organisation_id)
         ORDER BY link.created_at
         """,
+        topic=Topic.PAYMENTS,
     ),
     WaitingCheck(
         "a gateway is set for live orders by card",
@@ -79,5 +82,6 @@ WAITING = (
         ORDER BY created_at
         """,
         _gateway_missing,
+        topic=Topic.PAYMENTS,
     ),
 )

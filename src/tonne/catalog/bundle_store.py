@@ -1,6 +1,7 @@
 """SQL of the operator's commands on bundles."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from tonne.base.scope import Mode
 from tonne.db.pool import Connection
@@ -57,8 +58,11 @@ async def find_switch(tx: Connection, bundle_id: str) -> BundleSwitch | None:
     return None if row is None else BundleSwitch(**{**row, "mode": Mode(row["mode"])})
 
 
-SAVE_ENABLED = "UPDATE bundles SET enabled = $3 WHERE mode = $1 AND id = $2"
+SAVE_ENABLED = """
+UPDATE bundles SET enabled = $3, disabled_at = CASE WHEN $3 THEN NULL ELSE $4::timestamptz END
+WHERE mode = $1 AND id = $2
+"""
 
 
-async def save_enabled(tx: Connection, mode: Mode, bundle_id: str, *, enabled: bool) -> None:
-    await tx.execute(SAVE_ENABLED, mode, bundle_id, enabled)
+async def save_enabled(tx: Connection, mode: Mode, bundle_id: str, *, enabled: bool, now: datetime) -> None:
+    await tx.execute(SAVE_ENABLED, mode, bundle_id, enabled, now)

@@ -1,4 +1,5 @@
 from tonne.base.errors import Kind, TonneError
+from tonne.base.language import N_
 
 
 class BundleNotFound(TonneError, kind=Kind.NOT_FOUND, code="bundle_not_found"):
@@ -26,30 +27,48 @@ class BundleInvalid(TonneError, kind=Kind.INVALID, code="bundle_selection_bundle
 
 
 class QuantityInvalid(TonneError, kind=Kind.INVALID, code="order_quantity_invalid"):
-    message = "The quantity must be at least 1 gram and at most 100,000,000 tonnes."
+    message = N_("The quantity must be at least 1 gram and at most 100,000,000 tonnes.")
 
 
 class ValueInvalid(TonneError, kind=Kind.INVALID, code="order_value_invalid"):
-    message = "The value must buy at least 1 gram and have no more decimals than the account's currency."
+    message = N_("The value must buy at least 1 gram and have no more decimals than the account's currency.")
 
 
 class PriceUnavailable(TonneError, kind=Kind.CONFLICT, code="price_unavailable"):
     """The request is valid, but cannot be priced now: an order is accepted and waits, a quote is refused."""
 
-    message = "No price is available right now. Try again later, or place an order: it is priced as soon as possible."
+    message = N_(
+        "No price is available right now. Try again later, or place an order: it is priced as soon as possible."
+    )
 
 
 class PriceRoundsToZero(TonneError, kind=Kind.CONFLICT, code="price_rounds_to_zero"):
     """Refused, so that a wrong exchange rate does not give credits away."""
 
-    message = (
+    message = N_(
         "The price of a tonne rounds to zero in the account's currency, so it cannot be sold. Check the exchange rate."
     )
 
 
 class BelowMinimumOrder(TonneError, kind=Kind.INVALID, code="below_minimum_order"):
-    message = "The order is smaller than the minimum. Choose a larger amount."
+    message = N_("The order is smaller than the minimum. Choose a larger amount.")
 
 
 class ChargeTooSmall(TonneError, kind=Kind.INVALID, code="charge_too_small"):
-    message = "The total is less than a card can be charged. Choose a larger amount."
+    message = N_("The total is less than a card can be charged. Choose a larger amount.")
+
+
+class PriceChangeNotFound(TonneError, kind=Kind.NOT_FOUND, code="price_change_not_found"):
+    message = "There is no such price change, or it is already applied or cancelled."
+
+
+class PriceChangeConflict(TonneError, kind=Kind.CONFLICT, code="price_change_conflict"):
+    message = "The bundle already gets a new price at this time. Cancel that change first, or choose another time."
+
+
+class PictureInvalid(TonneError, kind=Kind.INVALID, code="picture_invalid"):
+    message = "The file is no JPEG, PNG or WebP picture. Convert it to one of these formats."
+
+
+class PictureSubjectNotFound(TonneError, kind=Kind.NOT_FOUND, code="picture_subject_not_found"):
+    message = "The catalogue has no such bundle or project. `tonne picture list` lists them."

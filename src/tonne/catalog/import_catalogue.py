@@ -19,7 +19,11 @@ from tonne.sheets.errors import quoted
 
 
 class CatalogueError(Exception):
-    """The import cannot start. The message says what to do."""
+    """The import cannot start. The message says what to do, `command` how to do it on the command line."""
+
+    def __init__(self, message: str, command: str) -> None:
+        super().__init__(message)
+        self.command = command
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +86,22 @@ async def finish_import(tx: Connection, head: CatalogueHead, files: Iterable[Row
 
 def _check_currency(mode: Mode, head: CatalogueHead | None, currency: str | None) -> CatalogueHead:
     if currency is not None and currency not in DECIMALS:
-        raise CatalogueError(f"{quoted(currency)} is not a currency: use its ISO 4217 code in capitals, such as EUR.")
+        raise CatalogueError(
+            f"{quoted(currency)} is not a currency: use its ISO 4217 code in capitals, such as EUR.",
+            "For example: --currency EUR.",
+        )
     if head is not None:
         if currency not in {None, head.currency}:
             raise CatalogueError(
                 f"The {mode} catalogue is priced in {head.currency}, and {currency} would change the meaning of every "
-                "price: omit --currency."
+                "price. Import without a currency.",
+                "Omit --currency.",
             )
         return head
     if currency is None:
         raise CatalogueError(
-            f"There is no {mode} catalogue yet: import one with `tonne catalogue import --mode {mode}`, and set the "
-            "currency of its prices with --currency."
+            f"There is no {mode} catalogue yet: import one, and set the currency of its prices.",
+            f"Use `tonne catalogue import --mode {mode}` with --currency.",
         )
     return CatalogueHead(mode, currency, None, [])
 

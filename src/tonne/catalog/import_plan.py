@@ -3,23 +3,22 @@
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Generic
 
 from tonne.base.ids import new_id
+from tonne.catalog.details import BundleDetails, ProjectDetails
 from tonne.catalog.import_rows import (
     BundleProjectRow,
     BundleRow,
     DefaultRow,
     ExchangeRateRow,
     FileKind,
-    ProjectKey,
-    ProjectReference,
-    ProjectRow,
     Sheets,
 )
+from tonne.catalog.project_rows import ProjectKey, ProjectReference, ProjectRow
 from tonne.sheets.compare import RowChanges, compare
 from tonne.sheets.errors import RowError, quoted
 from tonne.sheets.read_sheet import R, Sheet
@@ -74,8 +73,10 @@ class CataloguePlan:
 def plan_catalogue(sheets: Sheets, stored: StoredCatalogue) -> CataloguePlan:
     errors = sheets.errors
     project_rows = _with_slugs(sheets.projects, stored.projects, errors)
+    project_rows = _with_details(project_rows, sheets.projects.columns, stored.projects, ProjectDetails)
+    bundle_rows = _with_details(sheets.bundles.rows, sheets.bundles.columns, stored.bundles, BundleDetails)
     projects = compare(sheets.projects.name, project_rows, stored.projects.values())
-    bundles = compare(sheets.bundles.name, sheets.bundles.rows, stored.bundles.values())
+    bundles = compare(sheets.bundles.name, bundle_rows, stored.bundles.values())
     known_projects = _referable(sheets.projects, stored.projects, projects.saved)
     known_bundles = _referable(sheets.bundles, stored.bundles, bundles.saved)
     errors += _check_bundle_projects(sheets.bundle_projects, known_bundles, known_projects)
@@ -126,6 +127,18 @@ def _with_slugs(sheet: Sheet[ProjectRow], stored: dict[str, ProjectRow], errors:
         holders[slug] = row.project_key
         rows.append(replace(row, slug=slug))
     return rows
+
+
+def _with_details(
+    rows: list[R], columns: Collection[str], stored: Mapping[str, R], details: type[ProjectDetails | BundleDetails]
+) -> list[R]:
+    """A file without the column of a detail does not change it: files from before the column stay valid."""
+    kept = [name for name in details.__struct_fields__ if name not in columns]
+    known = {row.key: row for row in stored.values()}
+    return [
+        replace(row, **{name: getattr(known[row.key], name) for name in kept}) if row.key in known else row
+        for row in rows
+    ]
 
 
 def _free_slug(row: ProjectRow, taken: dict[str | None, ProjectKey]) -> str:

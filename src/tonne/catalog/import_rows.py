@@ -10,15 +10,14 @@ from typing import Annotated, ClassVar
 
 from tonne.base.currency import DECIMALS
 from tonne.base.decimals import format_scaled, scaled
-from tonne.base.mass import GRAMS_PER_TONNE
+from tonne.catalog.detail_columns import check_details, parse_colour
+from tonne.catalog.details import Approach, CarbonPermanence
+from tonne.catalog.project_rows import ProjectReference, ProjectRow
 from tonne.sheets.columns import (
-    CellError,
     Column,
     Currency,
     Image,
-    Label,
     Slug,
-    WebUrl,
     choice,
     decimal,
     parse_flag,
@@ -35,7 +34,6 @@ MAX_PRICE = 10**9
 MAX_RATE = 10**12 - 1
 MAX_POSITION = 1_000_000
 MAX_WEIGHT = 1_000_000
-ProjectKey = tuple[str, str]
 
 
 class FileKind(StrEnum):
@@ -52,44 +50,9 @@ class FileKind(StrEnum):
 Files = Mapping[FileKind, SheetFile]
 
 
-def _granularity(cell: str) -> int:
-    grams = whole(1, GRAMS_PER_TONNE)(cell)
-    if GRAMS_PER_TONNE % grams:
-        # Lots are whole tonnes: the remainder of other units could never be retired.
-        raise CellError("the grams do not divide a tonne evenly: write 1000000 for 1 t or 1000 for 1 kg.")
-    return grams
-
-
 def _percentage(cell: str) -> str:
     """As it is stored: without trailing zeros."""
     return format_scaled(scaled(decimal(2, 100)(cell), 2) or 0, 2).rstrip("0").rstrip(".")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectReference(Row):
-    registry: Label
-    registry_project_id: Label
-
-    @property
-    def project_key(self) -> ProjectKey:
-        return (self.registry, self.registry_project_id)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectRow(ProjectReference):
-    KEY: ClassVar[tuple[str, ...]] = ("registry", "registry_project_id")
-
-    name: Annotated[str, Column(text(300))]
-    country: Label
-    type: Label
-    methodology: Label | None
-    mechanism: Annotated[str, Column(choice("avoidance", "removal"))]
-    granularity_grams: Annotated[int, Column(_granularity)]
-    # The import sets it if it is missing.
-    slug: Slug | None = None
-    description: Annotated[str, Column(text(2000))] | None = None
-    image: Image | None = None
-    registry_url: WebUrl | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +66,10 @@ class BundleRow(Row):
     unit_price: Annotated[Decimal, Column(decimal(12, MAX_PRICE))]
     enabled: Annotated[bool, Column(parse_flag)]
     position: Annotated[int, Column(whole(0, MAX_POSITION))]
+    # The fields of BundleDetails.
+    approach: Annotated[str, Column(choice(*Approach))] | None = None
+    carbon_permanence: Annotated[str, Column(choice(*CarbonPermanence))] | None = None
+    background_colour: Annotated[str, Column(parse_colour)] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +122,7 @@ class Sheets:
 
 def read_files(files: Files, currency: str) -> Sheets:
     return Sheets(
-        projects=read_sheet(files.get(FileKind.PROJECTS), ProjectRow),
+        projects=read_sheet(files.get(FileKind.PROJECTS), ProjectRow, check_details),
         bundles=read_sheet(files.get(FileKind.BUNDLES), BundleRow, partial(_check_price, currency)),
         bundle_projects=read_sheet(files.get(FileKind.BUNDLE_PROJECTS), BundleProjectRow),
         exchange_rates=read_sheet(files.get(FileKind.EXCHANGE_RATES), ExchangeRateRow, _check_pair),

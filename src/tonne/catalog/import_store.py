@@ -4,13 +4,16 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from tonne.base.currency import DECIMALS
 from tonne.base.scope import Mode
-from tonne.catalog.import_rows import BundleProjectRow, BundleRow, DefaultRow, ExchangeRateRow, ProjectRow
+from tonne.catalog.details import BundleDetails, ProjectDetails
+from tonne.catalog.import_rows import BundleProjectRow, BundleRow, DefaultRow, ExchangeRateRow
+from tonne.catalog.project_rows import ProjectRow
 from tonne.catalog.rate_changes import KnownRate
 from tonne.db.json_rows import json_rows
 from tonne.db.pool import Connection
@@ -88,7 +91,7 @@ async def save_defaults(tx: Connection, mode: Mode, rows: Iterable[DefaultRow], 
 
 READ_PROJECTS = """
 SELECT id, registry, registry_project_id, name, slug, country, type, methodology, mechanism, granularity_grams,
-       description, image, registry_url
+       description, image, registry_url, details
 FROM projects WHERE mode = $1
 """
 
@@ -96,28 +99,31 @@ FROM projects WHERE mode = $1
 async def read_projects(tx: Connection, mode: Mode) -> dict[str, ProjectRow]:
     """By id."""
     rows = [dict(row) for row in await tx.fetch(READ_PROJECTS, mode)]
-    return {row.pop("id"): ProjectRow(**row) for row in rows}
+    return {row.pop("id"): ProjectRow(**_fields_of(row.pop("details"), ProjectDetails), **row) for row in rows}
 
 
 SAVE_PROJECTS = """
 INSERT INTO projects (mode, id, registry, registry_project_id, name, slug, country, type, methodology, mechanism,
-                      granularity_grams, description, image, registry_url, created_at)
+                      granularity_grams, description, image, registry_url, details, created_at)
 SELECT $1, id, registry, registry_project_id, name, slug, country, type, methodology, mechanism, granularity_grams,
-       description, image, registry_url, $2
+       description, image, registry_url, details, $2
 FROM jsonb_populate_recordset(NULL::projects, $3)
 ON CONFLICT (mode, registry, registry_project_id) DO UPDATE SET
     name = excluded.name, slug = excluded.slug, country = excluded.country, type = excluded.type,
     methodology = excluded.methodology, mechanism = excluded.mechanism, granularity_grams = excluded.granularity_grams,
-    description = excluded.description, image = excluded.image, registry_url = excluded.registry_url
+    description = excluded.description, image = excluded.image, registry_url = excluded.registry_url,
+    details = excluded.details
 """
 
 
 async def save_projects(tx: Connection, mode: Mode, rows: Iterable[ProjectRow], ids: Ids, now: datetime) -> None:
-    await tx.execute(SAVE_PROJECTS, mode, now, json_rows({**asdict(row), "id": ids[row.key]} for row in rows))
+    projects = ({**asdict(row), "id": ids[row.key], "details": _details_of(row, ProjectDetails)} for row in rows)
+    await tx.execute(SAVE_PROJECTS, mode, now, json_rows(projects))
 
 
 READ_BUNDLES = """
-SELECT id, slug, name, description, primary_image, unit_price_minor, enabled, position FROM bundles WHERE mode = $1
+SELECT id, slug, name, description, primary_image, unit_price_minor, enabled, position, details
+FROM bundles WHERE mode = $1
 """
 
 
@@ -126,26 +132,51 @@ async def read_bundles(tx: Connection, mode: Mode, currency: str) -> dict[str, B
     rows = [dict(row) for row in await tx.fetch(READ_BUNDLES, mode)]
     digits = DECIMALS[currency]
     return {
-        row.pop("id"): BundleRow(unit_price=Decimal(row.pop("unit_price_minor")).scaleb(-digits), **row) for row in rows
+        row.pop("id"): BundleRow(
+            unit_price=Decimal(row.pop("unit_price_minor")).scaleb(-digits),
+            **_fields_of(row.pop("details"), BundleDetails),
+            **row,
+        )
+        for row in rows
     }
 
 
 SAVE_BUNDLES = """
-INSERT INTO bundles (mode, id, slug, name, description, primary_image, unit_price_minor, enabled, position, created_at)
-SELECT $1, id, slug, name, description, primary_image, unit_price_minor, enabled, position, $2
+INSERT INTO bundles (mode, id, slug, name, description, primary_image, unit_price_minor, enabled, position, details,
+                     created_at)
+SELECT $1, id, slug, name, description, primary_image, unit_price_minor, enabled, position, details, $2
 FROM jsonb_populate_recordset(NULL::bundles, $3)
 ON CONFLICT (mode, slug) DO UPDATE SET
     name = excluded.name, description = excluded.description, primary_image = excluded.primary_image,
-    unit_price_minor = excluded.unit_price_minor, enabled = excluded.enabled, position = excluded.position
+    unit_price_minor = excluded.unit_price_minor, enabled = excluded.enabled, position = excluded.position,
+    details = excluded.details,
+    disabled_at = CASE WHEN excluded.enabled THEN NULL WHEN bundles.enabled THEN $2 ELSE bundles.disabled_at END
 """
 
 
 async def save_bundles(tx: Connection, head: CatalogueHead, rows: Iterable[BundleRow], ids: Ids, now: datetime) -> None:
     digits = DECIMALS[head.currency]
     bundles = (
-        {**asdict(row), "id": ids[row.key], "unit_price_minor": int(row.unit_price.scaleb(digits))} for row in rows
+        {
+            **asdict(row),
+            "id": ids[row.key],
+            "unit_price_minor": int(row.unit_price.scaleb(digits)),
+            "details": _details_of(row, BundleDetails),
+        }
+        for row in rows
     )
     await tx.execute(SAVE_BUNDLES, head.mode, now, json_rows(bundles))
+
+
+Details = TypeVar("Details", ProjectDetails, BundleDetails)
+
+
+def _details_of(row: ProjectRow | BundleRow, kind: type[Details]) -> Details:
+    return kind(**{name: getattr(row, name) for name in kind.__struct_fields__})
+
+
+def _fields_of(details: str, kind: type[Details]) -> dict[str, Any]:
+    return structs.asdict(msgspec.json.decode(details, type=kind))
 
 
 READ_BUNDLE_PROJECTS = """

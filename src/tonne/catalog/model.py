@@ -1,12 +1,13 @@
 """Projects, bundles and exchange rates."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from tonne.base.mass import MAX_GRAMS
 from tonne.base.scope import Mode
+from tonne.catalog.details import NO_BUNDLE_DETAILS, NO_PROJECT_DETAILS, BundleDetails, ProjectDetails
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,11 @@ class Project:
     image: str | None
     registry_url: str | None
     created_at: datetime
+    # Digest of the imported picture.
+    picture: str | None = None
+    details: ProjectDetails = NO_PROJECT_DETAILS
+    # A small form of `image`, if there is one.
+    thumbnail: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,13 @@ class Bundle:
     enabled: bool
     created_at: datetime
     projects: tuple[BundleProject, ...]
+    # Digest of the imported picture.
+    picture: str | None = None
+    details: BundleDetails = NO_BUNDLE_DETAILS
+    # A small form of `primary_image`, if there is one.
+    thumbnail: str | None = None
+    # When it was taken off sale; None if it is on sale, or never was.
+    disabled_at: datetime | None = None
 
     @property
     def free_grams(self) -> int:
@@ -66,6 +79,14 @@ class ExchangeRate:
 
 
 @dataclass(frozen=True, slots=True)
+class VintageSupply:
+    """Grams of a project's lots of one year that are neither allocated nor held."""
+
+    vintage: int
+    free_grams: int
+
+
+@dataclass(frozen=True, slots=True)
 class Catalogue:
     """A snapshot of everything that one mode sells."""
 
@@ -79,3 +100,5 @@ class Catalogue:
     rates: dict[str, ExchangeRate]
     # Older rates are not used. None: every rate is used.
     rates_since: datetime | None = None
+    # By project, the oldest vintage first. In test mode as it was when the catalogue was loaded.
+    vintages: dict[str, list[VintageSupply]] = field(default_factory=dict)

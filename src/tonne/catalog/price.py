@@ -1,15 +1,21 @@
 """What a request costs: the one entry to pricing, for quotes, estimates, orders and checkouts."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from enum import StrEnum
+from typing import Any
+
+import msgspec
+from msgspec import structs
 
 from tonne.accounts.model import PaymentMethod, Terms
-from tonne.base.money import format_money
+from tonne.base.language import N_
+from tonne.base.message_values import MoneyValue
 from tonne.base.tax import TaxTreatment, largest_net, tax_on
 from tonne.catalog.errors import BelowMinimumOrder, ChargeTooSmall, PriceRoundsToZero, PriceUnavailable, QuantityInvalid
 from tonne.catalog.model import Catalogue
 from tonne.catalog.pricing import MAX_MINOR, Priced, PriceList, price_quantity, price_value
-from tonne.catalog.selection import BundleChoiceIn, resolve, resolve_default
+from tonne.catalog.quantity_unit import QuantityUnit, cut_quantity
+from tonne.catalog.selection import BundleChoiceIn, BundleMass, resolve, resolve_default, resolve_masses, storable
 from tonne.gateways.card_amounts import charge_unit, minimum_charge
 
 
@@ -20,13 +26,31 @@ class OrderType(StrEnum):
     VALUE = "value"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PriceRequest:
-    """Exactly one of the amounts is set. Without `choices` the default selection is priced."""
+class PriceRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Exactly one of the amounts is set. Without `choices` and `masses` the default selection is priced."""
 
+    # With `masses`, their sum.
     mass_grams: int | None = None
     value_minor: int | None = None
     choices: list[BundleChoiceIn] | None = None
+    # A mass for each bundle, instead of `choices`.
+    masses: tuple[BundleMass, ...] | None = None
+    # The quantity is cut to whole units before it is split; each of `masses` by itself.
+    unit: QuantityUnit | None = None
+
+    @property
+    def stored_selection(self) -> list[dict[str, Any]] | None:
+        """The bundles as they are stored with an order, to price it later."""
+        if self.masses is not None:
+            return [{"bundle_id": each.bundle_id, "mass_grams": each.mass_grams} for each in self.masses]
+        return None if self.choices is None else [dict(each) for each in storable(self.choices)]
+
+    def with_stored_selection(self, stored: Sequence[dict[str, Any]] | None) -> "PriceRequest":
+        if stored is None:
+            return self
+        if any("mass_grams" in each for each in stored):
+            return structs.replace(self, masses=tuple(msgspec.convert(each, BundleMass) for each in stored))
+        return structs.replace(self, choices=[msgspec.convert(each, BundleChoiceIn) for each in stored])
 
 
 def price(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
@@ -43,8 +67,9 @@ def price(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
     least = terms.minimum_order_minor
     if least is not None and priced.total_cost_minor < least:
         raise BelowMinimumOrder(
-            f"The total is {format_money(priced.total_cost_minor, terms.currency)} {terms.currency}. The minimum for "
-            f"an order is {format_money(least, terms.currency)} {terms.currency}: choose a larger amount."
+            N_("The total is %(total)s. The minimum for an order is %(least)s: choose a larger amount."),
+            total=MoneyValue(priced.total_cost_minor, terms.currency),
+            least=MoneyValue(least, terms.currency),
         )
     if is_charged:
         due = priced.total_cost_minor + (tax_minor_on(priced.total_cost_minor, terms) or 0)
@@ -76,24 +101,35 @@ def price_for_display(request: PriceRequest, terms: Terms, catalogue: Catalogue)
 
 
 def _price(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
-    if request.choices is None:
+    if request.masses is not None:
+        shares = resolve_masses(request.masses, catalogue, request.unit)
+    elif request.choices is None:
         shares = resolve_default(terms.default_selection, catalogue)
     else:
         shares = resolve(request.choices, catalogue)
     prices = PriceList(catalogue, terms.currency, terms.fee_rate, total_unit=_charge_unit(terms))
-    if request.mass_grams is not None:
-        priced = price_quantity(prices, shares, request.mass_grams)
+    if request.masses is not None:
+        priced = price_quantity(prices, shares, sum(share.weight for share in shares))
+    elif request.mass_grams is not None:
+        priced = price_quantity(prices, shares, _cut(request.mass_grams, request.unit))
     elif request.value_minor is not None:
-        priced = price_value(prices, shares, _net_value(request.value_minor, terms))
+        priced = price_value(prices, shares, _net_value(request.value_minor, terms), request.unit)
     else:
         raise ValueError("a price request needs a mass or a value")
     if priced.total_cost_minor + (tax_minor_on(priced.total_cost_minor, terms) or 0) > MAX_MINOR:
         raise QuantityInvalid("The cost is too large. Order less at a time.")
     if terms.available_grams(priced.quantity_grams) < priced.quantity_grams:
         # The account simulates short supply.
-        short = tuple(replace(line, insufficient_available_quantity=True) for line in priced.lines)
-        return replace(priced, lines=short)
+        short = tuple(structs.replace(line, insufficient_available_quantity=True) for line in priced.lines)
+        return structs.replace(priced, lines=short)
     return priced
+
+
+def _cut(mass_grams: int, unit: QuantityUnit | None) -> int:
+    cut = cut_quantity(mass_grams, unit)
+    if unit is not None and not cut:
+        raise QuantityInvalid(f"The mass is less than 1 {unit}. Send a larger mass, or a smaller quantity_trunc.")
+    return cut
 
 
 def _charge_unit(terms: Terms) -> int:
@@ -114,10 +150,15 @@ def _net_value(value_minor: int, terms: Terms) -> int:
     return largest_net(value_minor, treatment, rate, unit=unit)
 
 
+_TOO_SMALL = {
+    "value": N_("The value is %(amount)s. The minimum for a card payment is %(least)s: choose a larger amount."),
+    "total": N_("The total is %(amount)s. The minimum for a card payment is %(least)s: choose a larger amount."),
+}
+
+
 def _require_chargeable(name: str, amount_minor: int, currency: str) -> None:
     least = minimum_charge(currency)
     if amount_minor < least:
         raise ChargeTooSmall(
-            f"The {name} is {format_money(amount_minor, currency)} {currency}. The minimum for a card payment is "
-            f"{format_money(least, currency)} {currency}: choose a larger amount."
+            _TOO_SMALL[name], amount=MoneyValue(amount_minor, currency), least=MoneyValue(least, currency)
         )

@@ -4,8 +4,9 @@ Everything is a whole number: grams, minor units, and weights whose sum is the w
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+
+import msgspec
 
 from tonne.base.currency import DECIMALS
 from tonne.base.mass import GRAMS_PER_TONNE, MAX_GRAMS
@@ -13,21 +14,20 @@ from tonne.base.money import apportion, ceil, half_up
 from tonne.catalog.coverage import Demand, cover
 from tonne.catalog.errors import PriceRoundsToZero, PriceUnavailable, QuantityInvalid, ValueInvalid
 from tonne.catalog.model import Bundle, Catalogue, ExchangeRate
+from tonne.catalog.quantity_unit import GRAMS_OF_UNIT, QuantityUnit, cut_quantity
 
 # The maximum of the database columns.
 MAX_MINOR = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class BundleShare:
-    """A bundle and its weight: hundredths of a per cent, or 1 for each bundle of an equal split."""
+class BundleShare(msgspec.Struct, frozen=True):
+    """A bundle and its weight: hundredths of a per cent, 1 for each bundle of an equal split, or its own grams."""
 
     bundle: Bundle
     weight: int
 
 
-@dataclass(frozen=True, slots=True)
-class PricedLine:
+class PricedLine(msgspec.Struct, frozen=True):
     bundle_id: str
     bundle_name: str
     primary_image: str | None
@@ -38,8 +38,7 @@ class PricedLine:
     insufficient_available_quantity: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Priced:
+class Priced(msgspec.Struct, frozen=True):
     currency: str
     fee_rate: Fraction
     exchange: ExchangeRate | None
@@ -103,13 +102,18 @@ def price_quantity(prices: PriceList, shares: Sequence[BundleShare], mass_grams:
     return _price_lines(prices, shares, apportion(mass_grams, [share.weight for share in shares]))
 
 
-def price_value(prices: PriceList, shares: Sequence[BundleShare], value_minor: int) -> Priced:
-    """Price as much as `value_minor` buys, fee included, at the blended price. Each line is cut to whole grams."""
+def price_value(
+    prices: PriceList, shares: Sequence[BundleShare], value_minor: int, unit: QuantityUnit | None = None
+) -> Priced:
+    """Price as much as `value_minor` buys, fee included, at the blended price. Each line is cut to whole grams.
+
+    With `unit`, the quantity is cut to whole units before it is split.
+    """
+    _require_prices(prices, shares)
     # Rounded down, so that the total, which is rounded up, does not exceed the value.
     value_minor -= value_minor % prices.total_unit
     if value_minor < 1:
         raise ValueInvalid
-    _require_prices(prices, shares)
     # The blended price times the sum of the weights. That sum cancels out below.
     blended = sum(share.weight * prices.gross_minor(share.bundle) for share in shares)
     grams = [value_minor * share.weight * GRAMS_PER_TONNE // blended for share in shares]
@@ -117,7 +121,23 @@ def price_value(prices: PriceList, shares: Sequence[BundleShare], value_minor: i
         raise QuantityInvalid("The value buys more than 100,000,000 tonnes. Order less.")
     if sum(grams) < 1:
         raise ValueInvalid
-    return _price_lines(prices, shares, grams)
+    if unit is None or unit is QuantityUnit.GRAM:
+        return _price_lines(prices, shares, grams)
+    whole = value_minor * sum(share.weight for share in shares) * GRAMS_PER_TONNE // blended
+    return _price_units(prices, shares, value_minor, cut_quantity(whole, unit), unit)
+
+
+def _price_units(
+    prices: PriceList, shares: Sequence[BundleShare], value_minor: int, grams: int, unit: QuantityUnit
+) -> Priced:
+    """One unit less if splitting the grams rounds the cost above the value."""
+    weights = [share.weight for share in shares]
+    while grams > 0:
+        priced = _price_lines(prices, shares, apportion(grams, weights))
+        if priced.total_cost_minor <= value_minor:
+            return priced
+        grams -= GRAMS_OF_UNIT[unit]
+    raise ValueInvalid(f"The value buys less than 1 {unit}. Choose a larger value, or a smaller quantity_trunc.")
 
 
 def _require_prices(prices: PriceList, shares: Sequence[BundleShare]) -> None:
@@ -166,6 +186,12 @@ def _price_lines(prices: PriceList, shares: Sequence[BundleShare], grams: Sequen
         total_cost_minor=total_cost,
         lines=lines,
     )
+
+
+def is_short(lines: Sequence[PricedLine], catalogue: Catalogue) -> bool:
+    """Whether supply does not cover these lines now. A bundle that no longer exists has no supply."""
+    known = [(catalogue.bundles[line.bundle_id], line) for line in lines if line.bundle_id in catalogue.bundles]
+    return len(known) < len(lines) or bool(_find_short([(bundle, line.quantity_grams) for bundle, line in known]))
 
 
 def _find_short(parts: Sequence[tuple[Bundle, int]]) -> set[int]:

@@ -28,7 +28,8 @@ _TYPICAL = """
 """
 _WORDS = _TYPICAL.split()
 PER_EURO: Mapping[str, Decimal] = dict(zip(_WORDS[::2], map(Decimal, _WORDS[1::2]), strict=True))
-_REMEDY = "correct it, or import it with --allow-large-change if it is right."
+_REMEDY = "correct it, or accept it if it is right."
+ACCEPT_OPTION = "--allow-large-change"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +54,14 @@ def check_rates(
             typical = PER_EURO[row.quote] / PER_EURO[row.base]
             if _differ(row.rate, typical, Decimal(_TYPICAL_FACTOR)):
                 message = f"{_plain(row.rate)} is far from a typical rate, {typical:.3g}: {_REMEDY}"
-                yield RowError(file, row.line, "rate", message)
+                yield RowError(file, row.line, "rate", message, ACCEPT_OPTION)
             continue
         # The latest one that is not after this row; a later one only if there is no other.
         last = max(known, key=lambda rate: (rate.as_of <= row.as_of, rate.as_of))
         if _differ(row.rate, last.rate, factor):
             earlier = f"the rate of {last.as_of:%Y-%m-%d}, {_plain(last.rate)}"
             message = f"{_plain(row.rate)} differs from {earlier}, by more than a factor of {_plain(factor)}: {_REMEDY}"
-            yield RowError(file, row.line, "rate", message)
+            yield RowError(file, row.line, "rate", message, ACCEPT_OPTION)
 
 
 def _differ(rate: Decimal, other: Decimal, factor: Decimal) -> bool:

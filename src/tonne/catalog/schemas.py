@@ -1,7 +1,5 @@
-"""Response bodies of the catalogue, and of quotes."""
+"""Response bodies of quotes, and types of fields that other bodies share."""
 
-from contextlib import suppress
-from dataclasses import asdict
 from typing import Annotated
 
 import msgspec
@@ -12,10 +10,8 @@ from tonne.base.clock import to_wire
 from tonne.base.decimals import format_scaled
 from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
-from tonne.catalog.errors import PriceUnavailable
-from tonne.catalog.model import Bundle, Catalogue, Project
 from tonne.catalog.price import OrderType, PriceRequest, tax_minor_on
-from tonne.catalog.pricing import Priced, PricedLine, PriceList
+from tonne.catalog.pricing import Priced, PricedLine
 
 DecimalText = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)?$")]
 Money = Annotated[DecimalText, Meta(description="With exactly the currency's decimals.", examples=["7176.00"])]
@@ -45,57 +41,6 @@ Methodology = Annotated[
     str | None, Meta(description="How the registry calculates the credits, or null.", examples=["ACM0002"])
 ]
 EstimateId = Annotated[str, Meta(examples=["est_06gtv168mimt7f59c5an0fgcj0"])]
-
-
-class ProjectOut(msgspec.Struct):
-    id: ProjectId
-    name: ProjectName
-    slug: ProjectSlug
-    type: ProjectType
-    mechanism: Annotated[str, Meta(description="`avoidance` or `removal` of emissions.", examples=["avoidance"])]
-    country: Country
-    registry: Registry
-    registry_project_id: RegistryProjectId
-    registry_url: Annotated[
-        str | None,
-        Meta(
-            description="The project's page at its registry, or null.",
-            examples=["https://registry.example/VCS-1234"],
-            extra_json_schema={"format": "uri"},
-        ),
-    ]
-    methodology: Methodology
-    description: Annotated[str | None, Meta(description="About the project, or null.", examples=["28 wind turbines."])]
-    image: ImageUrl
-    created_at: Annotated[Timestamp, Meta(description="When the project was first imported.")]
-
-
-class BundleProjectOut(msgspec.Struct):
-    project_id: ProjectId
-    project_name: ProjectName
-    project_slug: ProjectSlug
-    weight: Annotated[
-        int, Meta(description="Share of the project in the bundle, relative to the others.", examples=[1])
-    ]
-
-
-class BundleOut(msgspec.Struct):
-    """Prices are per tonne, in the account's currency. They are null while there is no usable exchange rate."""
-
-    id: BundleId
-    name: BundleName
-    slug: Annotated[str, Meta(description="Name for use in URLs.", examples=["wind-power"])]
-    description: Annotated[str, Meta(description="About the bundle.", examples=["Wind farms in Kenya and India."])]
-    primary_image: ImageUrl
-    enabled: Annotated[bool, Meta(description="False if the bundle is no longer on sale.", examples=[True])]
-    currency: CurrencyCode
-    unit_price: Annotated[Money | None, Meta(description="Price without the fee.", examples=["6.90"])]
-    gross_unit_price: Annotated[Money | None, Meta(description="Price including the fee.", examples=["7.67"])]
-    available_quantity: Annotated[
-        Tonnes, Meta(description="Tonnes that are neither allocated nor held.", examples=["52000"])
-    ]
-    projects: Annotated[list[BundleProjectOut], Meta(description="The projects that the credits come from.")]
-    created_at: Annotated[Timestamp, Meta(description="When the bundle was first imported.")]
 
 
 class BundleItemOut(msgspec.Struct):
@@ -158,38 +103,6 @@ class QuoteOut(msgspec.Struct):
     requested_value: Annotated[
         Money | None, Meta(description="Value that was requested. Null for a quantity.", examples=[None, "250.00"])
     ]
-
-
-def project_out(project: Project) -> ProjectOut:
-    return ProjectOut(**{**asdict(project), "created_at": to_wire(project.created_at)})
-
-
-def bundle_out(bundle: Bundle, catalogue: Catalogue, terms: Terms) -> BundleOut:
-    """Without prices when there is no usable exchange rate for the account's currency, or they round to zero."""
-    unit_price = gross_unit_price = None
-    currency = terms.currency
-    with suppress(PriceUnavailable):
-        prices = PriceList(catalogue, currency, terms.fee_rate)
-        if net_minor := prices.net_minor(bundle):
-            unit_price = format_money(net_minor, currency)
-            gross_unit_price = format_money(prices.gross_minor(bundle), currency)
-    return BundleOut(
-        id=bundle.id,
-        name=bundle.name,
-        slug=bundle.slug,
-        description=bundle.description,
-        primary_image=bundle.primary_image,
-        enabled=bundle.enabled,
-        currency=currency,
-        unit_price=unit_price,
-        gross_unit_price=gross_unit_price,
-        available_quantity=format_tonnes(terms.available_grams(bundle.free_grams)),
-        projects=[
-            BundleProjectOut(share.project.id, share.project.name, share.project.slug, share.weight)
-            for share in bundle.projects
-        ],
-        created_at=to_wire(bundle.created_at),
-    )
 
 
 def bundle_item_out(line: PricedLine, currency: str) -> BundleItemOut:

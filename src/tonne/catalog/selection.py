@@ -8,11 +8,13 @@ from msgspec import Meta
 
 from tonne.base.decimals import format_scaled, parse_decimal, scaled
 from tonne.base.errors import Fault, Invalid, TonneError
-from tonne.catalog.errors import BundleInvalid, PriceUnavailable, RatiosInvalid, RatiosInvalidFormat
+from tonne.catalog.errors import BundleInvalid, PriceUnavailable, QuantityInvalid, RatiosInvalid, RatiosInvalidFormat
 from tonne.catalog.model import Catalogue
 from tonne.catalog.pricing import BundleShare
+from tonne.catalog.quantity_unit import QuantityUnit, cut_quantity
 
 FIELD = "bundle_selection"
+MASSES_FIELD = "bundle_masses"
 # Percentages have two decimals, so the whole is 10,000 hundredths.
 WHOLE = 10_000
 
@@ -31,6 +33,40 @@ class BundleChoiceIn(msgspec.Struct, forbid_unknown_fields=True):
             examples=["100"],
         ),
     ] = None
+
+
+class BundleMass(msgspec.Struct, frozen=True):
+    """How much a client orders of a bundle."""
+
+    bundle_id: str
+    mass_grams: int
+
+
+def resolve_masses(masses: Sequence[BundleMass], catalogue: Catalogue, unit: QuantityUnit | None) -> list[BundleShare]:
+    """Each bundle with its grams as its weight, cut to whole units. Raises with every error in them."""
+    faults: list[Fault] = []
+    shares: list[BundleShare] = []
+    seen: set[str] = set()
+    for i, each in enumerate(masses):
+        bundle = catalogue.bundles.get(each.bundle_id)
+        grams = cut_quantity(each.mass_grams, unit)
+        if bundle is None or not bundle.enabled:
+            faults += BundleInvalid(field=f"{MASSES_FIELD}[{i}].bundle_id").faults
+        elif each.bundle_id in seen:
+            faults += BundleInvalid(
+                "This bundle is named twice. Send its whole mass once.", field=f"{MASSES_FIELD}[{i}].bundle_id"
+            ).faults
+        elif not grams:
+            faults += QuantityInvalid(
+                f"The mass is less than 1 {unit}. Send a larger mass, or a smaller quantity_trunc.",
+                field=f"{MASSES_FIELD}[{i}].mass.amount",
+            ).faults
+        else:
+            shares.append(BundleShare(bundle, grams))
+        seen.add(each.bundle_id)
+    if faults:
+        raise Invalid(faults)
+    return shares
 
 
 def resolve(choices: Sequence[BundleChoiceIn], catalogue: Catalogue) -> list[BundleShare]:
@@ -52,7 +88,7 @@ def resolve(choices: Sequence[BundleChoiceIn], catalogue: Catalogue) -> list[Bun
                 "This bundle is selected twice. Select it once.", field=f"{FIELD}[{i}].bundle_id"
             ).faults
         seen.add(choice.bundle_id)
-        weight = _hundredths(choice.percentage) if choice.percentage is not None else 1
+        weight = hundredths(choice.percentage) if choice.percentage is not None else 1
         if weight is None:
             faults += RatiosInvalidFormat(field=f"{FIELD}[{i}].percentage").faults
         elif bundle is not None:
@@ -90,7 +126,8 @@ def resolve_default(account_default: list[dict[str, Any]] | None, catalogue: Cat
         raise PriceUnavailable("The default selection of bundles cannot be used now. Send bundle_selection.") from error
 
 
-def _hundredths(percentage: object) -> int | None:
+def hundredths(percentage: object) -> int | None:
+    """A percentage in hundredths of a per cent; None if it is not valid."""
     number = parse_decimal(percentage) if isinstance(percentage, str) else None
     weight = None if number is None else scaled(number, 2)
     return weight if weight is not None and 0 < weight <= WHOLE else None

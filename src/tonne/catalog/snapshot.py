@@ -11,7 +11,7 @@ from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.catalog import store
 from tonne.catalog.model import Catalogue
-from tonne.db.pool import Database
+from tonne.db.pool import Connection, Database
 
 
 class Catalogues:
@@ -51,7 +51,7 @@ class Catalogues:
             if held is not None and await store.find_version(connection, mode) == held[1].version:
                 # Free supply changes with every order, and rates imported in advance take effect.
                 catalogue = replace(
-                    _with_free(held[1], await store.load_free_grams_any_account(connection, mode, held[1].projects)),
+                    await self._with_supply(connection, held[1]),
                     rates=await store.load_rates(connection, mode, held[1].currency),
                 )
             else:
@@ -59,6 +59,13 @@ class Catalogues:
         catalogue = replace(catalogue, rates_since=self._rates_since(mode))
         self._copies[mode] = (self._monotonic() + self._refresh_s, catalogue)
         return catalogue
+
+    async def _with_supply(self, connection: Connection, catalogue: Catalogue) -> Catalogue:
+        if catalogue.mode is Mode.TEST:
+            return catalogue
+        vintages = await store.load_vintages_any_account(connection, catalogue.mode)
+        free = store.free_grams_of(catalogue.mode, catalogue.projects, vintages)
+        return replace(_with_free(catalogue, free), vintages=vintages)
 
     def _rates_since(self, mode: Mode) -> datetime | None:
         """Only in live mode: test orders must not depend on the operator's imports."""

@@ -22,11 +22,13 @@ class BundleSource:
     type: str
     slug: str
     position: int
+    # URL or path of an image.
+    logo: str | None
 
 
 # The fields of BundleSource.
 _SOURCE = """share.bundle_id, project.id AS project_id, share.weight, share.drawn_grams, project.granularity_grams, \
-project.name, project.type, project.slug, share.position"""
+project.name, project.type, project.slug, share.position, project.details ->> 'logo' AS logo"""
 FIND_SOURCES = f"""
 SELECT {_SOURCE}
 FROM bundle_projects share JOIN projects project ON project.mode = share.mode AND project.id = share.project_id

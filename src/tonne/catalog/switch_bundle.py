@@ -18,7 +18,7 @@ async def switch_bundle(tx: Connection, bundle_id: str, *, enabled: bool, actor:
     if bundle is None:
         raise BundleNotFound("There is no bundle with this id: `tonne catalogue list` lists them.")
     if bundle.enabled != enabled:
-        await bundle_store.save_enabled(tx, bundle.mode, bundle_id, enabled=enabled)
+        await bundle_store.save_enabled(tx, bundle.mode, bundle_id, enabled=enabled, now=now)
         await raise_version(tx, bundle.mode)
         await audit.record(
             tx,

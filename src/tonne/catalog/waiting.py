@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from tonne.base.settings import Settings
-from tonne.db.waiting_check import WaitingCheck
+from tonne.db.waiting_check import Topic, WaitingCheck
 
 
 def _times(settings: Settings, now: datetime) -> Sequence[object]:
@@ -33,5 +33,21 @@ WAITING = (
         ORDER BY newest.as_of NULLS FIRST, quotes.currency
         """,
         _times,
+        topic=Topic.RATES,
+    ),
+    WaitingCheck(
+        "scheduled live prices are applied within an hour",
+        "A scheduled price of a bundle is not applied: no worker is running, or the change has failed.",
+        "Start a worker with `tonne worker`. If the change has failed, set the price by hand with `tonne catalogue "
+        "import` or in the operator's area.",
+        """
+        SELECT format('price change %s of bundle %s, due at %s%s', id, bundle_id,
+                      to_char(starts_at, 'YYYY-MM-DD HH24:MI'), coalesce(': ' || failure, '')) AS "where"
+        FROM price_changes
+        WHERE mode = 'live' AND starts_at < $1::timestamptz - interval '1 hour'
+          AND (next_attempt_at IS NOT NULL OR failure IS NOT NULL AND starts_at > $1::timestamptz - interval '7 days')
+        ORDER BY starts_at, id
+        """,
+        topic=Topic.RATES,
     ),
 )

@@ -60,6 +60,7 @@ _COLUMNS = """checkouts.account_id, checkouts.id, checkouts.organisation_id, che
        checkouts.bundle_selection, checkouts.total_cost_minor, checkouts.tax_minor, checkouts.quantity_grams,
        checkouts.offer_digest, checkouts.currency, checkouts.email, checkouts.external_id, checkouts.is_verified,
        checkouts.redirect_url, checkouts.beneficiary_name, checkouts.beneficiary_kind, checkouts.beneficiary_is_public,
+       checkouts.buyer_kind, checkouts.consent_version, checkouts.consent_language, checkouts.consented_at,
        checkouts.redirect_label, checkouts.order_id, checkouts.created_at, checkouts.expires_at, checkouts.metadata,
        checkouts.token_box, checkouts.idempotency_key, checkouts.request_digest, orders.status AS order_status"""
 _TABLES = """checkouts

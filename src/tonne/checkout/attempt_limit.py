@@ -1,5 +1,6 @@
 """The limits of what one network may do on the pages of offset links and checkouts."""
 
+from tonne.base.language import N_
 from tonne.base.settings import Settings
 from tonne.http.rate_limit import TokenBuckets
 from tonne.http.route import Request
@@ -7,21 +8,21 @@ from tonne.http.route import Request
 
 class AttemptLimit:
     def __init__(self, settings: Settings, name: str) -> None:
-        self._buckets = TokenBuckets(name, settings.checkouts_per_minute / 60, settings.checkouts_burst)
+        self.buckets = TokenBuckets(name, settings.checkouts_per_minute / 60, settings.checkouts_burst)
 
     def count(self, request: Request) -> None:
         """Count an attempt. Raises RateLimited."""
-        message = "Too many attempts from your network. Wait a minute, then try again."
-        self._buckets.require(request.limited_as, message=message)
+        message = N_("Too many attempts from your network. Wait a minute, then try again.")
+        self.buckets.require(request.limited_as, message=message)
 
 
 class OpenLimit:
     """For opening a link, and for updates of its price."""
 
     def __init__(self, settings: Settings) -> None:
-        self._buckets = TokenBuckets("offset_pages", settings.offset_pages_per_minute / 60, settings.offset_pages_burst)
+        self.buckets = TokenBuckets("offset_pages", settings.offset_pages_per_minute / 60, settings.offset_pages_burst)
 
     def count(self, request: Request) -> None:
         """Raises RateLimited."""
-        message = "Too many requests from your network. Wait a minute, then try again."
-        self._buckets.require(request.limited_as, message=message)
+        message = N_("Too many requests from your network. Wait a minute, then try again.")
+        self.buckets.require(request.limited_as, message=message)

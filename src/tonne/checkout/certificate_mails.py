@@ -1,82 +1,144 @@
 """The mails about a certificate: the first one, one that replaces it, and its withdrawal."""
 
+from dataclasses import dataclass
 from email.message import EmailMessage
 
+from tonne.base.scope import Scope
 from tonne.base.settings import Settings
-from tonne.gateways.mail import TEST_SUBJECT, Attachment, compose_mail
-from tonne.gateways.mail_layout import one_line
+from tonne.db.pool import Connection
+from tonne.gateways.mail import Attachment, compose_mail
+from tonne.gateways.mail_layout import button_lines, fact_lines, join_blocks, one_line
 from tonne.retirements.certificate_record import CertificateRecord
+from tonne.web.wording import LocalWording, wording_in
+
+READ_RECIPIENT = """
+SELECT orders.language,
+       CASE WHEN accounts.kind = 'client_account' THEN accounts.name ELSE organisations.name END AS merchant
+FROM orders JOIN accounts ON accounts.id = orders.account_id
+JOIN organisations ON organisations.id = orders.organisation_id
+WHERE orders.account_id = $1 AND orders.id = $2
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateRecipient:
+    """`url` is the order's page, if there is one."""
+
+    email: str
+    url: str | None = None
+    language: str = "en"
+    merchant: str | None = None
+
+
+async def read_certificate_recipient(
+    connection: Connection, scope: Scope, order_id: str, *, email: str, url: str | None
+) -> CertificateRecipient:
+    [row] = await connection.fetch(READ_RECIPIENT, scope.account_id, order_id)
+    return CertificateRecipient(email, url, row["language"], row["merchant"])
 
 
 def compose_certificate_mail(
-    settings: Settings, recipient: str, record: CertificateRecord, pdf: bytes, *, order_url: str | None
+    settings: Settings, to: CertificateRecipient, record: CertificateRecord, pdf: bytes
 ) -> EmailMessage:
-    text = (
-        "Thank you.\n\n"
-        f"Carbon credits for {record.total_quantity} tonnes of CO2 equivalent were retired on behalf of"
-        f" {one_line(record.beneficiary)}. Your certificate {record.number} is attached.\n\n"
-        "Anyone can verify it here:\n"
-        f"{record.verification_url}\n\n"
-        f"{_order_link(order_url)}"
-    )
-    subject = f"Your certificate {record.number}: {record.total_quantity} t retired"
-    return _compose(settings, recipient, subject, text, record=record, pdf=pdf)
+    wording = wording_in(to.language)
+    _, mass = wording.translate, wording.tonnes(record.total_quantity)
+    blocks = [
+        _(
+            "Thank you. Carbon credits for %(mass)s of CO₂ equivalent were retired on behalf of %(name)s. Your"
+            " certificate is attached.",
+            mass=mass,
+            name=one_line(record.beneficiary),
+        ),
+        fact_lines([(_("Certificate"), record.number), *_projects(record, wording)]),
+        button_lines(_("See your order and its certificate"), to.url),
+        _("Anyone who has the number can verify the certificate."),
+        button_lines(_("Verify the certificate"), record.verification_url),
+    ]
+    subject = _("Your certificate: %(mass)s retired", mass=mass)
+    return _compose(settings, to, subject, blocks, record=record, pdf=pdf)
 
 
 def compose_replacement(
-    settings: Settings, recipient: str, record: CertificateRecord, pdf: bytes, *, order_url: str | None
+    settings: Settings, to: CertificateRecipient, record: CertificateRecord, pdf: bytes
 ) -> EmailMessage:
-    old = "" if record.replaces is None else record.replaces.number
+    wording = wording_in(to.language)
+    _, old = wording.translate, "" if record.replaces is None else record.replaces.number
     reason = "" if record.replaces is None else one_line(record.replaces.reason)
-    text = (
-        f"Your certificate {old} was replaced. {_sentence(reason)}\n\n"
-        f"The new certificate {record.number} is attached: {record.total_quantity} tonnes of CO2 equivalent, on behalf"
-        f" of {one_line(record.beneficiary)}. Please use it instead of the old one. You have nothing to pay.\n\n"
-        "Anyone can verify it here:\n"
-        f"{record.verification_url}\n\n"
-        f"{_order_link(order_url)}"
-    )
-    return _compose(settings, recipient, f"Your new certificate {record.number}", text, record=record, pdf=pdf)
+    facts = [
+        (_("New certificate"), record.number),
+        (_("Replaces"), old),
+        (_("Name on the certificate"), record.beneficiary),
+        (_("Quantity"), wording.tonnes(record.total_quantity)),
+    ]
+    blocks = [
+        f"{_('Your certificate %(number)s was replaced.', number=old)} {_sentence(reason)}",
+        _("The new certificate is attached. Please use it instead of the old one. You have nothing to pay."),
+        fact_lines(facts),
+        button_lines(_("See your order and its certificate"), to.url),
+        button_lines(_("Verify the certificate"), record.verification_url),
+    ]
+    subject = _("Your new certificate %(number)s", number=record.number)
+    return _compose(settings, to, subject, blocks, record=record, pdf=pdf)
 
 
 def compose_withdrawal(
-    settings: Settings, recipient: str, record: CertificateRecord, reason: str, *, order_url: str | None
+    settings: Settings, to: CertificateRecipient, record: CertificateRecord, reason: str
 ) -> EmailMessage:
-    text = (
-        f"Your certificate {record.number} over {record.total_quantity} tonnes of CO2 equivalent was withdrawn."
-        f" {_sentence(one_line(reason))}\n\n"
-        "Its page shows its state, and a new certificate as soon as there is one:\n"
-        f"{record.verification_url}\n\n"
-        f"{_order_link(order_url)}"
+    wording = wording_in(to.language)
+    _ = wording.translate
+    withdrawn = _(
+        "Your certificate %(number)s for %(mass)s of CO₂ equivalent was withdrawn.",
+        number=record.number,
+        mass=wording.tonnes(record.total_quantity),
     )
-    return _compose(settings, recipient, f"Your certificate {record.number} was withdrawn", text, record=record)
+    blocks = [
+        f"{withdrawn} {_sentence(one_line(reason))}",
+        _("Please don't use it any more. Its page shows its state, and a new certificate as soon as there is one."),
+        button_lines(_("See the state of the certificate"), record.verification_url),
+        button_lines(_("See your order"), to.url),
+    ]
+    subject = _("Your certificate %(number)s was withdrawn", number=record.number)
+    return _compose(settings, to, subject, blocks, record=record)
+
+
+# More would hide the buttons. The PDF has all.
+MAX_PROJECTS = 4
+
+
+def _projects(record: CertificateRecord, wording: LocalWording) -> list[tuple[str, str]]:
+    names = list(dict.fromkeys(one_line(line.project_name) for line in record.lines))
+    _, more = wording.translate, len(names) - MAX_PROJECTS
+    shown = "; ".join(names[:MAX_PROJECTS])
+    if more > 0:
+        shown = _.plural("%(names)s and %(n)s more", "%(names)s and %(n)s more", more, names=shown)
+    return [(_.plural("Project", "Projects", len(names)), shown)] if names else []
 
 
 def _compose(
     settings: Settings,
-    recipient: str,
+    to: CertificateRecipient,
     subject: str,
-    text: str,
+    blocks: list[str],
     *,
     record: CertificateRecord,
     pdf: bytes | None = None,
 ) -> EmailMessage:
-    is_test = record.mode == "test"
-    questions = f"Questions? Write to {settings.seller_email}\n" if settings.seller_email else ""
+    is_test, wording = record.mode == "test", wording_in(to.language)
+    _ = wording.translate
+    questions = _("Questions? Write to %(email)s", email=settings.seller_email) if settings.seller_email else ""
     return compose_mail(
         settings,
-        [recipient],
-        f"{TEST_SUBJECT if is_test else ''}{subject}",
-        text,
-        notice="This is a test. No money was charged and no credits were retired." if is_test else None,
+        [to.email],
+        subject,
+        join_blocks(blocks),
+        wording=wording,
+        merchant=to.merchant,
+        is_test=is_test,
+        notice=_("This is a test. No money was charged and no credits were retired.") if is_test else None,
         closing=f"{one_line(record.issuer)}\n{questions}",
         attachment=None if pdf is None else Attachment(f"certificate-{record.number}.pdf", pdf),
     )
 
 
-def _order_link(url: str | None) -> str:
-    return "" if url is None else f"See your order:\n{url}\n"
-
-
 def _sentence(text: str) -> str:
-    return text if text.endswith((".", "!", "?")) else f"{text}."
+    return text if text.endswith((".", "!", "?")) or not text else f"{text}."

@@ -1,4 +1,4 @@
-"""The operator's partial update of a link, which is found by its id alone."""
+"""Partial updates of a link. The operator finds it by its id alone."""
 
 import json
 from collections.abc import Mapping
@@ -24,6 +24,12 @@ def read_link_settings(settings: Mapping[str, Any]) -> OffsetLinkIn:
     return read(decode_json(json.dumps(settings).encode()), OffsetLinkIn)
 
 
+def settings_of(link: OffsetLink, currency: str) -> dict[str, Any]:
+    """All settings of a link by their names in the API."""
+    current = msgspec.to_builtins(offset_link_out(link, currency, ""))
+    return {name: current[name] for name in OffsetLinkIn.__struct_fields__}
+
+
 async def require_link_any_account(connection: Connection, link_id: str) -> OffsetLink:
     link = await store.find_link_any_account(connection, link_id)
     if link is None:
@@ -46,8 +52,7 @@ async def change_link_any_account(
     """Settings that `changes` does not name keep their value; None clears one. A new preset replaces the other one."""
     scope = (await require_link_any_account(tx, link_id)).scope
     owner, old = await load_link_owner(tx, scope, settings), await lock_link(tx, scope, link_id)
-    current = msgspec.to_builtins(offset_link_out(old, owner.currency, ""))
-    body = {name: current[name] for name in OffsetLinkIn.__struct_fields__} | changes
+    body = settings_of(old, owner.currency) | changes
     for preset, other in (("preset_quantity", "preset_value"), ("preset_value", "preset_quantity")):
         if changes.get(preset) and other not in changes:
             body[other] = None

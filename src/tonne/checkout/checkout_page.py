@@ -1,6 +1,6 @@
 """The page of a checkout: the order, the payment, and the progress up to the certificate."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,23 +8,24 @@ import msgspec
 
 from tonne.base.clock import Clock
 from tonne.base.errors import TonneError
+from tonne.base.language import N_
 from tonne.base.scope import Mode
 from tonne.cards.captured_store import find_captured
 from tonne.cards.charge_store import Decline, find_last_decline, find_pending
 from tonne.cards.model import ChargeStatus
-from tonne.cards.read_test_card import read_test_card
 from tonne.checkout import store
 from tonne.checkout.attempt_limit import AttemptLimit
-from tonne.checkout.begin_checkout import NAME_FIELD, PUBLIC_FIELD, read_customer_name
+from tonne.checkout.consent import WithdrawalTexts
 from tonne.checkout.errors import (
     CheckoutNotFound,
     CheckoutOver,
-    OfferChanged,
     OffsetLinkClosed,
     SellerTakesNoCards,
 )
+from tonne.checkout.link_counts import LinkCounts
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_store import find_link_any_account
+from tonne.checkout.merchant import Merchant, find_merchant
 from tonne.checkout.model import (
     TEMPORARY_ID_LIFE,
     Checkout,
@@ -34,35 +35,46 @@ from tonne.checkout.model import (
     temporary_id_of,
 )
 from tonne.checkout.order_checkout import ordered_offer
+from tonne.checkout.order_summary import read_order_summary, summary_values
 from tonne.checkout.pay_checkout import PayCheckout
+from tonne.checkout.payment_form import (
+    FIELDS,
+    AskedFields,
+    PaymentForm,
+    form_of,
+    read_payer,
+    read_payment_form,
+)
 from tonne.checkout.redirects import with_query
 from tonne.checkout.shown_offer import PricedOffer, compare_with_start, read_shown_offer
+from tonne.credentials.render_certificate import RenderCertificate
 from tonne.db.pool import Connection, Database
+from tonne.gateways.card_gateways import GATEWAY_NAMES, GATEWAY_OF
 from tonne.gateways.card_simulated import SIMULATED_CARDS
+from tonne.http.rate_limit import TokenBuckets
 from tonne.http.route import Request, Response, json_response
 from tonne.orders.beneficiary import Beneficiary
+from tonne.orders.errors import OfferChanged
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderKey, OrderStatus
 from tonne.retirements.certificate_record import CertificateRecord
-from tonne.retirements.certificates import find_certificate, find_withdrawal
-from tonne.retirements.endpoints import pdf_answer
-from tonne.retirements.render_certificate import render_certificate
+from tonne.retirements.certificates import find_certificate
 from tonne.web.forms import FormGuard
 from tonne.web.render import Renderer, see_other
+from tonne.web.shown_errors import texts_of
+from tonne.web.visitor_language import visitor_language
+from tonne.web.wording import LocalWording
 
 _PAID = (OrderStatus.PAID, OrderStatus.RETIRING, OrderStatus.COMPLETE)
 # What visitors see instead of the gateway's message, which is often technical.
 _DECLINED = {
-    "insufficient_funds": "The card has insufficient funds.",
-    "expired_card": "The card has expired.",
-    "authentication_required": "The bank asked for a confirmation that wasn't given.",
-    "page_expired": "The payment page expired.",
-    "page": "The payment page couldn't be opened.",
+    "insufficient_funds": N_("The card has insufficient funds."),
+    "expired_card": N_("The card has expired."),
+    "authentication_required": N_("The bank asked for a confirmation that wasn't given."),
+    "page_expired": N_("The payment page expired."),
+    "page": N_("The payment page couldn't be opened."),
 }
-
-
-Fields = Mapping[str, Sequence[str]]
-NO_FIELDS: Fields = {}
+_DECLINED_OTHERWISE = N_("The bank declined the payment.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +84,13 @@ class _CheckoutView:
     token: str
     checkout: Checkout
     link: OffsetLink
+    merchant: Merchant
     order: Order | None
     failure: Decline | None
     is_pending: bool
     # A payment arrived with another amount: the operator decides what becomes of it.
     is_mismatched: bool
     certificate: bytes | None
-    # Why that certificate was withdrawn, if it was.
-    withdrawn_reason: str | None = None
 
     @property
     def state(self) -> str:
@@ -93,8 +104,17 @@ class _CheckoutView:
         return "under_way" if self.is_pending else "to_pay"
 
     @property
+    def is_first_page(self) -> bool:
+        """Whether the visitor sees no page before this one, because the API created the checkout."""
+        return self.order is None and self.checkout.metadata is not None
+
+    @property
     def asks_for_name(self) -> bool:
         return self.checkout.is_without_name and self.link.asks_for_name
+
+    @property
+    def asks(self) -> AskedFields:
+        return AskedFields(card=self.checkout.scope.mode is Mode.TEST, name=self.asks_for_name)
 
 
 class StateOut(msgspec.Struct):
@@ -108,8 +128,15 @@ class CheckoutPage:
     guard: FormGuard
     clock: Clock
     payment: PayCheckout
+    withdrawal: WithdrawalTexts
     payment_limit: AttemptLimit
     certificate_limit: AttemptLimit
+    certificates: RenderCertificate
+    counts: LinkCounts
+
+    @property
+    def limits(self) -> tuple[TokenBuckets, ...]:
+        return self.payment_limit.buckets, self.certificate_limit.buckets
 
     async def show(self, request: Request) -> Response:
         view = await self._view(request)
@@ -117,8 +144,9 @@ class CheckoutPage:
         if returned is not None and view.order is not None and view.is_pending:
             await self.payment.look_up_now(view.order)
         if view.state == "to_pay":
-            (changed,) = request.query("changed")
-            return await self._show_payment(request, view, was_refused=changed is not None)
+            if view.is_first_page:
+                self.counts.count_sent_page(view.link, request)
+            return await self._show_payment(request, view)
         return await self._show_progress(request, view)
 
     async def pay(self, request: Request) -> Response:
@@ -126,27 +154,44 @@ class CheckoutPage:
         fields = self.guard.check(request)
         self.payment_limit.count(request)
         view = await self._view(request)
-        shown = read_shown_offer(fields)
+        shown, form = read_shown_offer(fields), read_payment_form(fields)
+        faults: list[TonneError] = []
+        language = visitor_language(request, await self._default_language(view))
+        text = self.withdrawal.text_in(language.translator)
+        number, payer = read_payer(fields, view.asks, text, faults, now=self.clock(), language=language.code)
+        # The button that opens the gateway's page again has no fields: its order was placed with the consent.
+        if faults and (view.asks.card or view.state == "to_pay"):
+            return await self._show_again(request, view, faults=faults, form=form)
         try:
-            customer = _customer(view, fields)
             if view.checkout.scope.mode is Mode.TEST:
-                number = read_test_card((fields.get("card_number") or [""])[0])
-                await self.payment.pay_by_test_card(view.token, shown, number, customer=customer)
-                return see_other(f"/checkout/{view.token}")
-            url = await self.payment.open_page(view.token, shown, request.limited_as, customer=customer)
+                await self.payment.pay_by_test_card(view.token, shown, number, payer=payer)
+                url = None
+            else:
+                url = await self.payment.open_page(view.token, shown, request.limited_as, payer=payer)
         except OfferChanged:
-            if view.asks_for_name:
-                # A redirect would lose the name.
-                return await self._show_payment(request, view, fields=fields, was_refused=True)
-            return see_other(f"/checkout/{view.token}?changed=1")
+            return await self._show_again(request, await self._view(request), form=form, was_refused=True)
         except (CheckoutNotFound, CheckoutOver, OffsetLinkClosed):
             raise
         except TonneError as fault:
-            return await self._show_payment(request, await self._view(request), fault=fault, fields=fields)
+            return await self._show_again(request, await self._view(request), faults=[fault], form=form)
         if url is None:
             return see_other(f"/checkout/{view.token}")
         # Not a redirect: `form-action` in the content security policy would block it.
         return self.renderer.page(request, "leaving.html", url=url)
+
+    async def _show_again(
+        self,
+        request: Request,
+        view: _CheckoutView,
+        *,
+        form: PaymentForm,
+        faults: Sequence[TonneError] = (),
+        was_refused: bool = False,
+    ) -> Response:
+        """The form as it was filled in, which a redirect would lose. There is none if another tab has paid."""
+        if view.state != "to_pay":
+            return see_other(f"/checkout/{view.token}")
+        return await self._show_payment(request, view, faults=faults, form=form, was_refused=was_refused)
 
     async def state(self, request: Request) -> Response:
         response = json_response(StateOut((await self._view(request)).state))
@@ -158,9 +203,9 @@ class CheckoutPage:
         self.certificate_limit.count(request)
         view = await self._view(request)
         if view.certificate is None:
-            raise CheckoutNotFound("There is no certificate yet. Come back when the order is complete.")
+            raise CheckoutNotFound(N_("There is no certificate yet. Come back when the order is complete."))
         record = msgspec.json.decode(view.certificate, type=CertificateRecord)
-        response = pdf_answer(record, await render_certificate(self.database, record, self.clock))
+        response = await self.certificates.answer(record)
         response.headers["Cache-Control"] = "no-store"
         return response
 
@@ -174,14 +219,13 @@ class CheckoutPage:
             if checkout is None or link is None:
                 raise CheckoutNotFound
             order = await _find_order(connection, checkout)
+            found = (token, checkout, link, await find_merchant(connection, link))
             if order is None:
                 return _CheckoutView(
-                    token, checkout, link, None, None, is_pending=False, is_mismatched=False, certificate=None
+                    *found, order=None, failure=None, is_pending=False, is_mismatched=False, certificate=None
                 )
             return _CheckoutView(
-                token,
-                checkout,
-                link,
+                *found,
                 order,
                 await find_last_decline(connection, order),
                 is_pending=await find_pending(connection, order) is not None,
@@ -189,7 +233,6 @@ class CheckoutPage:
                     charge.status is ChargeStatus.MISMATCHED for charge in await find_captured(connection, order)
                 ),
                 certificate=await find_certificate(connection, order.scope, order.id),
-                withdrawn_reason=await find_withdrawal(connection, order.scope, order.id),
             )
 
     async def _show_payment(
@@ -197,14 +240,17 @@ class CheckoutPage:
         request: Request,
         view: _CheckoutView,
         *,
-        fault: TonneError | None = None,
-        fields: Fields = NO_FIELDS,
+        faults: Sequence[TonneError] = (),
+        form: PaymentForm | None = None,
         was_refused: bool = False,
     ) -> Response:
-        checkout = view.checkout
+        checkout, default = view.checkout, await self._default_language(view)
+        language = visitor_language(request, default)
         is_over = checkout.status is CheckoutStatus.CLOSED or self.clock() >= checkout.expires_at
         if is_over:
-            return self.renderer.page(request, "checkout_over.html", status=410, **_frame(view))
+            return self.renderer.page(
+                request, "checkout_over.html", status=410, default_language=default, **_frame(view)
+            )
         offer: PricedOffer | None = None
         can_pay = self.payment.takes_cards(checkout.scope.mode)
         try:
@@ -212,13 +258,15 @@ class CheckoutPage:
                 raise SellerTakesNoCards
             offer = await self._offer(view)
         except TonneError as unpriced:
-            fault = fault or unpriced
+            faults = faults or [unpriced]
         token, headers = self.guard.issue(request)
-        failure = view.failure
+        failure, texts = view.failure, texts_of(faults, language.translator)
+        declined = None if failure is None or texts else language.translator(_explain(failure))
         return self.renderer.page(
             request,
             "checkout_pay.html",
-            status=200 if fault is None else 422,
+            default_language=default,
+            status=422 if faults else 200,
             headers=headers,
             checkout=checkout,
             priced=None if offer is None else offer.priced,
@@ -227,22 +275,28 @@ class CheckoutPage:
             change=None if offer is None else compare_with_start(checkout, offer),
             was_refused=was_refused,
             can_pay=can_pay,
-            fault=None if fault is None else fault.faults[0],
-            declined=None if failure is None or fault is not None else _explain(failure),
+            faults=texts,
+            focused=next((name for name in FIELDS if name in texts), "card_number" if declined else None),
+            declined=declined,
             form_token=token,
+            form=form or form_of(checkout.consent),
+            withdrawal=self.withdrawal.text_in(language.translator),
+            gateway=GATEWAY_NAMES[GATEWAY_OF[checkout.scope.mode]],
+            seller_email=self.payment.settings.seller_email,
+            terms_url=self.payment.settings.terms_url,
+            privacy_url=self.payment.settings.privacy_url,
             cards=SIMULATED_CARDS,
             beneficiary=await self._beneficiary(view),
-            **await self._name_form(view, fields),
+            **await self._name_form(view, form),
             **_frame(view),
         )
 
-    async def _name_form(self, view: _CheckoutView, fields: Fields) -> dict[str, Any]:
+    async def _name_form(self, view: _CheckoutView, form: PaymentForm | None) -> dict[str, Any]:
         """The values of `_name.html`, if the page asks for the customer's name."""
         if not view.asks_for_name:
             return {"filled": None}
         terms = await self.payment.directory.terms_of(view.checkout.scope)
-        name, is_public = _name_fields(fields)
-        return {"filled": {"name": name, "is_name_public": is_public}, "account_beneficiary": terms.beneficiary}
+        return {"filled": form or PaymentForm(), "account_beneficiary": terms.beneficiary}
 
     async def _offer(self, view: _CheckoutView) -> PricedOffer:
         """The current offer, or what was ordered."""
@@ -250,6 +304,12 @@ class CheckoutPage:
             order = view.order
             return PricedOffer(view.order.priced, order.tax, ordered_offer(view.checkout, order).digest)
         return await self.payment.price(view.checkout, view.link)
+
+    async def _default_language(self, view: _CheckoutView) -> str:
+        """For visitors whose browser names none of our languages."""
+        if view.order is not None:
+            return view.order.language
+        return view.link.language or (await self.payment.directory.terms_of(view.checkout.scope)).language
 
     async def _beneficiary(self, view: _CheckoutView) -> Beneficiary:
         """In whose name the certificate is issued."""
@@ -260,39 +320,27 @@ class CheckoutPage:
         return view.checkout.beneficiary or Beneficiary(terms.beneficiary)
 
     async def _show_progress(self, request: Request, view: _CheckoutView) -> Response:
-        record = None
-        if view.certificate is not None:
-            record = msgspec.json.decode(view.certificate, type=CertificateRecord)
-        order = view.order
+        order, settings = view.order, self.payment.settings
+        if order is None:
+            raise CheckoutNotFound
+        async with self.database.snapshot() as connection:
+            summary = await read_order_summary(connection, order, settings=settings, now=self.clock())
+        default = await self._default_language(view)
+        language = visitor_language(request, default)
         token, headers = self.guard.issue(request)
         return self.renderer.page(
             request,
             "checkout_progress.html",
+            default_language=default,
             headers=headers,
             form_token=token,
             checkout=view.checkout,
             state=view.state,
-            order=order,
-            priced=None if order is None else order.priced,
-            tax=None if order is None else order.tax,
-            offer="" if order is None else ordered_offer(view.checkout, order).digest.hex(),
-            certificate=record,
-            withdrawn_reason=view.withdrawn_reason,
-            beneficiary=await self._beneficiary(view),
+            tax=order.tax,
+            offer=ordered_offer(view.checkout, order).digest.hex(),
             refresh_s=None if view.state in {"complete", "cancelled"} else 5,
-            **_frame(view),
+            **{**summary_values(summary, LocalWording(language.translator, language.locale), settings), **_frame(view)},
         )
-
-
-def _customer(view: _CheckoutView, fields: Fields) -> Beneficiary | None:
-    if not view.asks_for_name:
-        return None
-    name, is_public = _name_fields(fields)
-    return read_customer_name(name, is_public=is_public)
-
-
-def _name_fields(fields: Fields) -> tuple[str, bool]:
-    return (fields.get(NAME_FIELD) or [""])[0], bool(fields.get(PUBLIC_FIELD))
 
 
 async def _find_order(connection: Connection, checkout: Checkout) -> Order | None:
@@ -313,8 +361,10 @@ def _frame(view: _CheckoutView) -> dict[str, Any]:
     return {
         "test_mode": checkout.scope.mode is Mode.TEST,
         "link": view.link,
+        "merchant": view.merchant,
         "token": view.token,
-        "again": f"/offset/{view.link.id}" if checkout.can_start_again else None,
+        # With what the visitor entered before.
+        "again": f"/offset/{view.link.id}?edit={view.token}" if checkout.can_start_again else None,
         "back": back,
         "back_label": checkout.redirect_label or (back or "").partition("://")[2].partition("/")[0],
         "temporary_minutes": int(TEMPORARY_ID_LIFE.total_seconds() // 60),
@@ -322,4 +372,4 @@ def _frame(view: _CheckoutView) -> dict[str, Any]:
 
 
 def _explain(failure: Decline) -> str:
-    return _DECLINED.get(failure.code or "", "The bank declined the payment.")
+    return _DECLINED.get(failure.code or "", _DECLINED_OTHERWISE)

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from tonne.base.clock import to_wire
+from tonne.base.erased import ERASED
 from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
 from tonne.base.scope import Mode
@@ -127,9 +128,9 @@ class CheckoutOut(msgspec.Struct):
     email: Annotated[
         str | None,
         Meta(
-            description="Address of the customer. Null once the checkout was closed without an order.",
-            examples=["ann@example.com"],
-            extra_json_schema={"format": "email"},
+            description="Address of the customer. Null once the checkout was closed without an order, `erased` once "
+            "the person was erased.",
+            examples=["ann@example.com", ERASED],
         ),
     ]
     external_id: Annotated[str | None, Meta(description="Your reference for the sale.", examples=["A-4711"])]

@@ -54,7 +54,6 @@ from tonne.checkout.store import is_paid
 from tonne.db.pool import Connection, Database
 from tonne.gateways.card_gateways import takes_cards
 from tonne.http.client_fields import metadata_text
-from tonne.http.errors import AccountClosed
 from tonne.http.json_body import Document, read
 
 # Keys of the order's metadata that Tonne sets.
@@ -76,8 +75,7 @@ class CreateCheckout:
         """The new checkout; or the original with this key, and the digest of the request that created it."""
         # Before taking a connection: holding one while waiting for another can exhaust the pool.
         terms = (await self.directory.terms_of(scope)).at_checkout()
-        if terms.is_closed:
-            raise AccountClosed
+        terms.require_open()
         catalogue = await self.catalogues.current(scope.mode)
         async with self.database.connection() as connection:
 

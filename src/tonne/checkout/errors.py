@@ -1,4 +1,5 @@
 from tonne.base.errors import Kind, TonneError
+from tonne.base.language import N_
 
 
 class OffsetLinkNotFound(TonneError, kind=Kind.NOT_FOUND, code="offset_link_not_found"):
@@ -45,7 +46,7 @@ class OffsetLinkNotPayable(TonneError, kind=Kind.CONFLICT, code="offset_link_not
 class SellerTakesNoCards(TonneError, kind=Kind.UNAVAILABLE, code="seller_takes_no_cards"):
     """In live mode, without a card gateway. Unlike an outage, this does not pass by itself."""
 
-    message = "The seller cannot take card payments yet. Nothing was charged. Please contact the seller."
+    message = N_("The seller cannot take card payments yet. Nothing was charged. Please contact the seller.")
 
 
 class RedirectRefused(TonneError, kind=Kind.INVALID, code="redirect_url_refused"):
@@ -61,74 +62,74 @@ class PaymentNotFound(TonneError, kind=Kind.NOT_FOUND, code="payment_not_found")
 class OffsetLinkClosed(TonneError, kind=Kind.NOT_FOUND, code="offset_link_closed"):
     """For links that do not exist, are disabled or have expired."""
 
-    message = "This payment link isn't active. Ask the sender for a new one."
+    message = N_("This payment link isn't active. Ask the sender for a new one.")
 
 
 class CheckoutNotFound(TonneError, kind=Kind.NOT_FOUND, code="checkout_not_found"):
-    message = "This payment page doesn't exist. Open the payment link again."
+    message = N_("This payment page doesn't exist. Open the payment link again.")
 
 
 class CheckoutOver(TonneError, kind=Kind.CONFLICT, code="checkout_over"):
-    message = "This payment session has expired. Nothing was charged. Please start again."
+    message = N_("This payment session has expired. Nothing was charged. Please start again.")
 
 
 class AmountInvalid(TonneError, kind=Kind.INVALID, code="amount_invalid"):
-    message = "Enter the amount as a number such as 1.5, without thousands separators."
+    message = N_("Enter the amount as a number such as 1.5, without thousands separators.")
 
 
 class AmountOutOfBounds(TonneError, kind=Kind.INVALID, code="amount_out_of_bounds"):
-    message = "The amount is outside the limits of this link. Choose another one."
+    message = N_("The amount is outside the limits of this link. Choose another one.")
 
 
 class BundleNotOffered(TonneError, kind=Kind.INVALID, code="bundle_not_offered"):
-    message = "Choose at least one of the options."
+    message = N_("Choose at least one of the options.")
 
 
 class BundleSoldOut(TonneError, kind=Kind.CONFLICT, code="bundle_sold_out"):
-    message = "There isn't enough left. Choose a smaller amount or another option."
+    message = N_("There isn't enough left. Choose a smaller amount or another option.")
 
 
 class EmailInvalid(TonneError, kind=Kind.INVALID, code="email_invalid"):
-    message = "Enter a valid e-mail address, such as you@example.com."
+    message = N_("Enter a valid e-mail address, such as you@example.com.")
 
 
 class CustomerNameInvalid(TonneError, kind=Kind.INVALID, code="customer_name_invalid"):
-    message = "A name has at most 200 printable characters on one line. Shorten it, or leave the field empty."
+    message = N_("A name has at most 200 printable characters on one line. Shorten it, or leave the field empty.")
+
+
+class ConsentMissing(TonneError, kind=Kind.INVALID, code="consent_missing"):
+    """On pages only."""
+
+    message = N_("Tick the box to order as a consumer.")
 
 
 class ExternalIdInvalid(TonneError, kind=Kind.INVALID, code="external_id_invalid"):
-    message = "The external_id in this link must have 1 to 255 printable characters. Ask the sender for a new link."
+    message = N_("The external_id in this link must have 1 to 255 printable characters. Ask the sender for a new link.")
 
 
 class LinkSignatureInvalid(TonneError, kind=Kind.INVALID, code="link_signature_invalid"):
-    message = (
+    message = N_(
         "This payment link is incomplete or was changed. Nothing was charged. Ask the sender for a new link. To the "
         "sender: sign every parameter, including expires, with the link's current secret."
     )
 
 
 class LinkSignatureExpired(TonneError, kind=Kind.INVALID, code="link_signature_expired"):
-    message = "This payment link has expired. Nothing was charged. Ask the sender for a new link."
-
-
-class OfferChanged(TonneError, kind=Kind.CONFLICT, code="price_changed"):
-    """Also for another quantity, fee, line or project at the same price."""
-
-    message = "The offer has changed since you opened this page. Nothing was charged. Please check the new offer."
+    message = N_("This payment link has expired. Nothing was charged. Ask the sender for a new link.")
 
 
 class AlreadyPaid(TonneError, kind=Kind.CONFLICT, code="already_paid"):
-    message = "This payment was already made, or is being made in another window. You don't need to pay again."
+    message = N_("This payment was already made, or is being made in another window. You don't need to pay again.")
 
 
 class PaymentPageUnavailable(TonneError, kind=Kind.UNAVAILABLE, code="payment_page_unavailable"):
-    message = "Card payment isn't available right now. Nothing was charged. Try again in a few minutes."
+    message = N_("Card payment isn't available right now. Nothing was charged. Try again in a few minutes.")
 
 
 class OrderPageNotFound(TonneError, kind=Kind.NOT_FOUND, code="order_page_not_found"):
     """On pages only."""
 
-    message = "There is no such page. Check that the link is complete, as in the mail."
+    message = N_("There is no such page. Check that the link is complete, as in the mail.")
 
 
 class NothingToResend(TonneError, kind=Kind.CONFLICT, code="nothing_to_resend"):

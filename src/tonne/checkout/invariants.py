@@ -38,4 +38,27 @@ INVARIANTS = (
                           AND charges.order_id = orders.id AND charges.status IN ('pending', 'mismatched'))
         """,
     ),
+    Invariant(
+        "the counts of offset links match the paid orders",
+        "The page of an offset link shows wrong payments: orders were written without the trigger that counts them.",
+        """
+        SELECT format('offset link %s of account %s on %s: %s orders, %s g, %s minor units are not counted',
+                      offset_link_id, account_id, day, sum(paid), sum(paid_grams), sum(paid_minor)) AS "where"
+        FROM (SELECT orders.account_id, orders.offset_link_id,
+                     (coalesce(charges.accepted_at, charges.settled_at, orders.created_at) AT TIME ZONE 'UTC')::date
+                         AS day,
+                     1 AS paid, coalesce(orders.quantity_grams, 0) AS paid_grams,
+                     coalesce(orders.total_cost_minor, 0) + coalesce(orders.tax_minor, 0) AS paid_minor
+              FROM orders
+              LEFT JOIN charges ON charges.account_id = orders.account_id AND charges.order_id = orders.id
+                               AND charges.status IN ('captured', 'refunded') AND NOT charges.is_surplus
+              WHERE orders.offset_link_id IS NOT NULL AND orders.payment_state <> 'unpaid'
+              UNION ALL
+              SELECT account_id, offset_link_id, day, -paid, -paid_grams, -paid_minor FROM offset_link_days
+              UNION ALL
+              SELECT account_id, offset_link_id, day, -paid, -paid_grams, -paid_minor FROM offset_link_deltas) counted
+        GROUP BY account_id, offset_link_id, day
+        HAVING sum(paid) <> 0 OR sum(paid_grams) <> 0 OR sum(paid_minor) <> 0
+        """,
+    ),
 )

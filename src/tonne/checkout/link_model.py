@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from tonne.base.language import LanguageCode
 from tonne.base.scope import Scope
 
 
@@ -39,6 +40,8 @@ class OffsetLink:
     expires_at: datetime | None
     created_at: datetime
     beneficiary: LinkBeneficiary = LinkBeneficiary.ACCOUNT
+    # Of the page for visitors whose browser names none of ours. None: the account's.
+    language: LanguageCode | None = None
 
     @property
     def asks_for_name(self) -> bool:

@@ -7,6 +7,7 @@ import msgspec
 
 from tonne.base.clock import to_wire
 from tonne.base.decimals import PATTERN, parse_decimal
+from tonne.base.language import LanguageCode
 from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
 from tonne.base.scope import Mode
@@ -63,6 +64,10 @@ _BENEFICIARY = msgspec.Meta(
     "the account's applies.",
     examples=["account"],
 )
+_LANGUAGE = msgspec.Meta(
+    description="Language of the page for people whose browser asks for no language that we have. Null: the account's.",
+    examples=["de"],
+)
 _BUNDLES = msgspec.Meta(
     description="The bundles on offer. Without percentages, the amount is split equally. Null: the account's default "
     "bundles.",
@@ -87,6 +92,7 @@ class OffsetLinkIn(msgspec.Struct, forbid_unknown_fields=True):
     enabled: Annotated[bool, _ENABLED] = True
     expires_at: Annotated[datetime, _read_moment, _EXPIRES] | None = None
     beneficiary: Annotated[LinkBeneficiary, _BENEFICIARY] = LinkBeneficiary.ACCOUNT
+    language: Annotated[LanguageCode, _LANGUAGE] | None = None
 
 
 class BundleChoiceOut(msgspec.Struct):
@@ -121,6 +127,7 @@ class OffsetLinkOut(msgspec.Struct):
     enabled: Annotated[bool, _ENABLED]
     expires_at: Annotated[Timestamp | None, _EXPIRES]
     beneficiary: Annotated[LinkBeneficiary, _BENEFICIARY]
+    language: Annotated[LanguageCode | None, _LANGUAGE]
     currency: Annotated[str, msgspec.Meta(description="The account's currency.", examples=["EUR"])]
     account_type: Annotated[Mode, msgspec.Meta(description="Mode of the account.", examples=["live"])]
     created_at: Annotated[Timestamp, msgspec.Meta(description="When the link was created.")]
@@ -181,6 +188,7 @@ def offset_link_out(link: OffsetLink, currency: str, base_url: str) -> OffsetLin
         enabled=link.enabled,
         expires_at=None if link.expires_at is None else to_wire(link.expires_at),
         beneficiary=link.beneficiary,
+        language=link.language,
         currency=currency,
         account_type=link.scope.mode,
         created_at=to_wire(link.created_at),

@@ -100,6 +100,7 @@ async def build_link(
         expires_at=body.expires_at,
         created_at=now if old is None else old.created_at,
         beneficiary=body.beneficiary,
+        language=body.language,
     )
 
 

@@ -13,15 +13,15 @@ from tonne.db.pool import Connection
 
 _COLUMNS = """organisation_id, mode, account_id, id, title, message, bundle_selection, preset_quantity_grams,
        preset_value_minor, amount_editable, min_quantity_grams, max_quantity_grams, min_value_minor, max_value_minor,
-       redirect_url, redirect_label, enabled, expires_at, beneficiary, created_at"""
+       redirect_url, redirect_label, enabled, expires_at, beneficiary, language, created_at"""
 _SETTINGS = (
     *("title", "message", "bundle_selection", "preset_quantity_grams", "preset_value_minor", "amount_editable"),
     *("min_quantity_grams", "max_quantity_grams", "min_value_minor", "max_value_minor", "redirect_url"),
-    *("redirect_label", "enabled", "expires_at", "beneficiary"),
+    *("redirect_label", "enabled", "expires_at", "beneficiary", "language"),
 )
 INSERT_LINK = f"""
 INSERT INTO offset_links ({_COLUMNS}, secret_box)
-VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
+VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
 """  # noqa: S608 - columns above
 
 
@@ -39,7 +39,7 @@ UPDATE offset_links
 SET title = $5, message = $6, bundle_selection = $7::jsonb, preset_quantity_grams = $8, preset_value_minor = $9,
     amount_editable = $10, min_quantity_grams = $11, max_quantity_grams = $12, min_value_minor = $13,
     max_value_minor = $14, redirect_url = $15, redirect_label = $16, enabled = $17, expires_at = $18,
-    beneficiary = $19
+    beneficiary = $19, language = $20
 WHERE organisation_id = $1 AND mode = $2 AND account_id = $3 AND id = $4
 """
 

@@ -8,13 +8,13 @@ from tonne.accounts.customer_mail import enqueue_customer_mail
 from tonne.base.clock import Clock
 from tonne.base.settings import Settings
 from tonne.checkout import queue
-from tonne.checkout.certificate_mails import compose_certificate_mail
+from tonne.checkout.certificate_mails import compose_certificate_mail, read_certificate_recipient
 from tonne.checkout.queue import DueMail
+from tonne.credentials.render_certificate import RenderCertificate
 from tonne.db.batches import run_each
 from tonne.db.pool import Database
 from tonne.gateways.mail import is_mail_address
 from tonne.receipts.order_links import order_url
-from tonne.retirements.render_certificate import render_certificate
 
 BATCH = 10
 POSTPONE_BATCH = 1000
@@ -27,8 +27,9 @@ _log = structlog.get_logger()
 class MailCertificates:
     """A job of the worker. Settling the checkout and enqueuing the mail commit together, so each is mailed once."""
 
-    def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
+    def __init__(self, database: Database, certificates: RenderCertificate, clock: Clock, settings: Settings) -> None:
         self._database = database
+        self._certificates = certificates
         self._clock = clock
         self._settings = settings
 
@@ -52,10 +53,12 @@ class MailCertificates:
             async with self._database.transaction() as tx:
                 await queue.finish_mail(tx, due.scope, due)
             return
-        pdf = await render_certificate(self._database, due.record, self._clock)
+        pdf = await self._certificates.render(due.record)
         async with self._database.transaction() as tx:
             if not await queue.finish_mail(tx, due.scope, due):
                 return
             url = await order_url(tx, due.scope, due.record.order_id, settings=self._settings, now=self._clock())
-            message = compose_certificate_mail(self._settings, due.email, due.record, pdf, order_url=url)
+            order_id = due.record.order_id
+            recipient = await read_certificate_recipient(tx, due.scope, order_id, email=due.email, url=url)
+            message = compose_certificate_mail(self._settings, recipient, due.record, pdf)
             await enqueue_customer_mail(tx, due.scope, due.email, message, subject_id=due.checkout_id)

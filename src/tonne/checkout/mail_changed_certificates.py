@@ -5,13 +5,13 @@ from datetime import timedelta
 from tonne.accounts.customer_mail import enqueue_customer_mail
 from tonne.base.clock import Clock
 from tonne.base.settings import Settings
-from tonne.checkout.certificate_mails import compose_replacement, compose_withdrawal
+from tonne.checkout.certificate_mails import compose_replacement, compose_withdrawal, read_certificate_recipient
+from tonne.credentials.render_certificate import RenderCertificate
 from tonne.db.batches import run_each
 from tonne.db.pool import Database
 from tonne.gateways.mail import is_mail_address
 from tonne.receipts.order_links import order_url
 from tonne.retirements.certificate_mail_store import DueCertificate, claim_changed_any_account, finish_changed
-from tonne.retirements.render_certificate import render_certificate
 
 BATCH = 10
 # Long enough to render and enqueue a batch.
@@ -21,8 +21,9 @@ LEASE = timedelta(minutes=2)
 class MailChangedCertificates:
     """A job of the worker. Finishing the certificate and enqueuing the mail commit together, so each is mailed once."""
 
-    def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
+    def __init__(self, database: Database, certificates: RenderCertificate, clock: Clock, settings: Settings) -> None:
         self._database = database
+        self._certificates = certificates
         self._clock = clock
         self._settings = settings
 
@@ -46,13 +47,14 @@ class MailChangedCertificates:
             async with self._database.transaction() as tx:
                 await finish_changed(tx, due.scope, due)
             return
-        pdf = b"" if is_withdrawn else await render_certificate(self._database, due.record, self._clock)
+        pdf = b"" if is_withdrawn else await self._certificates.render(due.record)
         async with self._database.transaction() as tx:
             # Before the certificate: see the lock order.
             url = await order_url(tx, due.scope, due.order_id, settings=self._settings, now=self._clock())
+            recipient = await read_certificate_recipient(tx, due.scope, due.order_id, email=due.email, url=url)
             if due.withdrawn_reason is None:
-                message = compose_replacement(self._settings, due.email, due.record, pdf, order_url=url)
+                message = compose_replacement(self._settings, recipient, due.record, pdf)
             else:
-                message = compose_withdrawal(self._settings, due.email, due.record, due.withdrawn_reason, order_url=url)
+                message = compose_withdrawal(self._settings, recipient, due.record, due.withdrawn_reason)
             if await finish_changed(tx, due.scope, due):
                 await enqueue_customer_mail(tx, due.scope, due.email, message, subject_id=due.order_id)

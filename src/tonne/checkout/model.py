@@ -10,6 +10,7 @@ from typing import Any
 
 from tonne.base.ids import is_id, new_secret_id
 from tonne.base.scope import Scope
+from tonne.checkout.consent import Consent
 from tonne.orders.beneficiary import Beneficiary
 
 # A visitor who is on the gateway's payment page by then may still finish there.
@@ -59,6 +60,8 @@ class Checkout:
     metadata: str | None = None
     # In whose name the certificate is issued. None: the account's.
     beneficiary: Beneficiary | None = None
+    # As whom the customer ordered, and what they agreed to. None: not ordered yet, or they were not asked.
+    consent: Consent | None = None
 
     @property
     def amount_due_minor(self) -> int:

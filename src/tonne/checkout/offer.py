@@ -1,6 +1,5 @@
 """What a link offers, and the price of a visitor's choice."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -9,9 +8,10 @@ import msgspec
 
 from tonne.accounts.model import Terms
 from tonne.base.currency import DECIMALS
-from tonne.base.decimals import parse_decimal, scaled
-from tonne.base.mass import MAX_GRAMS, MassUnit, format_tonnes, to_grams
-from tonne.base.money import format_money
+from tonne.base.decimals import parse_typed, scaled
+from tonne.base.language import N_
+from tonne.base.mass import MAX_GRAMS, MassUnit, to_grams
+from tonne.base.message_values import MassValue, MoneyValue, NamesValue
 from tonne.catalog.errors import BelowMinimumOrder, ChargeTooSmall, PriceUnavailable, QuantityInvalid, ValueInvalid
 from tonne.catalog.model import Bundle, Catalogue
 from tonne.catalog.price import PriceRequest, price
@@ -19,10 +19,9 @@ from tonne.catalog.pricing import Priced
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.checkout.errors import AmountInvalid, AmountOutOfBounds, BundleNotOffered, BundleSoldOut
 from tonne.checkout.link_model import OffsetLink
-from tonne.checkout.shown_offer import PricedOffer, digest_offer
+from tonne.checkout.shown_offer import PricedOffer
+from tonne.orders.offer_digest import digest_offer
 from tonne.orders.order_tax import tax_of
-
-_AMOUNT = re.compile(r"[0-9]{1,15}([.,][0-9]{1,12})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +42,11 @@ class LinkOffer:
     catalogue: Catalogue
 
     @property
+    def language(self) -> str:
+        """For visitors whose browser names none of our languages."""
+        return self.link.language or self.terms.language
+
+    @property
     def bundles(self) -> list[Offered]:
         """The bundles of the link, else the account's default, else the catalogue's. Unknown bundles are left out."""
         stored = self.link.bundle_selection or self.terms.default_selection or self.catalogue.default_selection or []
@@ -58,7 +62,7 @@ class LinkOffer:
 def choose(offered: Sequence[Offered], bundle_ids: Sequence[str]) -> list[BundleChoiceIn]:
     """All bundles with their percentages, or some of them in equal parts. No ids mean all available bundles."""
     if not offered:
-        raise PriceUnavailable("There is nothing on offer right now. Try again later.")
+        raise PriceUnavailable(N_("There is nothing on offer right now. Try again later."))
     known = {each.bundle.id: each.choice for each in offered}
     available = [each.bundle.id for each in offered if each.is_available]
     wanted = dict.fromkeys(bundle_ids or available or known)
@@ -71,9 +75,18 @@ def choose(offered: Sequence[Offered], bundle_ids: Sequence[str]) -> list[Bundle
 
 def parse_quantity(text: str) -> int:
     """Reads tonnes as people type them; returns grams."""
-    grams = to_grams(_parse(text), MassUnit.T)
+    return _grams(_parse(text), MassUnit.T)
+
+
+def parse_kilograms(text: str) -> int:
+    """Reads kilograms as people type them; returns grams."""
+    return _grams(_parse(text), MassUnit.KG)
+
+
+def _grams(number: Decimal, unit: MassUnit) -> int:
+    grams = to_grams(number, unit)
     if not 1 <= grams <= MAX_GRAMS:
-        raise QuantityInvalid("Choose at least 1 gram (0.000001 t).", field="amount")
+        raise QuantityInvalid(N_("Choose at least %(least)s."), field="amount", least=MassValue(1))
     return grams
 
 
@@ -81,14 +94,13 @@ def parse_value(text: str, currency: str) -> int:
     """Reads an amount of money as people type it; returns minor units."""
     value_minor = scaled(_parse(text), DECIMALS[currency])
     if value_minor is None or value_minor < 1:
-        raise ValueInvalid(f"Enter an amount above zero, with at most {DECIMALS[currency]} decimals.", field="amount")
+        message = N_("Enter an amount above zero, with at most %(decimals)s decimals.")
+        raise ValueInvalid(message, field="amount", decimals=DECIMALS[currency])
     return value_minor
 
 
 def _parse(text: str) -> Decimal:
-    """A point or a comma is the decimal separator. Thousands separators are rejected as ambiguous."""
-    stripped = text.strip()
-    number = parse_decimal(stripped.replace(",", ".")) if _AMOUNT.fullmatch(stripped) else None
+    number = parse_typed(text)
     if number is None:
         raise AmountInvalid(field="amount")
     return number
@@ -99,12 +111,13 @@ def price_offer(offer: LinkOffer, wanted: PriceRequest) -> PricedOffer:
     try:
         priced = price(wanted, offer.terms, offer.catalogue)
     except ChargeTooSmall as error:
-        raise ChargeTooSmall(str(error), field="amount") from error
+        raise ChargeTooSmall(error.template, field="amount", **error.values) from error
     except BelowMinimumOrder as error:
-        raise BelowMinimumOrder(str(error), field="amount") from error
+        raise BelowMinimumOrder(error.template, field="amount", **error.values) from error
     except PriceUnavailable as error:
         # Its own message advises placing an order that waits, which a visitor cannot do.
-        raise PriceUnavailable(f"There is no price in {offer.terms.currency} right now. Try again later.") from error
+        message = N_("There is no price in %(currency)s right now. Try again later.")
+        raise PriceUnavailable(message, currency=offer.terms.currency) from error
     tax = tax_of(priced, offer.terms)
     _check_limits(offer.link, wanted, priced, priced.total_cost_minor + (tax.tax_minor or 0))
     short = [line for line in priced.lines if line.insufficient_available_quantity]
@@ -113,31 +126,28 @@ def price_offer(offer: LinkOffer, wanted: PriceRequest) -> PricedOffer:
         bundles = [offer.catalogue.bundles[line.bundle_id] for line in short]
         free = {share.project.id: share.free_grams for bundle in bundles for share in bundle.projects}
         left = offer.terms.available_grams(sum(free.values()))
-        names = " and ".join(line.bundle_name for line in short)
-        words = f"only {format_tonnes(left)} t left" if left else "sold out"
-        message = f"Not enough of {names}: {words}. Choose a smaller amount or another option."
-        raise BundleSoldOut(message, field="bundle_id")
+        names = NamesValue(tuple(line.bundle_name for line in short))
+        if not left:
+            message = N_("Not enough of %(names)s: sold out. Choose a smaller amount or another option.")
+            raise BundleSoldOut(message, field="bundle_id", names=names)
+        message = N_("Not enough of %(names)s: only %(left)s left. Choose a smaller amount or another option.")
+        raise BundleSoldOut(message, field="bundle_id", names=names, left=MassValue(left))
     return PricedOffer(priced, tax, digest_offer(priced, tax, offer.catalogue))
 
 
 def _check_limits(link: OffsetLink, wanted: PriceRequest, priced: Priced, due_minor: int) -> None:
     """Compares a requested value as such: what it buys may cost a cent less. Limits of the value include tax."""
 
-    def tonnes(grams: int) -> str:
-        return f"{format_tonnes(grams)} t"
+    def money(minor: int) -> MoneyValue:
+        return MoneyValue(minor, priced.currency)
 
-    def money(minor: int) -> str:
-        return f"{format_money(minor, priced.currency)} {priced.currency}"
-
-    for found, least, most, spell in (
-        (priced.quantity_grams, link.min_quantity_grams, link.max_quantity_grams, tonnes),
+    for found, least, most, value in (
+        (priced.quantity_grams, link.min_quantity_grams, link.max_quantity_grams, MassValue),
         (wanted.value_minor or due_minor, link.min_value_minor, link.max_value_minor, money),
     ):
         if least is not None and found < least:
-            raise AmountOutOfBounds(
-                f"The minimum is {spell(least)}, and this is {spell(found)}. Choose more.", field="amount"
-            )
+            message = N_("The minimum is %(least)s, and this is %(found)s. Choose more.")
+            raise AmountOutOfBounds(message, field="amount", least=value(least), found=value(found))
         if most is not None and found > most:
-            raise AmountOutOfBounds(
-                f"The maximum is {spell(most)}, and this is {spell(found)}. Choose less.", field="amount"
-            )
+            message = N_("The maximum is %(most)s, and this is %(found)s. Choose less.")
+            raise AmountOutOfBounds(message, field="amount", most=value(most), found=value(found))

@@ -8,21 +8,30 @@ from tonne.base.errors import TonneError
 from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
 from tonne.catalog.price import PriceRequest
+from tonne.catalog.selection import BundleChoiceIn
+from tonne.checkout.amounts import AmountUnit, unit_of
 from tonne.checkout.begin_checkout import NAME_FIELD, PUBLIC_FIELD
-from tonne.checkout.offer import LinkOffer, choose, parse_quantity, parse_value, price_offer
+from tonne.checkout.bundle_cards import buy_for_display, selected_at_first
+from tonne.checkout.model import Checkout
+from tonne.checkout.offer import LinkOffer, choose, parse_kilograms, parse_quantity, parse_value, price_offer
 from tonne.checkout.shown_offer import PricedOffer
 from tonne.checkout.signed_query import NAME_PARAMETER, SignedQuery
 from tonne.http.route import Request
-from tonne.web.visitor import decimal_sign, locale_of
+from tonne.orders.model import BeneficiaryKind
 
-BY_QUANTITY, BY_VALUE = "quantity", "value"
+_MAX_AMOUNT = 40
+# The query parameter of a button that fills in an amount: `quantity:1.5`.
+SUGGESTED = "suggested"
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetForm:
-    """The fields as the visitor entered them. Values of `signed` replace those that a visitor can edit."""
+    """The fields as the visitor entered them. Values of `signed` replace those that a visitor can edit.
 
-    by: str
+    `shown_by` and `shown_amount` are unit and amount of the form that the visitor saw.
+    """
+
+    by: AmountUnit
     amount: str
     bundle_ids: tuple[str, ...]
     email: str
@@ -31,6 +40,8 @@ class OffsetForm:
     redirect_label: str
     name: str = ""
     is_name_public: bool = False
+    shown_by: str = ""
+    shown_amount: str = ""
     signed: SignedQuery | None = None
 
     @property
@@ -45,25 +56,42 @@ class OffsetForm:
     def has_signed(self, name: str) -> bool:
         return self.signed is not None and name in self.signed.values
 
+    @property
+    def is_switched(self) -> bool:
+        """Whether only the unit was changed: 1.5 t must not become 1.50 EUR."""
+        is_other = self.shown_by in set(AmountUnit) and self.shown_by != self.by
+        return is_other and bool(self.amount) and self.amount == self.shown_amount and not self.has_signed_amount
 
-def from_query(request: Request, offer: LinkOffer, signed: SignedQuery | None) -> OffsetForm:
+
+def from_query(request: Request, offer: LinkOffer, signed: SignedQuery | None, sign: str) -> OffsetForm:
+    """`sign` is the visitor's decimal separator."""
     quantity, value, by, amount, email, external_id, redirect_url, redirect_label = request.query(
         "quantity", "value", "by", "amount", "email", "external_id", "redirect_url", "redirect_label"
     )
+    suggested, shown_by, shown_amount = request.query(SUGGESTED, "shown_by", "shown_amount")
+    unit, is_sent = unit_of(by), shown_by is not None
     if not offer.link.amount_editable or (by is None and not quantity and not value):
-        by, amount = preset_of(request, offer)
+        unit, amount = preset_of(offer, sign)
+    elif suggested:
+        named, _, amount = suggested.partition(":")
+        unit, amount, shown_by = unit_of(named), amount.replace(".", sign), None
     elif by is None:
-        by, amount = (BY_QUANTITY, quantity) if quantity else (BY_VALUE, value)
+        unit, amount = (AmountUnit.TONNES, quantity) if quantity else (AmountUnit.VALUE, value)
+    chosen = tuple(dict.fromkeys(request.query_values("bundle_id")))
+    # A form that was sent without a selected bundle has none; a link that names none has the default.
+    chosen = chosen or (("",) if is_sent else selected_at_first(offer.bundles))
     form = OffsetForm(
-        by=BY_VALUE if by == BY_VALUE else BY_QUANTITY,
-        amount=(amount or "")[:40],
-        bundle_ids=tuple(dict.fromkeys(request.query_values("bundle_id"))),
+        by=unit,
+        amount=(amount or "")[:_MAX_AMOUNT],
+        bundle_ids=chosen,
         email=(email or "")[:254],
         external_id=external_id or "",
         redirect_url=redirect_url or "",
         redirect_label=redirect_label or "",
         name=_prefilled_name(request, signed)[:200],
         is_name_public=bool(request.query_values(PUBLIC_FIELD)),
+        shown_by=shown_by or "",
+        shown_amount=shown_amount or "",
     )
     return _with_signed(form, signed)
 
@@ -77,17 +105,17 @@ def _prefilled_name(request: Request, signed: SignedQuery | None) -> str:
 
 
 def from_fields(
-    fields: Mapping[str, Sequence[str]], fixed: tuple[str, str] | None, signed: SignedQuery | None
+    fields: Mapping[str, Sequence[str]], fixed: tuple[AmountUnit, str] | None, signed: SignedQuery | None
 ) -> OffsetForm:
     """`fixed` is the amount of a link whose amount cannot be edited."""
 
     def one(name: str) -> str:
         return (fields.get(name) or [""])[0]
 
-    by, amount = fixed or (one("by"), one("amount"))
+    unit, amount = fixed or (unit_of(one("by")), one("amount"))
     form = OffsetForm(
-        by=BY_VALUE if by == BY_VALUE else BY_QUANTITY,
-        amount=amount[:40],
+        by=unit,
+        amount=amount[:_MAX_AMOUNT],
         # An empty id is not on offer, so a form without a selected bundle is rejected.
         bundle_ids=tuple(dict.fromkeys(fields.get("bundle_id", []))) or ("",),
         email=one("email"),
@@ -96,8 +124,29 @@ def from_fields(
         redirect_label=one("redirect_label"),
         name=one(NAME_FIELD),
         is_name_public=bool(one(PUBLIC_FIELD)),
+        shown_by=one("shown_by"),
+        shown_amount=one("shown_amount"),
     )
     return _with_signed(form, signed)
+
+
+def from_checkout(checkout: Checkout, sign: str) -> OffsetForm:
+    """What a visitor entered who now wants to change it."""
+    minor, grams = checkout.requested_value_minor, checkout.requested_quantity_grams
+    amount = format_tonnes(grams or 0) if minor is None else format_money(minor, checkout.currency)
+    customer = checkout.beneficiary
+    is_person = customer is not None and customer.kind is BeneficiaryKind.PERSON
+    return OffsetForm(
+        by=AmountUnit.TONNES if minor is None else AmountUnit.VALUE,
+        amount=amount.replace(".", sign),
+        bundle_ids=tuple(choice["bundle_id"] for choice in checkout.bundle_selection),
+        email=checkout.email,
+        external_id=checkout.external_id or "",
+        redirect_url=checkout.redirect_url or "",
+        redirect_label=checkout.redirect_label or "",
+        name=customer.name if customer is not None and is_person else "",
+        is_name_public=customer is not None and is_person and customer.is_public,
+    )
 
 
 def _with_signed(form: OffsetForm, signed: SignedQuery | None) -> OffsetForm:
@@ -112,40 +161,75 @@ def _with_signed(form: OffsetForm, signed: SignedQuery | None) -> OffsetForm:
     if "bundle_id" in signed.values:
         form = replace(form, bundle_ids=tuple(dict.fromkeys(signed.values["bundle_id"])))
     if signed.has_amount:
-        by = BY_QUANTITY if "quantity" in signed.values else BY_VALUE
+        by = AmountUnit.TONNES if "quantity" in signed.values else AmountUnit.VALUE
         form = replace(form, by=by, amount=signed.get(by) or "")
     return form
 
 
-def preset_of(request: Request, offer: LinkOffer) -> tuple[str, str]:
+def preset_of(offer: LinkOffer, sign: str) -> tuple[AmountUnit, str]:
     """The preset of the link, with the visitor's decimal separator."""
-    sign = decimal_sign(locale_of(request.headers.get(b"accept-language", b"").decode("latin-1")))
     link = offer.link
     if link.preset_value_minor is not None:
-        return BY_VALUE, format_money(link.preset_value_minor, offer.terms.currency).replace(".", sign)
+        return AmountUnit.VALUE, format_money(link.preset_value_minor, offer.terms.currency).replace(".", sign)
     if link.preset_quantity_grams is not None:
-        return BY_QUANTITY, format_tonnes(link.preset_quantity_grams).replace(".", sign)
-    return BY_QUANTITY, ""
+        return AmountUnit.TONNES, format_tonnes(link.preset_quantity_grams).replace(".", sign)
+    return AmountUnit.TONNES, ""
 
 
-def price_form(offer: LinkOffer, filled: OffsetForm) -> tuple[PriceRequest, PricedOffer]:
-    choices = choose(offer.bundles, filled.bundle_ids)
+@dataclass(frozen=True, slots=True)
+class FormPrice:
+    """`wanted` and `offer` are None if there are faults, or if there is no amount yet."""
+
+    wanted: PriceRequest | None
+    offer: PricedOffer | None
+    faults: tuple[TonneError, ...]
+
+
+def price_form(offer: LinkOffer, filled: OffsetForm) -> FormPrice:
+    """Finds the faults of the amount and of the bundles, not only the first."""
+    faults: list[TonneError] = []
+    choices: list[BundleChoiceIn] | None = None
+    wanted: PriceRequest | None = None
+    try:
+        choices = choose(offer.bundles, filled.bundle_ids)
+    except TonneError as fault:
+        faults.append(fault)
+    try:
+        wanted = _read_amount(offer, filled, choices)
+    except TonneError as fault:
+        faults.append(fault)
+    if faults or wanted is None:
+        return FormPrice(None, None, tuple(faults))
+    try:
+        return FormPrice(wanted, price_offer(offer, wanted), ())
+    except TonneError as fault:
+        return FormPrice(None, None, (fault,))
+
+
+def try_to_price(offer: LinkOffer, filled: OffsetForm) -> FormPrice:
+    """Without an amount there is no price, and no fault yet."""
+    return price_form(offer, filled) if filled.amount else FormPrice(None, None, ())
+
+
+def convert(offer: LinkOffer, filled: OffsetForm, sign: str) -> OffsetForm:
+    """The same amount in the unit that the visitor has switched to. Empty if there is no price."""
+    before = replace(filled, by=unit_of(filled.shown_by))
+    try:
+        wanted = _read_amount(offer, before, choose(offer.bundles, filled.bundle_ids))
+    except TonneError:
+        return replace(filled, amount="")
+    bought = buy_for_display(offer, wanted)
+    return replace(filled, amount="" if bought is None else bought.amount_in(filled.by).replace(".", sign))
+
+
+def _read_amount(offer: LinkOffer, filled: OffsetForm, choices: list[BundleChoiceIn] | None) -> PriceRequest:
     link = offer.link
     if not link.amount_editable and not filled.has_signed_amount:
-        wanted = PriceRequest(
-            mass_grams=link.preset_quantity_grams, value_minor=link.preset_value_minor, choices=choices
-        )
-    elif filled.by == BY_VALUE:
-        wanted = PriceRequest(value_minor=parse_value(filled.amount, offer.terms.currency), choices=choices)
-    else:
-        wanted = PriceRequest(mass_grams=parse_quantity(filled.amount), choices=choices)
-    return wanted, price_offer(offer, wanted)
-
-
-def try_to_price(offer: LinkOffer, filled: OffsetForm) -> tuple[PricedOffer | None, TonneError | None]:
-    if not filled.amount:
-        return None, None
-    try:
-        return price_form(offer, filled)[1], None
-    except TonneError as fault:
-        return None, fault
+        return PriceRequest(mass_grams=link.preset_quantity_grams, value_minor=link.preset_value_minor, choices=choices)
+    match filled.by:
+        case AmountUnit.VALUE:
+            return PriceRequest(value_minor=parse_value(filled.amount, offer.terms.currency), choices=choices)
+        case AmountUnit.KILOGRAMS:
+            return PriceRequest(mass_grams=parse_kilograms(filled.amount), choices=choices)
+        case AmountUnit.TONNES:
+            return PriceRequest(mass_grams=parse_quantity(filled.amount), choices=choices)

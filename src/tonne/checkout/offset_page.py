@@ -11,12 +11,14 @@ from tonne.accounts.redirect_hosts import list_hosts
 from tonne.base.clock import Clock
 from tonne.base.errors import TonneError
 from tonne.base.ids import is_id
+from tonne.base.language import N_
 from tonne.base.scope import Mode
 from tonne.base.secret_box import SecretBox, SecretUnreadable
 from tonne.base.settings import Settings
 from tonne.base.tax import TaxTreatment
 from tonne.catalog.snapshot import Catalogues
 from tonne.checkout import store as checkout_store
+from tonne.checkout.amounts import Suggestion, suggestions
 from tonne.checkout.attempt_limit import AttemptLimit, OpenLimit
 from tonne.checkout.begin_checkout import (
     Visitor,
@@ -25,6 +27,7 @@ from tonne.checkout.begin_checkout import (
     read_email,
     read_external_id,
 )
+from tonne.checkout.bundle_cards import bundle_cards, unit_price
 from tonne.checkout.errors import (
     AlreadyPaid,
     OffsetLinkClosed,
@@ -32,22 +35,42 @@ from tonne.checkout.errors import (
     RedirectRefused,
     SellerTakesNoCards,
 )
+from tonne.checkout.link_counts import LinkCounts
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_secret import open_link_secrets
 from tonne.checkout.link_store import find_link_any_account
-from tonne.checkout.offer import LinkOffer, Offered
-from tonne.checkout.offset_form import OffsetForm, from_fields, from_query, preset_of, price_form, try_to_price
+from tonne.checkout.merchant import find_merchant, find_merchant_logo
+from tonne.checkout.model import hash_token, is_token
+from tonne.checkout.offer import LinkOffer, choose
+from tonne.checkout.offset_form import (
+    OffsetForm,
+    convert,
+    from_checkout,
+    from_fields,
+    from_query,
+    preset_of,
+    price_form,
+    try_to_price,
+)
 from tonne.checkout.redirects import check_redirect
 from tonne.checkout.shown_offer import PricedOffer
 from tonne.checkout.signed_query import REPEATED, SIGNATURE, SIGNED, SignedQuery, find_signed_query, verify_query
 from tonne.db.pool import Database
 from tonne.gateways.card_gateways import takes_cards
+from tonne.http.rate_limit import TokenBuckets
 from tonne.http.route import Request, Response
 from tonne.orders.beneficiary import Beneficiary
 from tonne.web.forms import FormGuard
 from tonne.web.render import Renderer, see_other
+from tonne.web.shown_errors import texts_of
+from tonne.web.visitor import decimal_sign
+from tonne.web.visitor_language import visitor_language
 
 _MAX_LABEL = 100
+# The query parameter with the token of a checkout that the visitor wants to change.
+EDITED = "edit"
+# In the order of the page.
+_FIELDS = ("amount", "bundle_id", "email", "name_on_certificate")
 
 _log = structlog.get_logger()
 
@@ -64,6 +87,11 @@ class OffsetPage:
     box: SecretBox
     begin_limit: AttemptLimit
     open_limit: OpenLimit
+    counts: LinkCounts
+
+    @property
+    def limits(self) -> tuple[TokenBuckets, ...]:
+        return self.begin_limit.buckets, self.open_limit.buckets
 
     async def show(self, request: Request) -> Response:
         """The form, prefilled from the query, with the price if the amount is known."""
@@ -74,49 +102,121 @@ class OffsetPage:
             return self.renderer.page(
                 request, "offset_closed.html", status=503, seller_email=self.settings.seller_email
             )
-        filled = from_query(request, offer, await self._signed_query(offer.link, _pairs_of(request)))
+        sign = decimal_sign(visitor_language(request, offer.language).locale)
+        filled = await self._edited(request, offer, sign)
+        if filled is None:
+            filled = from_query(request, offer, await self._signed_query(offer.link, _pairs_of(request)), sign)
+        if filled.is_switched:
+            filled = convert(offer, filled, sign)
         redirect_url, _ = await self._redirect(offer.link, filled)
         external_id = read_external_id(filled.external_id)
         # Only for signed queries: otherwise anyone could find out which references are paid.
         if external_id is not None and filled.is_verified:
             async with self.database.connection() as connection:
                 if await checkout_store.is_paid(connection, offer.link.scope, offer.link.id, external_id):
-                    raise AlreadyPaid("This payment was already made. You don't need to pay again.")
-        priced, fault = try_to_price(offer, filled)
-        return self._form(request, offer, filled, priced=priced, fault=fault, back=redirect_url)
+                    raise AlreadyPaid(N_("This payment was already made. You don't need to pay again."))
+        price = try_to_price(offer, filled)
+        self.counts.count_offset_page(offer.link, request)
+        return await self._form(request, offer, filled, priced=price.offer, faults=price.faults, back=redirect_url)
 
     async def price(self, request: Request) -> Response:
         """The price as an HTML fragment, for the script that updates it."""
         self.open_limit.count(request)
         offer = await self._load_offer(request)
-        signed = await self._signed_query(offer.link, _pairs_of(request))
-        priced, fault = try_to_price(offer, from_query(request, offer, signed))
-        return self.renderer.page(request, "_price.html", **_price(priced), missing=fault)
+        language = visitor_language(request, offer.language)
+        sign = decimal_sign(language.locale)
+        filled = from_query(request, offer, await self._signed_query(offer.link, _pairs_of(request)), sign)
+        if filled.is_switched:
+            filled = convert(offer, filled, sign)
+        price = try_to_price(offer, filled)
+        faults = texts_of(price.faults, language.translator)
+        return self.renderer.page(
+            request,
+            "offset_price.html",
+            default_language=offer.language,
+            **_price(price.offer),
+            missing=" ".join(faults.values()),
+            filled=filled,
+        )
 
     async def begin(self, request: Request) -> Response:
         fields = self.guard.check(request)
         self.begin_limit.count(request)
         offer = await self._load_offer(request)
+        sign = decimal_sign(visitor_language(request, offer.language).locale)
         repeated = [(REPEATED, text) for text in fields.get(REPEATED, [])]
         signed = await self._signed_query(offer.link, repeated)
-        filled = from_fields(fields, preset_of(request, offer) if not offer.link.amount_editable else None, signed)
-        priced: PricedOffer | None = None
-        try:
-            redirect_url, label = await self._redirect(offer.link, filled)
-            wanted, priced = price_form(offer, filled)
-            visitor = Visitor(
-                email=read_email(filled.email),
-                external_id=read_external_id(filled.external_id),
-                is_verified=filled.is_verified,
-                redirect_url=redirect_url,
-                redirect_label=label,
-                beneficiary=_customer(offer.link, filled),
-            )
-            async with self.database.transaction() as tx:
-                token = await begin_checkout(tx, offer.link, wanted, priced, visitor=visitor, now=self.clock())
-        except TonneError as fault:
-            return self._form(request, offer, filled, priced=priced, fault=fault, status=422)
+        filled = from_fields(fields, None if offer.link.amount_editable else preset_of(offer, sign), signed)
+        if filled.is_switched:
+            # Without JavaScript, nobody has seen the price of the amount in its new unit.
+            filled = convert(offer, filled, sign)
+            price = try_to_price(offer, filled)
+            return await self._form(request, offer, filled, priced=price.offer, faults=price.faults, was_converted=True)
+        price = price_form(offer, filled)
+        faults = list(price.faults)
+        visitor = await self._read_visitor(offer.link, filled, faults)
+        if visitor is None or price.wanted is None or price.offer is None:
+            return await self._form(request, offer, filled, priced=price.offer, faults=faults, status=422)
+        async with self.database.transaction() as tx:
+            token = await begin_checkout(tx, offer.link, price.wanted, price.offer, visitor=visitor, now=self.clock())
+        self.counts.count_begun(offer.link)
         return see_other(f"/checkout/{token}")
+
+    async def logo(self, request: Request) -> Response:
+        """The merchant's logo, also of a closed link: orders in progress show it."""
+        link_id = request.path("link_id")
+        async with self.database.connection() as connection:
+            link = await find_link_any_account(connection, link_id) if is_id("lnk", link_id) else None
+            found = None if link is None else await find_merchant_logo(connection, link.scope)
+        if found is None:
+            raise OffsetLinkClosed("There is no such picture.")
+        (version,) = request.query("v")
+        kept = "public, max-age=31536000, immutable" if version == found.version else "public, max-age=60"
+        headers = {"Cache-Control": kept, "Content-Security-Policy": "default-src 'none'; sandbox"}
+        return Response(found.content, media_type=found.media_type.encode(), headers=headers)
+
+    async def _edited(self, request: Request, offer: LinkOffer, sign: str) -> OffsetForm | None:
+        """What the visitor entered before, if the query names a checkout of this link that they may begin again."""
+        (token,) = request.query(EDITED)
+        if token is None or not is_token(token):
+            return None
+        async with self.database.connection() as connection:
+            checkout = await checkout_store.find_checkout(connection, hash_token(token))
+        if checkout is None or checkout.offset_link_id != offer.link.id or not checkout.can_start_again:
+            return None
+        return from_checkout(checkout, sign)
+
+    async def _read_visitor(self, link: OffsetLink, filled: OffsetForm, faults: list[TonneError]) -> Visitor | None:
+        """Adds all faults of the fields. None if there are any."""
+        redirect_url: str | None = None
+        label: str | None = None
+        email, external_id, beneficiary = "", None, None
+        try:
+            redirect_url, label = await self._redirect(link, filled)
+        except TonneError as fault:
+            faults.append(fault)
+        try:
+            email = read_email(filled.email)
+        except TonneError as fault:
+            faults.append(fault)
+        try:
+            external_id = read_external_id(filled.external_id)
+        except TonneError as fault:
+            faults.append(fault)
+        try:
+            beneficiary = _customer(link, filled)
+        except TonneError as fault:
+            faults.append(fault)
+        if faults:
+            return None
+        return Visitor(
+            email=email,
+            external_id=external_id,
+            is_verified=filled.is_verified,
+            redirect_url=redirect_url,
+            redirect_label=label,
+            beneficiary=beneficiary,
+        )
 
     async def _load_offer(self, request: Request) -> LinkOffer:
         link_id = request.path("link_id")
@@ -127,7 +227,7 @@ class OffsetPage:
         if not takes_cards(self.settings, link.scope.mode):
             raise SellerTakesNoCards
         terms = (await self.directory.terms_of(link.scope)).at_checkout()
-        if terms.is_closed:
+        if not terms.takes_orders:
             raise OffsetLinkClosed
         catalogue = await self.catalogues.current(link.scope.mode)
         return LinkOffer(link, terms, catalogue)
@@ -161,37 +261,57 @@ class OffsetPage:
         except RedirectRefused:
             return None, None
 
-    def _form(
+    async def _form(
         self,
         request: Request,
         offer: LinkOffer,
         filled: OffsetForm,
         *,
         priced: PricedOffer | None,
-        fault: TonneError | None,
+        faults: Sequence[TonneError],
         back: str | None = None,
+        was_converted: bool = False,
         status: int = 200,
     ) -> Response:
         token, headers = self.guard.issue(request)
-        first = None if fault is None else fault.faults[0]
+        language = visitor_language(request, offer.language)
+        async with self.database.connection() as connection:
+            merchant = await find_merchant(connection, offer.link)
+        cards = bundle_cards(offer, filled.bundle_ids)
+        texts = texts_of(faults, language.translator)
         return self.renderer.page(
             request,
             "offset.html",
+            default_language=offer.language,
             status=status,
             headers=headers,
             test_mode=offer.link.scope.mode is Mode.TEST,
             link=offer.link,
+            merchant=merchant,
             filled=filled,
             currency=offer.terms.currency,
+            decimal_sign=decimal_sign(language.locale),
+            suggestions=self._suggestions(offer, filled),
             account_beneficiary=offer.terms.beneficiary,
             is_taxed=offer.terms.tax.treatment is TaxTreatment.STANDARD,
-            bundles=[_bundle(each, filled) for each in offer.bundles],
+            bundles=cards,
             form_token=token,
-            fault=first,
+            faults=texts,
+            focused=next((name for name in _FIELDS if name in texts), None),
+            was_converted=was_converted,
             back=back,
             **_price(priced),
-            missing=fault,
+            missing=None,
         )
+
+    def _suggestions(self, offer: LinkOffer, filled: OffsetForm) -> list[Suggestion]:
+        if not offer.link.amount_editable or filled.has_signed_amount:
+            return []
+        try:
+            choices = choose(offer.bundles, filled.bundle_ids)
+        except TonneError:
+            choices = []
+        return suggestions(offer.link, unit_price(offer, choices), offer.terms.currency)
 
 
 def _customer(link: OffsetLink, filled: OffsetForm) -> Beneficiary | None:
@@ -205,13 +325,3 @@ def _pairs_of(request: Request) -> list[tuple[str, str]]:
 def _price(offer: PricedOffer | None) -> dict[str, Any]:
     """The values that the template of a price needs."""
     return {"priced": None if offer is None else offer.priced, "tax": None if offer is None else offer.tax}
-
-
-def _bundle(each: Offered, filled: OffsetForm) -> dict[str, Any]:
-    return {
-        "id": each.bundle.id,
-        "name": each.bundle.name,
-        "description": each.bundle.description,
-        "is_available": each.is_available,
-        "is_chosen": each.is_available and (not filled.bundle_ids or each.bundle.id in filled.bundle_ids),
-    }

@@ -10,13 +10,15 @@ from tonne.cards.charge_store import read_chargeable
 from tonne.catalog.price import PriceRequest
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.checkout import queue, store
-from tonne.checkout.errors import AlreadyPaid, CheckoutOver, OfferChanged, OffsetLinkClosed
+from tonne.checkout.errors import AlreadyPaid, CheckoutOver, OffsetLinkClosed
 from tonne.checkout.model import CHECK_INTERVAL, Checkout, CheckoutStatus, hash_token
 from tonne.checkout.offer import LinkOffer, price_offer
-from tonne.checkout.shown_offer import PricedOffer, ShownOffer, digest_offer
+from tonne.checkout.shown_offer import PricedOffer, ShownOffer
 from tonne.db.pool import Connection
 from tonne.invoices.cancel_order import cancel_order
+from tonne.orders.errors import OfferChanged
 from tonne.orders.model import Order, OrderStatus
+from tonne.orders.offer_digest import digest_offer
 from tonne.orders.place_order import CheckoutCustomer, OrderRequest, place_order
 from tonne.orders.queue import lock_order
 
@@ -37,9 +39,9 @@ def ordered_offer(checkout: Checkout, order: Order) -> ShownOffer:
 
 
 async def order_checkout(
-    tx: Connection, checkout: Checkout, offer: LinkOffer, *, shown: ShownOffer, now: datetime
+    tx: Connection, checkout: Checkout, offer: LinkOffer, *, shown: ShownOffer, language: str, now: datetime
 ) -> Order:
-    """The order of a locked checkout, placed now if there is none yet.
+    """The order of a locked checkout, placed now if there is none yet. `language` is that of the page.
 
     Raises OfferChanged if the order differs from what the person saw.
     """
@@ -52,14 +54,14 @@ async def order_checkout(
         return order
     if now >= checkout.expires_at:
         raise CheckoutOver
-    if not offer.link.is_open(now) or offer.terms.is_closed:
+    if not offer.link.is_open(now) or not offer.terms.takes_orders:
         raise OffsetLinkClosed
     priced = price_offer(offer, price_request_of(checkout))
     if priced.shown != shown:
         raise OfferChanged
     if checkout.external_id is not None and checkout.is_verified:
         await _close_other_checkout(tx, checkout, checkout.external_id, now=now)
-    return await _place_order(tx, checkout, offer, priced, now)
+    return await _place_order(tx, checkout, offer, priced, language=language, now=now)
 
 
 async def _close_other_checkout(tx: Connection, checkout: Checkout, external_id: str, *, now: datetime) -> None:
@@ -79,7 +81,7 @@ async def _close_other_checkout(tx: Connection, checkout: Checkout, external_id:
 
 
 async def _place_order(
-    tx: Connection, checkout: Checkout, offer: LinkOffer, priced: PricedOffer, now: datetime
+    tx: Connection, checkout: Checkout, offer: LinkOffer, priced: PricedOffer, *, language: str, now: datetime
 ) -> Order:
     request = OrderRequest(
         wanted=price_request_of(checkout),
@@ -87,6 +89,7 @@ async def _place_order(
         metadata=_order_metadata(checkout),
         customer=CheckoutCustomer(offer.link.id, checkout.email),
         beneficiary=checkout.beneficiary,
+        language=language,
     )
     placed = await place_order(
         tx, checkout.scope, request, offer.terms, offer.catalogue, now=now, retry_after=CHECK_INTERVAL

@@ -19,6 +19,8 @@ from tonne.cards.settle_charges import settle_charges
 from tonne.catalog.model import Catalogue
 from tonne.catalog.snapshot import Catalogues
 from tonne.checkout import store
+from tonne.checkout.consent import Consent, WithdrawalText
+from tonne.checkout.consent_store import add_text, set_consent
 from tonne.checkout.errors import (
     CheckoutNotFound,
     CheckoutOver,
@@ -57,12 +59,32 @@ class _Payment:
 
 
 @dataclass(frozen=True, slots=True)
+class Agreed:
+    """What the customer agreed to, and the text that was shown."""
+
+    consent: Consent
+    text: WithdrawalText
+
+
+@dataclass(frozen=True, slots=True)
+class CheckoutPayer:
+    """`customer` is the name for the certificate, if the page asked for it. `agreed` is None if it did not ask.
+
+    `language` is that of the page.
+    """
+
+    customer: Beneficiary | None
+    agreed: Agreed | None
+    language: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Form:
-    """What the page showed, and the name that the customer entered."""
+    """What the page showed, and what the customer entered."""
 
     checkout: Checkout
     shown: ShownOffer
-    customer: Beneficiary | None
+    payer: CheckoutPayer
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,26 +110,19 @@ class PayCheckout:
         terms = (await self.directory.terms_of(checkout.scope)).at_checkout()
         return terms, await self.catalogues.current(checkout.scope.mode)
 
-    async def pay_by_test_card(
-        self, token: str, shown: ShownOffer, number: str, *, customer: Beneficiary | None
-    ) -> None:
-        """Charge a test card. The result is in the order and its charges. `customer` is as for `open_page`."""
+    async def pay_by_test_card(self, token: str, shown: ShownOffer, number: str, *, payer: CheckoutPayer) -> None:
+        """Charge a test card. The result is in the order and its charges."""
         checkout = await self._find(token, Mode.TEST)
         basis = await self._price_basis(checkout)
         card = StoredCard(checkout.id, number)
-        payment = await self._start_payment(token, _Form(checkout, shown, customer), card, basis)
+        payment = await self._start_payment(token, _Form(checkout, shown, payer), card, basis)
         if payment.attempt is not None and payment.attempt.is_new:
             result = await self.gateways[payment.attempt.gateway].charge(payment.attempt.request)
             await self._settle(payment.attempt, result)
         self.notifier.notify(*_AFTER_PAYMENT, scope=checkout.scope)
 
-    async def open_page(
-        self, token: str, shown: ShownOffer, client: str, *, customer: Beneficiary | None
-    ) -> str | None:
-        """The URL of the gateway's payment page. None if there is nothing left to pay there.
-
-        `customer` is the name for the certificate, if the page asked for it.
-        """
+    async def open_page(self, token: str, shown: ShownOffer, client: str, *, payer: CheckoutPayer) -> str | None:
+        """The URL of the gateway's payment page. None if there is nothing left to pay there."""
         checkout = await self._find(token, Mode.LIVE)
         pages = self.gateways.get(GATEWAY_OF[Mode.LIVE])
         if pages is None:
@@ -117,7 +132,7 @@ class PayCheckout:
         basis = await self._price_basis(checkout)
         async with holding(self.database, checkout, basis, client=client, settings=self.settings, now=self.clock()):
             # With the same catalogue: a later one would not count the held grams as free.
-            payment = await self._start_payment(token, _Form(checkout, shown, customer), HostedPage(), basis)
+            payment = await self._start_payment(token, _Form(checkout, shown, payer), HostedPage(), basis)
         self.notifier.notify(WorkKind.EVENTS, scope=checkout.scope)
         if payment.attempt is None:
             return None
@@ -171,10 +186,16 @@ class PayCheckout:
         """Commit the order and an open charge: if the process dies while calling the gateway, a worker finds them."""
         async with self.database.transaction() as tx:
             checkout, link = await _lock(tx, token, form.checkout)
-            if form.customer is not None and checkout.is_without_name and link.asks_for_name:
-                checkout = replace(checkout, beneficiary=form.customer)
+            payer = form.payer
+            if payer.customer is not None and checkout.is_without_name and link.asks_for_name:
+                checkout = replace(checkout, beneficiary=payer.customer)
                 await store.set_beneficiary(tx, checkout)
-            order = await order_checkout(tx, checkout, LinkOffer(link, *basis), shown=form.shown, now=self.clock())
+            offer = LinkOffer(link, *basis)
+            order = await order_checkout(
+                tx, checkout, offer, shown=form.shown, language=payer.language, now=self.clock()
+            )
+            if payer.agreed is not None and order.status is OrderStatus.PLACED:
+                await _record_consent(tx, checkout, payer.agreed)
             attempt = await self._open_charge(tx, checkout, order, source)
         return _Payment(link, order, attempt)
 
@@ -199,6 +220,13 @@ class PayCheckout:
         async with self.database.transaction() as tx:
             schedule = RetrySchedule(self.settings)
             await settle_charges(tx, [(attempt, result)], [], self.clock(), schedule, settings=self.settings)
+
+
+async def _record_consent(tx: Connection, checkout: Checkout, agreed: Agreed) -> None:
+    """Committed with the order, before the card is charged. A repeated consent keeps the time of the first."""
+    if not agreed.consent.is_same(checkout.consent):
+        await add_text(tx, agreed.text, agreed.consent.at)
+        await set_consent(tx, replace(checkout, consent=agreed.consent))
 
 
 async def _lock(tx: Connection, token: str, checkout: Checkout) -> tuple[Checkout, OffsetLink]:

@@ -31,6 +31,10 @@ class PaymentLookup:
             "payment_lookup", settings.failed_lookup_per_minute / 60, settings.failed_lookup_burst
         )
 
+    @property
+    def limits(self) -> tuple[TokenBuckets, ...]:
+        return (self._misses,)
+
     async def find_payment_by_temporary_id(self, request: Request) -> Response:
         """Find a payment by its temporary id.
 
@@ -48,7 +52,9 @@ class PaymentLookup:
         self._misses.require(str(request.actor), 0)
         async with self._database.connection() as connection:
             paid_after = self._clock() - TEMPORARY_ID_LIFE
-            document = await find_payment(connection, request.scope, hash_temporary_id(text), paid_after)
+            document = await find_payment(
+                connection, request.scope, hash_temporary_id(text), paid_after, request.accounts
+            )
         if document is None:
             self._misses.consume(str(request.actor))
             raise PaymentNotFound

@@ -10,6 +10,7 @@ from tonne.base.scope import Scope
 from tonne.base.settings import Settings
 from tonne.checkout.errors import NothingToResend
 from tonne.db.pool import Connection
+from tonne.invoices.render_invoice import RenderInvoice
 from tonne.invoices.resend_invoice import resend_invoice
 from tonne.invoices.store import find_invoice
 from tonne.orders.correct_email import correct_email
@@ -58,6 +59,7 @@ async def resend_order(
     wanted: Collection[OrderMail],
     *,
     email: str | None,
+    render: RenderInvoice,
     settings: Settings,
     actor: Actor,
     now: datetime,
@@ -79,7 +81,7 @@ async def resend_order(
     sent = []
     for mail in OrderMail:
         if mail in wanted:
-            sent += await _send(tx, order, mail, settings=settings, actor=actor, now=now)
+            sent += await _send(tx, order, mail, render=render, settings=settings, actor=actor, now=now)
     if not sent:
         raise NothingToResend
     await audit.record(
@@ -90,15 +92,23 @@ async def resend_order(
         at=now,
         subject_id=order_id,
         mode=scope.mode,
-        before={"email": before, "resent_at": None},
-        after={"email": order.email, "resent_at": now.isoformat()},
-        mails=", ".join(sent),
+        # Without the addresses: entries cannot be deleted.
+        before={"email": "(former address)", "resent_at": None},
+        after={"email": "(former address)" if order.email == before else "(new address)", "resent_at": now.isoformat()},
+        mails=", ".join(mail.partition(" to ")[0] for mail in sent),
     )
     return sent
 
 
 async def _send(
-    tx: Connection, order: Order, mail: OrderMail, *, settings: Settings, actor: Actor, now: datetime
+    tx: Connection,
+    order: Order,
+    mail: OrderMail,
+    *,
+    render: RenderInvoice,
+    settings: Settings,
+    actor: Actor,
+    now: datetime,
 ) -> list[str]:
     match mail:
         case OrderMail.RECEIPT if order.payment_state is not PaymentState.UNPAID and payer_of(order):
@@ -110,7 +120,7 @@ async def _send(
         case OrderMail.INVOICE:
             invoice = await find_invoice(tx, order.scope, order.id)
             if invoice is not None:
-                recipients = await resend_invoice(tx, invoice, settings=settings, actor=actor, now=now)
+                recipients = await resend_invoice(tx, invoice, render=render, settings=settings, actor=actor, now=now)
                 return [f"invoice {invoice.reference} to {', '.join(recipients)}"]
         case _:
             pass

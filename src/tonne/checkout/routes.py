@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import msgspec
-
+from tonne.accounts.errors import AccountSuspended
 from tonne.accounts.model import PaymentMethod
 from tonne.base.errors import Invalid
 from tonne.cards.errors import NothingToConfirm
@@ -49,11 +48,12 @@ from tonne.checkout.link_schemas import LinkSecretRotateIn, OffsetLinkIn, Offset
 from tonne.checkout.offset_page import OffsetPage
 from tonne.checkout.order_page import OrderPage
 from tonne.checkout.payment_lookup import PaymentLookup, PaymentOut
+from tonne.checkout.receipt_page import ReceiptPage
 from tonne.http.errors import FormInvalid, RateLimited
 from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
 from tonne.http.route import Access, Route, RouteMaker
 from tonne.orders.model import OrderStatus
-from tonne.web.forms import FormTokenInvalid
+from tonne.web.forms import FormIn, FormTokenInvalid
 from tonne.web.render import Renderer
 
 _ONE = "/v1/offset-links/{offset_link_id}"
@@ -76,10 +76,6 @@ _CHECKOUT = {
     "redirect_url": "https://shop.example.com/thanks?sale=A-4711",
     "idempotency_key": "sale-A-4711",
 }
-
-
-class FormIn(msgspec.Struct):
-    """Form fields as a browser sends them. `web/forms.py` reads them."""
 
 
 def link_routes(endpoints: OffsetLinkEndpoints) -> list[Route]:
@@ -123,7 +119,7 @@ def api_checkout_routes(endpoints: CheckoutEndpoints) -> list[Route]:
             *("POST /v1/checkouts", endpoints.create_checkout, {200: CheckoutOut, 201: CheckoutOut}),
             *(OffsetLinkUnknown, OffsetLinkNotOpen, OffsetLinkNotPayable, CheckoutAmountMissing, AlreadyPaid),
             *(QuantityInvalid, ValueInvalid, AmountOutOfBounds, BundleNotOffered, BundleSoldOut, RedirectRefused),
-            *(ChargeTooSmall, BelowMinimumOrder, PriceRoundsToZero, PriceUnavailable),
+            *(ChargeTooSmall, BelowMinimumOrder, PriceRoundsToZero, PriceUnavailable, AccountSuspended),
             operation_id="createCheckout",
             body=CheckoutIn,
             example=_CHECKOUT,
@@ -152,7 +148,7 @@ def payment_routes(lookup: PaymentLookup) -> list[Route]:
     ]
 
 
-def order_page_routes(order: OrderPage, renderer: Renderer) -> list[Route]:
+def order_page_routes(order: OrderPage, receipt: ReceiptPage, renderer: Renderer) -> list[Route]:
     page = RouteMaker("Pages", Access.PUBLIC, show_error=renderer.error)
     sent, form_errors = {303: None}, (FormInvalid, FormTokenInvalid, RateLimited)
     confirm_errors = (OrderPageNotFound, NothingToConfirm, *form_errors)
@@ -163,6 +159,8 @@ def order_page_routes(order: OrderPage, renderer: Renderer) -> list[Route]:
         page("GET /o/{token}/bank", order.show_bank, None, OrderPageNotFound, NothingToConfirm),
         page("POST /o/{token}/bank", order.answer_bank, sent, *confirm_errors, body=FormIn),
         page("GET /o/{token}/certificate.pdf", order.certificate, None, OrderPageNotFound, RateLimited),
+        page("GET /o/{token}/receipt", receipt.show, None, OrderPageNotFound),
+        page("GET /o/{token}/receipt.pdf", receipt.pdf, None, OrderPageNotFound, RateLimited),
     ]
 
 
@@ -174,6 +172,7 @@ def checkout_routes(offset: OffsetPage, checkout: CheckoutPage, renderer: Render
     return [
         page("GET /offset/{link_id}", offset.show, None, *link_errors, AlreadyPaid),
         page("GET /offset/{link_id}/price", offset.price, None, *link_errors),
+        page("GET /offset/{link_id}/logo", offset.logo, None, OffsetLinkClosed),
         page("POST /offset/{link_id}", offset.begin, sent, *link_errors, *form_errors[:2], body=FormIn),
         page("GET /checkout/{token}", checkout.show, None, CheckoutNotFound),
         page("POST /checkout/{token}/pay", checkout.pay, sent, *pay_errors, body=FormIn),

@@ -1,15 +1,9 @@
 """What a person saw before paying. Nothing else is charged: a changed price, quantity, fee, line or project is shown
 first."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-import msgspec
-
-from tonne.base.tax import TaxTreatment
-from tonne.catalog.model import Catalogue
 from tonne.catalog.pricing import Priced
 from tonne.checkout.model import Checkout
 from tonne.orders.model import OrderTax
@@ -52,28 +46,6 @@ class OfferChange:
 
     old_total_minor: int | None
     old_quantity_grams: int | None
-
-
-def digest_offer(priced: Priced, tax: OrderTax, catalogue: Catalogue | None) -> bytes:
-    """Equal only for offers with the same quantity, costs, fee, tax, lines, and projects of the bundles."""
-    compared = _without(asdict(priced), "exchange", "lines")
-    compared["lines"] = [
-        _without(asdict(line), "primary_image", "insufficient_available_quantity") for line in priced.lines
-    ]
-    if tax.treatment is not TaxTreatment.NONE:
-        compared["tax"] = asdict(tax)
-    bundles = {} if catalogue is None else catalogue.bundles
-    compared["projects"] = [
-        [line.bundle_id, each.project.id, each.weight]
-        for line in priced.lines
-        if line.bundle_id in bundles
-        for each in bundles[line.bundle_id].projects
-    ]
-    return hashlib.sha256(msgspec.json.encode(compared, enc_hook=str, order="sorted")).digest()
-
-
-def _without(values: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if name not in names}
 
 
 def read_shown_offer(fields: Mapping[str, Sequence[str]]) -> ShownOffer:

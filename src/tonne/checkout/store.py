@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from tonne.base.scope import Mode, Scope
+from tonne.checkout.consent import BuyerKind, Consent
 from tonne.checkout.model import Checkout, CheckoutStatus
 from tonne.checkout.shown_offer import PricedOffer
 from tonne.db.pool import Connection
@@ -41,7 +42,8 @@ async def insert_checkout(
 _COLUMNS = """account_id, id, organisation_id, mode, offset_link_id, status, requested_quantity_grams,
        requested_value_minor, bundle_selection, total_cost_minor, tax_minor, quantity_grams, offer_digest, currency,
        email, external_id, is_verified, redirect_url, redirect_label, order_id, created_at, expires_at, metadata,
-       beneficiary_name, beneficiary_kind, beneficiary_is_public"""
+       beneficiary_name, beneficiary_kind, beneficiary_is_public, buyer_kind, consent_version, consent_language,
+       consented_at"""
 FIND_CHECKOUT = f"SELECT {_COLUMNS} FROM checkouts WHERE token_hash = $1"  # noqa: S608 - columns above
 
 
@@ -135,14 +137,17 @@ FROM checkouts
 JOIN orders ON orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id
 JOIN charges ON charges.account_id = orders.account_id AND charges.order_id = orders.id AND charges.status = 'captured'
 WHERE checkouts.temporary_id_hash = $1 AND checkouts.organisation_id = $2 AND checkouts.mode = $3
-  AND charges.settled_at > $4
+  AND charges.settled_at > $4 AND ($5::text[] IS NULL OR orders.account_id = ANY($5))
 """
 
 
-async def find_payment(connection: Connection, scope: Scope, id_hash: bytes, paid_after: datetime) -> bytes | None:
-    """The JSON document of the order whose payment has this temporary id."""
+async def find_payment(
+    connection: Connection, scope: Scope, id_hash: bytes, paid_after: datetime, accounts: frozenset[str] | None = None
+) -> bytes | None:
+    """The JSON document of the order whose payment has this temporary id; of these accounts only, None for all."""
+    among = None if accounts is None else list(accounts)
     document: bytes | None = await connection.fetchval(
-        FIND_PAYMENT, id_hash, scope.organisation_id, scope.mode, paid_after
+        FIND_PAYMENT, id_hash, scope.organisation_id, scope.mode, paid_after, among
     )
     return document
 
@@ -155,12 +160,15 @@ def checkout_of(values: dict[str, Any]) -> Checkout:
     email, status = values.pop("email") or "", CheckoutStatus(values.pop("status"))
     name, kind = values.pop("beneficiary_name"), values.pop("beneficiary_kind")
     is_public = values.pop("beneficiary_is_public")
+    buyer, version = values.pop("buyer_kind"), values.pop("consent_version")
+    language, consented_at = values.pop("consent_language"), values.pop("consented_at")
     return Checkout(
         scope=scope,
         status=status,
         bundle_selection=selection,
         email=email,
         beneficiary=None if name is None else Beneficiary(name, BeneficiaryKind(kind), is_public),
+        consent=None if buyer is None else Consent(BuyerKind(buyer), version, language, consented_at),
         **values,
     )
 

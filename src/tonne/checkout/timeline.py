@@ -1,11 +1,16 @@
-"""The checkout at which an order was placed."""
+"""The checkout at which an order was placed, and what the customer agreed to."""
+
+import asyncpg
 
 from tonne.base.scope import Scope
 from tonne.base.timeline import TimelineEntry
 from tonne.db.pool import Connection
 
 FIND_CHECKOUT_OF_ORDER = """
-SELECT id, status, created_at, expires_at, email FROM checkouts WHERE account_id = $1 AND order_id = $2
+SELECT checkouts.id, checkouts.created_at, checkouts.expires_at, checkouts.email, checkouts.buyer_kind,
+       checkouts.consent_version, checkouts.consent_language, checkouts.consented_at, consent_texts.text
+FROM checkouts LEFT JOIN consent_texts ON consent_texts.version = checkouts.consent_version
+WHERE checkouts.account_id = $1 AND checkouts.order_id = $2
 """
 
 
@@ -14,4 +19,17 @@ async def checkout_timeline(connection: Connection, scope: Scope, order_id: str)
     if row is None:
         return []
     text = f"opened for {row['email'] or 'an erased address'}, expires at {row['expires_at']:%Y-%m-%d %H:%M}"
-    return [TimelineEntry(at=row["created_at"], kind="checkout", text=text, subject_id=row["id"])]
+    entries = [TimelineEntry(at=row["created_at"], kind="checkout", text=text, subject_id=row["id"])]
+    if row["buyer_kind"] is not None:
+        entries.append(TimelineEntry(at=row["consented_at"], kind="consent", text=_consent(row), subject_id=row["id"]))
+    return entries
+
+
+def _consent(row: asyncpg.Record) -> str:
+    if row["consent_version"] is None:
+        return f"the customer ordered as a {row['buyer_kind']}: no right of withdrawal"
+    text = " ".join((row["text"] or "").split())
+    return (
+        f"the customer ordered as a {row['buyer_kind']} and agreed to text {row['consent_version']} "
+        f"({row['consent_language']}): “{text}”"
+    )

@@ -6,7 +6,7 @@ from datetime import datetime
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.db.queues import MAX_COUNTED, Queue
-from tonne.db.waiting_check import WaitingCheck
+from tonne.db.waiting_check import Topic, WaitingCheck
 from tonne.gateways.card_gateways import takes_cards
 
 
@@ -39,5 +39,6 @@ WAITING = (
         ORDER BY created_at, id
         """,
         _modes_without_gateway,
+        topic=Topic.PAYMENTS,
     ),
 )

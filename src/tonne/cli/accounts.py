@@ -14,8 +14,9 @@ from tonne.accounts.model import Account, AccountKind, Billing, Fulfil, PaymentM
 from tonne.accounts.open_account import open_account
 from tonne.base.clock import utc_now
 from tonne.base.ids import new_id
+from tonne.base.language import LANGUAGES, LanguageCode
+from tonne.base.load_settings import load_settings
 from tonne.base.scope import Mode, Scope
-from tonne.base.settings import load_settings
 from tonne.base.spending_limit import month_of
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.catalog.set_default_selection import set_account_default
@@ -45,7 +46,14 @@ COLUMNS: tuple[ValueColumn[Account], ...] = (
     ValueColumn("refunds_by_api", lambda a: a.refunds_by_api, head="refunds by API", in_table=False),
     ValueColumn("receipt_email", lambda a: a.receipt_email, head="receipts to", in_table=False),
     ValueColumn("card_email", lambda a: a.card_email, head="card problems to", in_table=False),
+    ValueColumn("language", lambda a: a.language, in_table=False),
     ValueColumn("auto_advance", lambda a: a.auto_advance, head="advances", in_table=False),
+    ValueColumn("handle", lambda a: a.handle, in_table=False),
+    ValueColumn(
+        "external_pages_visibility", lambda a: a.external_pages_visibility, head="public pages", in_table=False
+    ),
+    ValueColumn("reference", lambda a: a.reference, in_table=False),
+    TimeColumn("archived_at", lambda a: a.archived_at, head="archived", in_table=False),
     ValueColumn("organisation_id", lambda a: a.scope.organisation_id, in_table=False),
     TimeColumn("created_at", lambda a: a.created_at, head="created", in_table=False),
 )
@@ -171,6 +179,7 @@ def _limits(limits: AccountLimits, spent_minor: int) -> tuple[ValueColumn[Accoun
 )
 @click.option("--receipt-email", help="Who gets a receipt for each order paid by the stored card. Empty: nobody.")
 @click.option("--card-email", help="Who is mailed about problems with the card. Empty: the organisation's admins.")
+@click.option("--language", type=click.Choice(list(LANGUAGES)), help="Language of its mails, PDFs and pages.")
 @click.option(
     "--refunds-by-api/--no-refunds-by-api", default=None, help="Let its API keys refund orders and cancel paid ones."
 )
@@ -199,6 +208,7 @@ def update(
     advance: bool | None,
     receipt_email: str | None,
     card_email: str | None,
+    language: str | None,
     refunds_by_api: bool | None,
     billing: str | None,
     billing_threshold: str | None,
@@ -216,6 +226,7 @@ def update(
         auto_advance=advance,
         receipt_email=receipt_email,
         card_email=card_email,
+        language=None if language is None else LanguageCode(language),
         refunds_by_api=refunds_by_api,
         billing=BillingChange(
             billing=None if billing is None else Billing(billing),

@@ -121,7 +121,7 @@ def _import(mode: Mode, files: Files, currency: str | None, *, allow_large_chang
                 max_rate_change=None if allow_large_change else factor,
             )
     except CatalogueError as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(f"{error} {error.command}") from error
     catalogue = f"the {mode} catalogue ({report.currency})"
     outcome = f"Imported: {catalogue} is now at" if report.changed else f"No changes: {catalogue} stays at"
     click.echo(f"{outcome} version {report.version}.")

@@ -28,7 +28,7 @@ from tonne.db.pool import Connection
 
 @click.group()
 def charge() -> None:
-    """Find and show charges of cards, and decide about mismatched ones."""
+    """Find and show charges of cards, and decide on mismatched ones."""
 
 
 charge.add_command(refund_charge)

@@ -6,7 +6,8 @@ import sys
 import click
 import msgspec
 
-from tonne.base.settings import SettingsError, load_settings
+from tonne.base.load_settings import load_settings
+from tonne.base.settings import SettingsError
 from tonne.cli.check_connections import check_connections
 from tonne.cli.check_machine import check_machine
 from tonne.cli.check_result import CheckResult, CheckStatus
@@ -19,9 +20,9 @@ from tonne.cli.table import printable
 def check(as_json: bool) -> None:
     """Check the settings and what the service needs, before it starts.
 
-    Reads the settings, connects to the database, the mail server and the card gateway, and looks at the data folder,
-    the disk and the limits of this process. Run it as the user and with the environment of the service. It changes
-    nothing.
+    Reads the settings, connects to the database, the mail server, the card gateway, the egress proxy and the witnesses
+    of the log, and looks at the data folder, the disk and the limits of this process. Run it as the user and with the
+    environment of the service. It changes nothing.
 
     The exit code is 0 if all is well, 1 if there is an error: the service would not start, or not work; and 3 if there
     are only warnings.

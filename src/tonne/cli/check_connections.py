@@ -1,4 +1,4 @@
-"""Checks of what Tonne connects to: database, mail server and card gateway."""
+"""Checks of what Tonne connects to: database, mail server, card gateway, proxy and witnesses of the log."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -7,6 +7,8 @@ from urllib.parse import parse_qs, urlsplit
 import click
 
 from tonne.base.settings import Settings, SettingsError
+from tonne.cli.check_document_key import check_document_key
+from tonne.cli.check_log import check_log
 from tonne.cli.check_result import CheckResult
 from tonne.cli.database import open_database, plain_failures, with_connection
 from tonne.db.clock_drift import MAX_DRIFT_S, measure_drift
@@ -19,6 +21,7 @@ from tonne.db.session_settings import RoleSettingsMissing, require_role_settings
 from tonne.gateways.mail import MailRefused, SmtpMail
 from tonne.gateways.stripe_key import StripeKeyRejected, StripeNotReached, check_stripe_key
 from tonne.webhooks.check_secret_key import compare_secret_key
+from tonne.webhooks.egress_proxy import EgressProxy, ProxyUnusable
 
 SMTP_TIMEOUT_S = 10.0
 LOCAL = {"localhost", "127.0.0.1", "::1"}
@@ -28,7 +31,8 @@ DEFAULT_SENDER = "tonne@localhost"
 
 
 def check_connections(settings: Settings) -> list[CheckResult]:
-    return [*_check_database(settings), asyncio.run(_mail(settings)), asyncio.run(_cards(settings))]
+    outside = [asyncio.run(each(settings)) for each in (_mail, _cards, _proxy)]
+    return [*_check_database(settings), *outside, *asyncio.run(check_log(settings))]
 
 
 def _check_database(settings: Settings) -> list[CheckResult]:
@@ -88,6 +92,7 @@ async def _examine(connection: Connection, settings: Settings) -> AsyncIterator[
         remedy = "Run `tonne resume`: it shows what would be sent, and asks before it ends the hold."
         yield CheckResult.warning("hold", f"The service is held, it answers reads only: {held.reason}", remedy)
     yield await _secret_key(connection, settings)
+    yield await check_document_key(connection, settings)
     yield await _hold(connection)
 
 
@@ -176,6 +181,19 @@ async def _mail(settings: Settings) -> CheckResult:
         found = f"The sender is {settings.mail_from}, which mail servers reject."
         return CheckResult.warning("mail", found, "Set TONNE_MAIL_FROM to an address of your own domain.")
     return CheckResult.ok("mail", f"the server accepts connections, sender {settings.mail_from}")
+
+
+async def _proxy(settings: Settings) -> CheckResult:
+    proxy = EgressProxy.from_settings(settings)
+    if proxy is None:
+        return CheckResult.ok("egress proxy", "not used: requests to webhook receivers go out directly")
+    place = f"{proxy.url.host}:{proxy.url.port}"
+    try:
+        await proxy.check()
+    except ProxyUnusable as error:
+        remedy = "Check TONNE_EGRESS_PROXY and the firewall. Until then no event reaches a receiver; none is lost."
+        return CheckResult.error("egress proxy", f"The proxy at {place} cannot be reached: {error}.", remedy)
+    return CheckResult.ok("egress proxy", f"{place} accepts connections")
 
 
 async def _cards(settings: Settings) -> CheckResult:

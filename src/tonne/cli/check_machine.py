@@ -12,9 +12,10 @@ from urllib.parse import urlsplit
 import click
 
 from tonne.base.environment import CONFIG_VARIABLE, kubernetes_variables, setting_files
-from tonne.base.settings import SETTING_NAMES, Settings
+from tonne.base.settings import SETTING_NAMES, Settings, SettingsError
 from tonne.cli.check_result import CheckResult
 from tonne.cli.processes import check_port_free, responds
+from tonne.http.telemetry import require_telemetry
 
 # Requests in progress per api process, each with a connection, and what the process needs besides.
 DESCRIPTORS = 8192 + 512
@@ -24,11 +25,12 @@ FEW_BYTES, TOO_FEW_BYTES = 5_000_000_000, 500_000_000
 
 def check_machine(settings: Settings, environ: Mapping[str, str]) -> Iterator[CheckResult]:
     yield _settings(settings, environ)
-    yield _files(environ)
+    yield _files(settings, environ)
     yield _public_url(settings)
     yield _proxies(settings)
     yield _port(settings)
     yield _monitoring(settings)
+    yield _telemetry(settings, environ)
     yield _data_folder(settings)
     yield _disk(settings)
     yield _descriptors(settings)
@@ -48,8 +50,10 @@ def _settings(settings: Settings, environ: Mapping[str, str]) -> CheckResult:
     return CheckResult.ok("settings", "valid")
 
 
-def _files(environ: Mapping[str, str]) -> CheckResult:
+def _files(settings: Settings, environ: Mapping[str, str]) -> CheckResult:
     named = dict(setting_files(environ, SETTING_NAMES))
+    if key := settings.webhook_client_key_file or settings.webhook_client_certificate_file:
+        named["webhook_client_key_file"] = Path(key)
     if environ.get(CONFIG_VARIABLE):
         named[CONFIG_VARIABLE] = Path(environ[CONFIG_VARIABLE])
     if exposed := [f"{path} ({variable})" for variable, path in named.items() if _others_may_read(path)]:
@@ -118,6 +122,23 @@ def _monitoring(settings: Settings) -> CheckResult:
             "Set TONNE_METRICS_PORT, and use the rules in deploy/prometheus.",
         )
     return CheckResult.ok("monitoring", "metrics are served")
+
+
+def _telemetry(settings: Settings, environ: Mapping[str, str]) -> CheckResult:
+    name = "telemetry"
+    try:
+        require_telemetry(settings)
+    except SettingsError as error:
+        return CheckResult.error(name, "Traces or reports of errors cannot be sent.", str(error))
+    endpoints = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    if settings.tracing and not any(environ.get(variable) for variable in endpoints):
+        return CheckResult.warning(
+            name,
+            "No collector of traces is set, so they are sent to port 4318 of this machine.",
+            f"Set {endpoints[0]} to the URL of your collector.",
+        )
+    on = {"traces": settings.tracing, "reports of errors": settings.sentry_dsn or settings.error_hook}
+    return CheckResult.ok(name, " and ".join(what for what, is_on in on.items() if is_on) or "off")
 
 
 def _data_folder(settings: Settings) -> CheckResult:

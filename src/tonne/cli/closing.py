@@ -2,15 +2,14 @@
 
 import click
 
-from tonne.accounts.close_account import close_account, close_organisation, reopen_account, reopen_organisation
+from tonne.accounts.close_account import close_account, reopen_account
+from tonne.backoffice.close_customer import close_customer, disable_public_page, reopen_customer
 from tonne.base.clock import utc_now
 from tonne.base.scope import Scope
 from tonne.cards.remove_closed_cards import schedule_removal
 from tonne.cli.database import ACTOR, run_for_account, run_in_transaction
 from tonne.cli.parameters import REASON
 from tonne.db.pool import Connection
-from tonne.sustainability.change_page import PageChange, change_page
-from tonne.sustainability.read_page import read_page
 
 _disable_page = click.option("--disable-page", is_flag=True, help="Also take the public Sustainability page offline.")
 _reason = click.option("--reason", type=REASON, required=True, help="Why, for the audit log.")
@@ -32,7 +31,7 @@ def close_account_command(account_id: str, reason: str, disable_page: bool) -> N
         await close_account(tx, scope, reason, actor=ACTOR, now=now)
         await schedule_removal(tx, scope, now)
         if disable_page:
-            await _disable(tx, scope)
+            await disable_public_page(tx, scope, actor=ACTOR, now=now)
 
     run_for_account(account_id, work)
     click.echo(f"Account {account_id} is closed. `tonne account reopen {account_id}` opens it again.")
@@ -61,16 +60,9 @@ def close_organisation_command(organisation_id: str, reason: str, disable_page: 
     Like `tonne account close` for every account.
     """
 
-    async def work(tx: Connection) -> int:
-        now = utc_now()
-        scopes = await close_organisation(tx, organisation_id, reason, actor=ACTOR, now=now)
-        for scope in scopes:
-            await schedule_removal(tx, scope, now)
-            if disable_page:
-                await _disable(tx, scope)
-        return len(scopes)
-
-    count = run_in_transaction(work)
+    count = run_in_transaction(
+        close_customer, organisation_id, reason, disable_pages=disable_page, actor=ACTOR, now=utc_now()
+    )
     accounts = "1 account" if count == 1 else f"{count:,} accounts"
     click.echo(f"Organisation {organisation_id} and its {accounts} are closed.")
 
@@ -82,15 +74,5 @@ def reopen_organisation_command(organisation_id: str) -> None:
 
     Accounts that were closed themselves stay closed.
     """
-
-    async def work(tx: Connection) -> None:
-        for scope in await reopen_organisation(tx, organisation_id, actor=ACTOR, now=utc_now()):
-            await schedule_removal(tx, scope, None)
-
-    run_in_transaction(work)
+    run_in_transaction(reopen_customer, organisation_id, actor=ACTOR, now=utc_now())
     click.echo(f"Organisation {organisation_id} is open.")
-
-
-async def _disable(tx: Connection, scope: Scope) -> None:
-    if (await read_page(tx, scope)).enabled:
-        await change_page(tx, scope, PageChange(enabled=False), actor=ACTOR, now=utc_now())

@@ -6,15 +6,16 @@ import click
 
 from tonne.base.clock import utc_now
 from tonne.base.scope import Mode
-from tonne.cli.database import ACTOR, run_in_transaction
+from tonne.base.settings import Settings
+from tonne.cli.database import ACTOR, run_connected, run_in_transaction
 from tonne.cli.parameters import MODE, parse_amount
+from tonne.cli.signed_files import render_invoice
 from tonne.db.pool import Connection
 from tonne.invoices.correct_invoice import correct_invoice
 from tonne.invoices.credit_note import CreditNote
 from tonne.invoices.credit_note_store import find_credit_note_any_account
 from tonne.invoices.errors import CreditNoteNotFound
 from tonne.invoices.find_invoice import find_by_number_any_account
-from tonne.invoices.pdf import credit_note_pdf
 
 MAX_REASON = 500
 
@@ -52,14 +53,14 @@ def credit(number: str, amount: str, mode: str | None, order_id: str | None, rea
 def credit_pdf(number: str, output: Path) -> None:
     """Write a credit note to a PDF file. NUMBER is CN-LIVE-000123."""
 
-    async def work(tx: Connection) -> CreditNote:
-        found = await find_credit_note_any_account(tx, number.strip().upper())
+    async def work(connection: Connection, settings: Settings) -> bytes:
+        found = await find_credit_note_any_account(connection, number.strip().upper())
         if found is None:
             raise CreditNoteNotFound("There is no such credit note. `tonne invoice show` lists those of an invoice.")
-        return found
+        return await render_invoice(connection, settings).credit_note(found.read_record())
 
-    found = run_in_transaction(work)
+    content = run_connected(work)
     try:
-        output.write_bytes(credit_note_pdf(found.read_record()))
+        output.write_bytes(content)
     except OSError as error:
         raise click.ClickException(f"{output} cannot be written: {error.strerror}.") from error

@@ -4,8 +4,7 @@ import asyncio
 import contextlib
 import os
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Concatenate, ParamSpec, TypeVar
 
 import asyncpg
@@ -14,8 +13,9 @@ import click
 from tonne.accounts.lookup import require_account_any_account
 from tonne.base.environment import kubernetes_variables
 from tonne.base.errors import TonneError
+from tonne.base.load_settings import load_settings
 from tonne.base.scope import Scope
-from tonne.base.settings import Settings, SettingsError, load_settings
+from tonne.base.settings import Settings, SettingsError
 from tonne.cli.operator import operator
 from tonne.cli.progress import bars_on_terminal
 from tonne.db.embedded import database_url, ensure_database
@@ -99,14 +99,14 @@ def open_database(settings: Settings) -> Iterator[str]:
 
 
 async def with_connection(url: str, work: Callable[[Connection], Awaitable[T]]) -> T:
-    connection = await _connect(url)
+    connection = await connect(url)
     try:
         return await work(connection)
     finally:
         await connection.close()
 
 
-async def _connect(url: str) -> Connection:
+async def connect(url: str) -> Connection:
     settings = {"application_name": "tonne-cli", "jit": "off"}
     return await connect_to_any(url, within_s=CONNECT_WITHIN_S, server_settings=settings)
 
@@ -136,57 +136,55 @@ def run_connected(work: Callable[[Connection, Settings], Awaitable[T]]) -> T:
             return asyncio.run(with_connection(url, checked))
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotServer:
-    """The server on which a snapshot is read. `name` is primary or replica."""
+async def open_replica(primary: Connection, settings: Settings) -> Connection | None:
+    """A connection to the replica, if there is one that catches up in time. Says which of the two is read."""
+    if not settings.database_replica_url:
+        return None
+    try:
+        replica = await connect(settings.database_replica_url)
+    except DATABASE_ERRORS as error:
+        click.echo(f"Reading from the primary: the replica cannot be reached ({error}).", err=True)
+        return None
+    try:
+        if await wait_until_replayed(replica, await read_written(primary), settings.database_replica_lag_s):
+            click.echo("Reading from the replica.", err=True)
+            return replica
+        click.echo("Reading from the primary: the replica is too far behind, or is no replica.", err=True)
+    except DATABASE_ERRORS as error:
+        click.echo(f"Reading from the primary: the replica was lost ({error!r}).", err=True)
+    await replica.close()
+    return None
 
-    name: str
-    url: str
 
-    @contextlib.asynccontextmanager
-    async def join(self, snapshot: str) -> AsyncIterator[Connection]:
-        """A further connection, which sees the exported snapshot."""
-        connection = await _connect(self.url)
-        try:
-            async with connection.transaction(isolation="repeatable_read", readonly=True):
-                await connection.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
-                yield connection
-        finally:
-            await connection.close()
+def run_in_snapshot(work: Callable[[Connection], Awaitable[T]], *, repeatable: bool = True) -> T:
+    """Run `work(tx)` in one read-only snapshot with all that was committed before.
 
-
-def run_in_snapshot(work: Callable[[Connection, SnapshotServer], Awaitable[T]], *, repeatable: bool = True) -> T:
-    """Run `work(tx, server)` in one read-only snapshot with all that was committed before.
-
-    It runs on the replica if there is one that catches up in time, and otherwise on the primary. If the replica cancels
-    a query, `repeatable` work runs again on the primary.
+    It runs on the replica if there is one that catches up in time, and otherwise on the primary. If the replica is lost
+    or cancels a query, `repeatable` work runs again on the primary.
     """
 
-    async def on_primary(connection: Connection) -> T:
+    async def read(connection: Connection) -> T:
         async with connection.transaction(isolation="repeatable_read", readonly=True):
-            return await work(connection, SnapshotServer("primary", url))
+            return await work(connection)
 
     async def choose(connection: Connection) -> T:
         await require_compatible(connection)
-        if not settings.database_replica_url:
-            return await on_primary(connection)
+        replica = await open_replica(connection, settings)
+        if replica is None:
+            return await read(connection)
         try:
-            replica = await _connect(settings.database_replica_url)
+            return await read(replica)
         except DATABASE_ERRORS as error:
-            click.echo(f"Reading from the primary: the replica cannot be reached ({error}).", err=True)
-            return await on_primary(connection)
-        try:
-            if not await wait_until_replayed(replica, await read_written(connection), settings.database_replica_lag_s):
-                click.echo("Reading from the primary: the replica is too far behind, or is no replica.", err=True)
-                return await on_primary(connection)
-            click.echo("Reading from the replica.", err=True)
-            async with replica.transaction(isolation="repeatable_read", readonly=True):
-                return await work(replica, SnapshotServer("replica", settings.database_replica_url))
-        except RECOVERY_CONFLICTS as error:
+            if isinstance(error, RECOVERY_CONFLICTS):
+                why = CONFLICT
+            elif is_database_unavailable(error):
+                why = f"The replica was lost ({error!r})."
+            else:
+                raise
             if not repeatable:
-                raise click.ClickException(f"{CONFLICT} Run the command again.") from error
-            click.echo(f"{CONFLICT} Reading from the primary.", err=True)
-            return await on_primary(connection)
+                raise click.ClickException(f"{why} Run the command again.") from error
+            click.echo(f"{why} Reading from the primary.", err=True)
+            return await read(connection)
         finally:
             await replica.close()
 

@@ -1,13 +1,14 @@
 """tonne demo, and the demo data that `tonne serve --demo` creates"""
 
-import ipaddress
+import secrets
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
 import click
 import msgspec
 
-from tonne.accounts import store
+from tonne.accounts import key_store, store
 from tonne.accounts.api_keys import issue_key
 from tonne.accounts.change_organisation import add_admin, set_address
 from tonne.accounts.model import Account, AccountKind, PaymentMethod
@@ -18,7 +19,9 @@ from tonne.base.ids import new_id
 from tonne.base.mass import MassUnit
 from tonne.base.private_files import create_private_folder, write_private_file
 from tonne.base.scope import Mode, Scope
+from tonne.base.secret_box import SecretBox
 from tonne.base.settings import Settings
+from tonne.base.urls import is_loopback
 from tonne.cards.stored_cards import store_card
 from tonne.catalog.demo import demo_files
 from tonne.catalog.store import load_catalogue
@@ -32,6 +35,11 @@ from tonne.gateways.card_simulated import SIMULATED_CARDS
 from tonne.http.authenticator import hash_key
 from tonne.retirements.import_lots import import_files
 from tonne.sustainability.change_page import PageChange, change_page
+from tonne.users.create_user import create_user, grant_role
+from tonne.users.model import Role, User
+from tonne.users.passwords import Passwords
+from tonne.users.store import find_role, find_user_by_email, set_password_hash, set_totp
+from tonne.users.totp import new_totp_secret
 
 NAME = "Demo organisation"
 DEMO_FILE = "demo.json"
@@ -39,6 +47,7 @@ CURRENCY = "EUR"
 ADDRESS = "1 Harbour Street\n1000 Sample Town"
 # Mail to example.com is never delivered.
 ADMIN = "demo@example.com"
+OPERATOR = "operator@example.com"
 _EMISSIONS = (
     ("1.105697", MassUnit.T, "Flight Berlin to Lisbon and back, economy"),
     ("184.2", MassUnit.KG, "Parcel deliveries of one week"),
@@ -56,6 +65,16 @@ class DemoMode(msgspec.Struct):
     bundle_ids: list[str]
 
 
+class DemoSignIn(msgspec.Struct):
+    email: str
+    password: str
+
+
+class DemoOperator(DemoSignIn):
+    # For an authenticator app: operators need a second factor.
+    totp_secret: str
+
+
 class Demo(msgspec.Struct):
     base_url: str
     organisation_id: str
@@ -64,6 +83,8 @@ class Demo(msgspec.Struct):
     # Both in test mode.
     offset_link_id: str
     sustainability_slug: str
+    sign_in: DemoSignIn
+    operator: DemoOperator
 
 
 async def ensure_demo(connection: Connection, settings: Settings) -> Demo | None:
@@ -89,7 +110,7 @@ async def ensure_demo(connection: Connection, settings: Settings) -> Demo | None
 
 def warn_if_reachable(settings: Settings) -> None:
     """The demo has public pages and no TLS: it is meant for one machine."""
-    if settings.host == "localhost" or _is_loopback(settings.host):
+    if settings.host == "localhost" or is_loopback(settings.host):
         return
     click.echo(
         f"Warning: other machines can reach the demo, because TONNE_HOST is {settings.host}. Anyone can use its public "
@@ -99,16 +120,9 @@ def warn_if_reachable(settings: Settings) -> None:
     )
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 @click.command("demo")
 def print_again() -> None:
-    """Print the demo's API key, links and first request again.
+    """Print the demo's sign-ins, API key, links and first request.
 
     They are printed when `tonne serve --demo` starts, and stored in demo.json in the data folder.
     """
@@ -131,12 +145,16 @@ def print_demo(settings: Settings, demo: Demo | None) -> None:
 def _describe(settings: Settings, demo: Demo | None) -> list[str]:
     lines = [
         f"  API            {settings.base_url}/v1",
-        f"  Documentation  {settings.base_url}/docs",
+        f"  Documentation  {settings.base_url}/docs/",
     ]
     if demo is not None:
         address = f"{settings.base_url}/v1/orders/by-estimate"
         body = f'{{"estimate_id": "{demo.test.estimate_ids[0]}", "idempotency_key": "my-first-order"}}'
         lines += [
+            f"  Dashboard      {settings.base_url}/dashboard",
+            f"  Sign in as     {demo.sign_in.email} with the password {demo.sign_in.password}",
+            f"  Or operator    {demo.operator.email} with the password {demo.operator.password}",
+            f"                 and the code printed by `tonne user code {demo.operator.email}`",
             f"  Test API key   {demo.test.api_key}",
             f"  Offset link    {settings.base_url}/offset/{demo.offset_link_id}",
             f"  Public page    {settings.base_url}/sustainability/test/{demo.sustainability_slug}",
@@ -159,7 +177,7 @@ async def _known(connection: Connection, path: Path) -> Demo | None:
     except (OSError, msgspec.MsgspecError):
         return None
     for keys in (demo.test, demo.live):
-        if await store.find_valid_key(connection, hash_key(keys.api_key.encode())) is None:
+        if await key_store.find_valid_key(connection, hash_key(keys.api_key.encode()), utc_now()) is None:
             return None
     return demo
 
@@ -168,14 +186,19 @@ async def _seed(tx: Connection, settings: Settings) -> Demo:
     organisation = await open_organisation(tx, NAME, DEFAULT_FEE_RATE, actor=ACTOR, now=utc_now())
     await set_address(tx, organisation.id, ADDRESS, actor=ACTOR, now=utc_now())
     await add_admin(tx, organisation.id, ADMIN, actor=ACTOR, now=utc_now())
+    own_ids = {mode: new_id("acc") for mode in Mode}
     for mode in Mode:
         await import_files(tx, mode, demo_files(mode), currency=CURRENCY, actor=ACTOR, now=utc_now())
         for kind, name in ((AccountKind.ACCOUNT, "Demo account"), (AccountKind.CLIENT_ACCOUNT, "Demo client")):
-            scope = Scope(organisation.id, new_id("acc"), mode)
+            is_own = kind is AccountKind.ACCOUNT
+            scope = Scope(organisation.id, own_ids[mode] if is_own else new_id("acc"), mode)
             # In test mode, one account pays by a simulated card and the other by invoice, to show both.
-            by_card = mode is Mode.TEST and kind is AccountKind.ACCOUNT
+            by_card = mode is Mode.TEST and is_own
             method = PaymentMethod.CARD if by_card else PaymentMethod.INVOICE
             account = Account(scope, kind, name, CURRENCY, name, method, utc_now())
+            if is_own:
+                other = next(each for each in Mode if each is not mode)
+                account = replace(account, sibling_id=own_ids[other])
             await open_account(tx, account, actor=ACTOR)
             if by_card:
                 card = CardDetails(
@@ -212,7 +235,44 @@ async def _equip(tx: Connection, settings: Settings, organisation_id: str) -> De
         live=modes[Mode.LIVE],
         offset_link_id=await _open_link(tx, scope, settings),
         sustainability_slug=await _open_page(tx, scope),
+        sign_in=await _create_owner(tx, organisation_id),
+        operator=await _create_operator(tx, SecretBox.from_settings(settings)),
     )
+
+
+async def _create_owner(tx: Connection, organisation_id: str) -> DemoSignIn:
+    user, password = await _create_user(tx, ADMIN, "Demo owner", is_operator=False)
+    if await find_role(tx, organisation_id, user.id) is None:
+        await grant_role(tx, organisation_id, user.id, Role.OWNER, actor=ACTOR, now=utc_now())
+    return DemoSignIn(ADMIN, password)
+
+
+async def _create_operator(tx: Connection, box: SecretBox) -> DemoOperator:
+    user, password = await _create_user(tx, OPERATOR, "Demo operator", is_operator=True)
+    secret = new_totp_secret()
+    await set_totp(tx, user.id, box.seal(secret, user.id), enabled=True, step=0)
+    return DemoOperator(OPERATOR, password, secret)
+
+
+async def _create_user(tx: Connection, email: str, name: str, *, is_operator: bool) -> tuple[User, str]:
+    """A user with a random password, or a new password if the user exists: only its hash is stored."""
+    password = "-".join(secrets.token_hex(2) for _ in range(4))
+    password_hash = await Passwords().hash(password)
+    found = await find_user_by_email(tx, email)
+    if found is not None:
+        await set_password_hash(tx, found[0].id, password_hash)
+        return found[0], password
+    user = await create_user(
+        tx,
+        email,
+        name,
+        password_hash=password_hash,
+        is_operator=is_operator,
+        is_demo=True,
+        actor=ACTOR,
+        now=utc_now(),
+    )
+    return user, password
 
 
 async def _open_link(tx: Connection, scope: Scope, settings: Settings) -> str:

@@ -3,79 +3,89 @@
 import asyncio
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 import click
 import msgspec
 
+from tonne.backoffice.doctor_checks import ALL_WAITING
+from tonne.backoffice.doctor_run_store import DoctorFinding, DoctorRun, record_run
 from tonne.base.clock import utc_now
+from tonne.base.load_settings import load_settings
 from tonne.base.progress import progress
 from tonne.base.secret_box import SecretBox, SecretKeyMissing
-from tonne.base.settings import Settings, load_settings
+from tonne.base.settings import Settings
 from tonne.cards.invariants import INVARIANTS as PAYMENTS
-from tonne.cards.waiting import WAITING as PAYMENTS_WAITING
-from tonne.catalog.waiting import WAITING as CATALOGUE_WAITING
 from tonne.checkout.invariants import INVARIANTS as CHECKOUTS
-from tonne.checkout.waiting import WAITING as CHECKOUTS_WAITING
-from tonne.cli.database import SnapshotServer, read_one_snapshot, run_in_snapshot
+from tonne.cli.database import ACTOR, read_one_snapshot
+from tonne.cli.parameters import PAST
+from tonne.cli.readers import Readers, run_with_readers
 from tonne.cli.table import printable
-from tonne.db.clock_drift import WAITING as CLOCK_WAITING
-from tonne.db.hold import WAITING as HOLD_WAITING
+from tonne.credentials.invariants import INVARIANTS as CREDENTIALS
+from tonne.db.errors import DATABASE_ERRORS
+from tonne.db.invariant import FOR_CHECKS, Invariant, InvariantCheck, group_by_scan
 from tonne.db.pool import Connection
 from tonne.events.invariants import INVARIANTS as EVENTS
-from tonne.gateways.waiting import WAITING as MAILS_WAITING
 from tonne.invoices.card_invariants import INVARIANTS as CARD_INVOICES
 from tonne.invoices.invariants import INVARIANTS as INVOICES
-from tonne.invoices.waiting import WAITING as INVOICES_WAITING
 from tonne.journal.invariants import INVARIANTS as JOURNAL
 from tonne.orders.invariants import INVARIANTS as ORDERS
-from tonne.orders.waiting import WAITING as ORDERS_WAITING
+from tonne.quotes.invariants import INVARIANTS as QUOTES
 from tonne.refunds.invariants import INVARIANTS as REFUNDS
-from tonne.refunds.waiting import WAITING as REFUNDS_WAITING
+from tonne.retention.check_archives import ARCHIVES, ARCHIVES_MEANING, ARCHIVES_REMEDY, find_incomplete
+from tonne.retention.removal_store import list_archived
 from tonne.retirements.invariants import INVARIANTS as RETIREMENTS
-from tonne.retirements.waiting import WAITING as RETIREMENTS_WAITING
+from tonne.transparency.check_tree import TREE, TREE_MEANING, TREE_REMEDY, find_broken_trees
+from tonne.transparency.invariants import INVARIANTS as LOG
 from tonne.webhooks.check_secret_key import find_unreadable_any_account
 from tonne.webhooks.invariants import INVARIANTS as WEBHOOKS
-from tonne.webhooks.waiting import WAITING as WEBHOOKS_WAITING
 
 ALL_INVARIANTS = (
     *(*EVENTS, *ORDERS, *PAYMENTS, *INVOICES, *CARD_INVOICES, *REFUNDS, *CHECKOUTS),
-    *(*RETIREMENTS, *WEBHOOKS, *JOURNAL),
-)
-ALL_WAITING = (
-    *HOLD_WAITING,
-    *CLOCK_WAITING,
-    *CATALOGUE_WAITING,
-    *MAILS_WAITING,
-    *ORDERS_WAITING,
-    *PAYMENTS_WAITING,
-    *INVOICES_WAITING,
-    *REFUNDS_WAITING,
-    *RETIREMENTS_WAITING,
-    *WEBHOOKS_WAITING,
-    *CHECKOUTS_WAITING,
+    *(*LOG, *RETIREMENTS, *CREDENTIALS, *QUOTES, *WEBHOOKS, *JOURNAL),
 )
 SECRETS = "all secrets can be opened"
-ALL_NAMES = (*(each.name for each in ALL_INVARIANTS), SECRETS, *(each.name for each in ALL_WAITING))
+ALL_NAMES = (*(each.name for each in ALL_INVARIANTS), SECRETS, TREE, *(each.name for each in ALL_WAITING), ARCHIVES)
 SECRETS_MEANING = "Their webhooks deliver nothing, and their offset links refuse signed queries."
 SECRETS_REMEDY = "Add the key to TONNE_SECRET_KEYS_OLD, or have the secret rotated."
 # Objects listed per check.
 SHOWN = 10
 # The exit code if nothing is broken but something needs the operator. 2 is for a wrong command line.
 WARNINGS_CODE = 3
+# Checks that are made at the same time.
+CONNECTIONS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check. `status` is ok, broken or warning; `found` names the objects."""
+    """The result of one check. `status` is ok, broken or warning; `found` names the objects.
+
+    `limited` says whether only changes since the given time were checked, `seconds` how long the statement took, which
+    may have made several checks.
+    """
 
     name: str
     status: str
     meaning: str
     remedy: str
     found: Sequence[str]
+    limited: bool = False
+    seconds: float | None = None
+
+
+@dataclass(slots=True)
+class Examination:
+    """What violates each invariant, by its name, and how long each statement took."""
+
+    breaches: dict[str, list[str]] = field(default_factory=dict)
+    timings: list[tuple[float, InvariantCheck]] = field(default_factory=list)
+
+    def seconds(self, name: str) -> float | None:
+        return next((round(taken, 3) for taken, check in self.timings if name in check.names), None)
 
 
 @click.command()
@@ -83,31 +93,40 @@ class Finding:
 @click.option(
     "--only", "words", multiple=True, metavar="TEXT", help="Only checks whose name contains this. May be repeated."
 )
-def doctor(as_json: bool, words: tuple[str, ...]) -> None:
+@click.option(
+    "--since", type=PAST, metavar="TIME", help="Only what changed since a time, or for how long: 36h, 2d. See below."
+)
+@click.option("--timings", is_flag=True, help="Also print how long each statement took, the slowest first.")
+def doctor(as_json: bool, words: tuple[str, ...], since: datetime | None, timings: bool) -> None:
     """Check the data, and list what waits too long.
 
     The exit code is 0 if all is well, 1 if an invariant is broken (or the check could not be made), and 3 if there are
     only warnings: something waits for the operator, or a setting is missing. Each warning says which command deals with
     it.
 
-    It only reads, from one snapshot, so it is safe to run on a busy service.
+    With --since, checks that can be limited read only events, certificates and orders from that time on. The output
+    says which were limited. The others, mostly sums, read all data.
+
+    Each check reads in a short transaction of its own, so it is safe to run on a busy service. The result of a run with
+    all checks is stored: the operator's page Today shows when the last one was, and what it found.
     """
     if not any(_is_wanted(name, words) for name in ALL_NAMES):
         raise click.BadParameter(f"no check is named so: {', '.join(words)}", param_hint="--only")
-    findings, server = run_in_snapshot(lambda tx, server: _examine_all(tx, server, words))
-    broken = [each for each in findings if each.status == "broken"]
-    warnings = [each for each in findings if each.status == "warning"]
+    found, examination, server = run_with_readers(lambda readers: _examine_all(readers, words, since))
+    broken = [each for each in found if each.status == "broken"]
+    warnings = [each for each in found if each.status == "warning"]
     if as_json:
-        status = "broken" if broken else "warning" if warnings else "ok"
-        click.echo(msgspec.json.encode({"status": status, "server": server, "checks": findings}))
+        click.echo(msgspec.json.encode({"status": _status(found), "server": server, "since": since, "checks": found}))
     else:
-        for each in findings:
-            _print(each)
+        for each in found:
+            _print(each, since)
+        if timings:
+            _print_timings(examination)
         if not broken:
             click.echo(f"{_count(warnings)} See above." if warnings else "All checks passed.")
     if broken and not as_json:
         also = f" {_count(warnings)}" if warnings else ""
-        raise click.ClickException(f"{len(broken)} of {len(findings)} checks failed.{also} See above.")
+        raise click.ClickException(f"{len(broken)} of {len(found)} checks failed.{also} See above.")
     sys.exit(1 if broken else WARNINGS_CODE if warnings else 0)
 
 
@@ -115,9 +134,12 @@ def _count(warnings: Sequence[Finding]) -> str:
     return f"{len(warnings)} {'warning' if len(warnings) == 1 else 'warnings'}."
 
 
-def _print(finding: Finding) -> None:
+def _print(finding: Finding, since: datetime | None) -> None:
     marks = {"ok": "ok    ", "broken": "BROKEN", "warning": "WARN  "}
-    click.echo(f"{marks[finding.status]}  {finding.name}")
+    extent = ""
+    if since is not None and finding.seconds is not None:
+        extent = f" (since {since:%Y-%m-%d %H:%M} UTC)" if finding.limited else " (all data)"
+    click.echo(f"{marks[finding.status]}  {finding.name}{extent}")
     if finding.status == "ok":
         return
     click.echo(f"        {finding.meaning} {finding.remedy}".rstrip())
@@ -127,31 +149,68 @@ def _print(finding: Finding) -> None:
         click.echo(f"        - and {len(finding.found) - SHOWN} more")
 
 
+def _print_timings(examination: Examination) -> None:
+    for seconds, check in sorted(examination.timings, key=lambda timing: -timing[0]):
+        others = len(check.names) - 1
+        also = f", and {others} more in the same statement" if others else ""
+        click.echo(f"{seconds:8.2f} s  {check.names[0]}{also}")
+
+
 def _is_wanted(name: str, words: Sequence[str]) -> bool:
     return not words or any(word.casefold() in name.casefold() for word in words)
 
 
-EXPORT_SNAPSHOT = "SELECT pg_export_snapshot()"
-
-
-async def _examine_all(tx: Connection, server: SnapshotServer, words: Sequence[str]) -> tuple[list[Finding], str]:
+async def _examine_all(
+    readers: Readers, words: Sequence[str], since: datetime | None
+) -> tuple[list[Finding], Examination, str]:
     settings = load_settings(os.environ)
-    snapshot: str = await tx.fetchval(EXPORT_SNAPSHOT)
-    async with server.join(snapshot) as second:
-        breaches = await examine(tx, second, words=words)
-    unreadable = await find_unreadable(tx, settings)
-    waiting = await find_waiting(tx, settings, utc_now())
+    examination = await examine_in_parallel(readers, words, since)
+    unreadable = await readers.run(0, lambda tx: find_unreadable(tx, settings))
+    trees = await readers.run(0, lambda tx: find_broken_trees(tx, since)) if _is_wanted(TREE, words) else []
+    waiting = await readers.run(0, lambda tx: find_waiting(tx, settings, utc_now()))
+    archives = waiting.get(ARCHIVES, ())
     found = [
-        *(_finding(each.name, "broken", each.meaning, "", breaches) for each in ALL_INVARIANTS),
-        _finding(SECRETS, "broken", SECRETS_MEANING, SECRETS_REMEDY, {SECRETS: unreadable}),
-        *(_finding(each.name, "warning", each.meaning, each.remedy, waiting) for each in ALL_WAITING),
+        *(_result(each, examination, since) for each in ALL_INVARIANTS),
+        Finding(SECRETS, "broken" if unreadable else "ok", SECRETS_MEANING, SECRETS_REMEDY, unreadable),
+        Finding(TREE, "broken" if trees else "ok", TREE_MEANING, TREE_REMEDY, trees),
+        *(
+            Finding(each.name, "warning" if each.name in waiting else "ok", each.meaning, each.remedy, places)
+            for each in ALL_WAITING
+            for places in (waiting.get(each.name, ()),)
+        ),
+        Finding(ARCHIVES, "warning" if archives else "ok", ARCHIVES_MEANING, ARCHIVES_REMEDY, archives),
     ]
-    return [finding for finding in found if _is_wanted(finding.name, words)], server.name
+    if not words:
+        await _record(readers, found, since)
+    return [finding for finding in found if _is_wanted(finding.name, words)], examination, readers.server
 
 
-def _finding(name: str, status: str, meaning: str, remedy: str, found: Mapping[str, Sequence[str]]) -> Finding:
-    places = found.get(name, ())
-    return Finding(name, status if places else "ok", meaning, remedy, places)
+async def _record(readers: Readers, found: Sequence[Finding], since: datetime | None) -> None:
+    """For the operator's page. A database that accepts no writes is examined all the same."""
+    findings = [
+        DoctorFinding(each.name, each.status, each.meaning, each.remedy, len(each.found))
+        for each in found
+        if each.status != "ok"
+    ]
+    run = DoctorRun(utc_now(), str(ACTOR), since, _status(found), len(found), findings)
+    try:
+        await readers.write(partial(record_run, run=run))
+    except DATABASE_ERRORS as error:
+        click.echo(f"The result was not stored for the operator's page ({error}).", err=True)
+
+
+def _status(found: Sequence[Finding]) -> str:
+    statuses = {each.status for each in found}
+    return "broken" if "broken" in statuses else "warning" if "warning" in statuses else "ok"
+
+
+def _result(invariant: Invariant, examination: Examination, since: datetime | None) -> Finding:
+    places = examination.breaches.get(invariant.name, ())
+    return Finding(
+        *(invariant.name, "broken" if places else "ok", invariant.meaning, "", places),
+        limited=since is not None and invariant.can_be_limited,
+        seconds=examination.seconds(invariant.name),
+    )
 
 
 async def find_unreadable(tx: Connection, settings: Settings) -> list[str]:
@@ -167,33 +226,59 @@ async def find_unreadable(tx: Connection, settings: Settings) -> list[str]:
 async def broken_checks(tx: Connection, settings: Settings) -> list[str]:
     """The names of the checks that find an inconsistency. What only waits is not looked for."""
     breaches = await examine(tx)
-    return [*breaches, *([SECRETS] if await find_unreadable(tx, settings) else ())]
+    unreadable, trees = await find_unreadable(tx, settings), await find_broken_trees(tx)
+    return [*breaches, *([SECRETS] if unreadable else ()), *([TREE] if trees else ())]
 
 
-async def examine(tx: Connection, *others: Connection, words: Sequence[str] = ()) -> dict[str, list[str]]:
-    """The rows that violate each invariant, by the name of the invariant.
-
-    `others` are connections with the same snapshot: each takes the next check when it has finished one.
-    """
+async def examine(tx: Connection, words: Sequence[str] = (), since: datetime | None = None) -> dict[str, list[str]]:
+    """The rows that violate each invariant, by the name of the invariant, in one snapshot."""
     await read_one_snapshot(tx)
-    breaches: dict[str, list[str]] = {}
-    wanted = [each for each in ALL_INVARIANTS if _is_wanted(each.name, words)]
-    waiting = iter(wanted)
-    with progress("Checking the data", len(wanted)) as advance:
+    return await find_breaches(tx, words, since)
 
-        async def take_checks(connection: Connection) -> None:
-            for invariant in waiting:
-                if found := [row["where"] for row in await connection.fetch(invariant.sql)]:
-                    breaches[invariant.name] = found
+
+async def find_breaches(
+    tx: Connection, words: Sequence[str] = (), since: datetime | None = None
+) -> dict[str, list[str]]:
+    """Like `examine`, also for a transaction that has already changed something."""
+    examination = Examination()
+    for check in _wanted_checks(words):
+        await _make(check, since, examination, tx)
+    return examination.breaches
+
+
+async def examine_in_parallel(
+    readers: Readers, words: Sequence[str] = (), since: datetime | None = None
+) -> Examination:
+    """Like `examine`, on two connections, each of which takes the next check when it has finished one."""
+    examination = Examination()
+    checks = _wanted_checks(words)
+    waiting = iter(checks)
+    with progress("Checking the data", len(checks)) as advance:
+
+        async def take_checks(place: int) -> None:
+            for check in waiting:
+                await readers.run(place, partial(_make, check, since, examination))
                 advance(1)
 
         try:
             async with asyncio.TaskGroup() as tasks:
-                for connection in (tx, *others):
-                    tasks.create_task(take_checks(connection))
+                for place in range(CONNECTIONS):
+                    tasks.create_task(take_checks(place))
         except ExceptionGroup as group:
             raise group.exceptions[0] from group
-    return breaches
+    return examination
+
+
+def _wanted_checks(words: Sequence[str]) -> list[InvariantCheck]:
+    return group_by_scan(each for each in ALL_INVARIANTS if _is_wanted(each.name, words))
+
+
+async def _make(check: InvariantCheck, since: datetime | None, examination: Examination, tx: Connection) -> None:
+    started = time.monotonic()
+    await tx.execute(FOR_CHECKS)
+    for row in await tx.fetch(check.sql, *check.arguments(since)):
+        examination.breaches.setdefault(check.names[row["invariant"]], []).append(row["where"])
+    examination.timings.append((time.monotonic() - started, check))
 
 
 async def find_waiting(tx: Connection, settings: Settings, now: datetime) -> dict[str, list[str]]:
@@ -204,4 +289,6 @@ async def find_waiting(tx: Connection, settings: Settings, now: datetime) -> dic
             if found := [row["where"] for row in await tx.fetch(check.sql, *check.parameters(settings, now))]:
                 waiting[check.name] = found
             advance(1)
+    if incomplete := find_incomplete(await list_archived(tx), settings.archive_path):
+        waiting[ARCHIVES] = incomplete
     return waiting

@@ -12,7 +12,7 @@ import click
 
 from tonne.base.progress import progress
 from tonne.base.scope import Mode
-from tonne.cli.database import SnapshotServer, run_in_snapshot
+from tonne.cli.database import run_in_snapshot
 from tonne.cli.output import MoneyColumn, Output, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import MODE
 from tonne.db.pool import Connection
@@ -85,7 +85,7 @@ def journal(month: datetime, mode: str, format_: str, opening_balances: bool, ou
     period = Period(Mode(mode), month, _next_month(month))
     chosen = JournalFormat(format_)
 
-    async def work(tx: Connection, _server: SnapshotServer) -> int:
+    async def work(tx: Connection) -> int:
         count, days = 0, (period.end - period.start).days
         with _opened(output) as stream:
             stream.write(csv_head() if chosen is JournalFormat.CSV else beancount_head(month.date()))
@@ -118,7 +118,7 @@ def balances(month: datetime | None, mode: str, output: Output) -> None:
     """Show the balance of each account of the journal, per currency."""
     start, end = (BEGINNING, datetime.max.replace(tzinfo=UTC)) if month is None else (month, _next_month(month))
 
-    async def work(tx: Connection, _server: SnapshotServer) -> list[Posting]:
+    async def work(tx: Connection) -> list[Posting]:
         return await sum_balances_any_account(tx, Period(Mode(mode), start, end))
 
     found = run_in_snapshot(work)

@@ -124,6 +124,10 @@ def _print(held: ServiceHold, leaving: Sequence[Leaving], series: Sequence[Serie
         print_table(("what", "mode", "count"), [(each.meaning, each.mode, str(each.rows)) for each in leaving])
     else:
         click.echo("Nothing is waiting to be sent.")
+    click.echo(
+        "\nAfter a restore, persons who were erased since the backup are there again: run `tonne person repeat` with "
+        "your list of erasures first (docs/privacy.md)."
+    )
     click.echo("\nThe next numbers. Compare them with the documents that customers have:")
     print_table(("series", "mode", "next"), [(each.name, each.mode, str(each.last_number + 1)) for each in series])
     click.echo("")

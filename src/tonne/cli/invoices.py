@@ -15,9 +15,10 @@ from tonne.banking.local_numbers import DateOrder, DecimalMark
 from tonne.base.clock import utc_now
 from tonne.base.iban import is_iban
 from tonne.base.scope import Mode
+from tonne.base.settings import Settings
 from tonne.cards.search_store import ChargeSearch, FoundCharge, search_charges_any_account
 from tonne.cli.credit_notes import credit, credit_pdf
-from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
+from tonne.cli.database import ACTOR, plain_failures, run_connected, run_in_transaction, settings_from_environment
 from tonne.cli.imports import FILE, read_file, reported_errors
 from tonne.cli.output import (
     STATUS_STYLES,
@@ -33,17 +34,16 @@ from tonne.cli.output import (
 )
 from tonne.cli.parameters import MODE
 from tonne.cli.receivables import ageing, statement
+from tonne.cli.signed_files import render_invoice
 from tonne.cli.write_offs import WRITE_OFFS, approve, reinstate, write_off, write_offs
 from tonne.db.pool import Connection
-from tonne.invoices.annex import Annex, load_annex
+from tonne.invoices.annex import load_annex
 from tonne.invoices.assignment_store import sum_received_any_account
 from tonne.invoices.credit_note import CreditNote
 from tonne.invoices.credit_note_store import list_credit_notes
 from tonne.invoices.find_invoice import find_by_number_any_account, organisations_without_recipient
 from tonne.invoices.import_statement import BookedLine, StatementOptions, import_statement
 from tonne.invoices.model import Invoice, InvoiceStatus
-from tonne.invoices.pdf import invoice_pdf
-from tonne.invoices.record import Remaining
 from tonne.invoices.remaining import find_remaining
 from tonne.invoices.resend_invoice import resend_invoice
 from tonne.invoices.seller_details import missing_settings
@@ -226,7 +226,8 @@ def resend(number: str, mode: str | None) -> None:
 
     async def work(tx: Connection) -> tuple[Invoice, list[str]]:
         found = await _find(tx, number, mode)
-        return found, await resend_invoice(tx, found, settings=settings, actor=ACTOR, now=utc_now())
+        render = render_invoice(tx, settings)
+        return found, await resend_invoice(tx, found, render=render, settings=settings, actor=ACTOR, now=utc_now())
 
     found, recipients = run_in_transaction(work)
     click.echo(f"{found.reference} will be mailed to {', '.join(recipients)}.")
@@ -241,13 +242,15 @@ def resend(number: str, mode: str | None) -> None:
 def pdf(number: str, mode: str | None, output: Path) -> None:
     """Write an invoice to a PDF file. NUMBER is 123 or TN-LIVE-000123."""
 
-    async def work(tx: Connection) -> tuple[Invoice, Annex, Remaining | None]:
-        found = await _find(tx, number, mode)
-        return found, await load_annex(tx, found), await find_remaining(tx, found)
+    async def work(connection: Connection, settings: Settings) -> tuple[Invoice, bytes]:
+        found = await _find(connection, number, mode)
+        annex, remaining = await load_annex(connection, found), await find_remaining(connection, found)
+        render = render_invoice(connection, settings)
+        return found, await render.invoice(found.read_record(), found.closing, annex=annex, remaining=remaining)
 
-    found, annex, remaining = run_in_transaction(work)
+    found, content = run_connected(work)
     try:
-        output.write_bytes(invoice_pdf(found.read_record(), found.closing, annex=annex, remaining=remaining))
+        output.write_bytes(content)
     except OSError as error:
         raise click.ClickException(f"{output} cannot be written: {error.strerror}.") from error
     click.echo(f"{output}: invoice {found.reference} for {found.total}.")

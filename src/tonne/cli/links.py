@@ -48,6 +48,7 @@ _TEXTS = (
     ("--redirect-url", "redirect_url", "Target of the button after the payment. See `tonne org allow-redirect`."),
     ("--redirect-label", "redirect_label", "Name on that button, which reads “Back to NAME”."),
     ("--beneficiary", "beneficiary", "In whose name certificates are issued: `account`, or `customer` to ask people."),
+    ("--language", "language", "Language of the page if the browser asks for none of ours, such as de."),
     ("--expires", "expires_at", "When the link closes, such as 2030-12-31T23:59:59Z."),
 )
 
@@ -120,6 +121,7 @@ FACTS: tuple[ValueColumn[ShownLink], ...] = (
         "expires_at", lambda link: link.out.expires_at, head="expires", show=lambda link: link.out.expires_at or "never"
     ),
     ValueColumn("beneficiary", lambda link: link.out.beneficiary.value, head="certificates for"),
+    ValueColumn("language", lambda link: link.out.language),
     ValueColumn("created_at", lambda link: link.out.created_at, head="created"),
     ValueColumn(
         "account_id",

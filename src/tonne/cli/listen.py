@@ -13,7 +13,8 @@ import msgspec
 from tonne.base.clock import to_wire, utc_now
 from tonne.base.environment import API_KEY_VARIABLE, API_URL_VARIABLE, LISTEN_VARIABLE
 from tonne.cli.database import plain_failures, settings_from_environment
-from tonne.webhooks.signing import new_secret, signature_header
+from tonne.events.payload import message_id
+from tonne.webhooks.signing import new_secret, signed_headers
 
 POLL_S = 0.5
 PAUSES_S = (1, 2, 5, 10)
@@ -63,7 +64,7 @@ def listen(target: str, api_key: str, api_url: str | None, *, secret: str | None
     if urlsplit(target).scheme not in {"http", "https"}:
         raise click.BadParameter("expected an http or https URL", param_hint="--forward-to")
     api_url = (api_url or f"{settings.base_url}/v1").rstrip("/")
-    forwarder = _Forwarder(target, api_key, api_url, secret or new_secret(), f"{brand or settings.brand}-HMAC")
+    forwarder = _Forwarder(target, api_key, api_url, secret or new_secret(), brand or settings.brand)
     try:
         asyncio.run(forwarder.run())
     except KeyboardInterrupt:
@@ -71,12 +72,12 @@ def listen(target: str, api_key: str, api_url: str | None, *, secret: str | None
 
 
 class _Forwarder:
-    def __init__(self, target: str, api_key: str, api_url: str, secret: str, header: str) -> None:
+    def __init__(self, target: str, api_key: str, api_url: str, secret: str, brand: str) -> None:
         self._target = target
         self._api_url = api_url
         self._authorization = {"Authorization": f"Bearer {api_key}"}
         self._secret = secret
-        self._header = header
+        self._brand = brand
 
     async def run(self) -> None:
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as session:
@@ -124,8 +125,11 @@ class _Forwarder:
         body = b'{"events":[' + b",".join([bytes(event) for event in page]) + b"]}"
         events = [msgspec.json.decode(event, type=_EventHead) for event in page]
         for attempt in itertools.count():
-            header = signature_header([self._secret], organisation_id, int(time.time()), body)
-            headers = {"Content-Type": "application/json", self._header: header}
+            headers = signed_headers(
+                *(self._brand, [self._secret], organisation_id, body),
+                message_id=message_id([event.event_id for event in events]),
+                timestamp=int(time.time()),
+            )
             try:
                 async with session.post(self._target, data=body, headers=headers, allow_redirects=False) as answer:
                     result = str(answer.status)

@@ -1,7 +1,5 @@
 """tonne lot"""
 
-import csv
-import io
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ import click
 from tonne.base.clock import utc_now
 from tonne.base.mass import format_tonnes
 from tonne.base.scope import Mode
+from tonne.base.serials import serial_range
 from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.output import (
     STATUS_STYLES,
@@ -28,6 +27,7 @@ from tonne.cli.output import (
 from tonne.cli.parameters import MODE
 from tonne.db.pool import Connection
 from tonne.retirements.errors import LotNotFound
+from tonne.retirements.export_lots import export_lots
 from tonne.retirements.invalidate_lot import invalidate_lot
 from tonne.retirements.lot_case_store import CaseState
 from tonne.retirements.lot_holders import LotHolder, list_holders_any_account
@@ -41,17 +41,10 @@ from tonne.retirements.lot_store import (
     list_parcels_any_account,
     list_withdrawn_lots,
 )
-from tonne.retirements.model import serial_range
 from tonne.retirements.resolve_lot_case import Decision, resolve_lot_cases
 from tonne.retirements.withdraw_lot import withdraw_lot
-from tonne.sheets.formulas import escape_formula
 
 MAX_REASON = 500
-# The columns of lots.csv.
-EXPORT_COLUMNS = (
-    *("lot_id", "registry", "registry_project_id", "vintage", "serial_block", "first_number", "last_number"),
-    *("status", "retirement_url", "retired_on", "country", "methodology", "unit_cost", "cost_currency"),
-)
 _mode_option = click.option("--mode", type=MODE, required=True, help="Catalogue to use: live and test have one each.")
 
 COLUMNS: tuple[ValueColumn[ListedLot], ...] = (
@@ -159,7 +152,7 @@ def export(mode: str, output: Path) -> None:
     lots = [each for each in run_in_transaction(list_lots, Mode(mode)) if not each.allocated_grams]
     try:
         with output.open("xb") as stream:
-            stream.write(_csv(lots))
+            stream.write(export_lots(lots))
     except FileExistsError as error:
         raise click.ClickException(f"{output} already exists: choose another name, or move the file.") from error
     except OSError as error:
@@ -287,13 +280,3 @@ def _status(each: ListedLot) -> str:
     if each.invalidated_at is not None:
         return f"invalid since {each.invalidated_at.date()}: {each.reason}"
     return f"{each.status} on {each.retired_on}" if each.retired_on else each.status
-
-
-def _csv(lots: list[ListedLot]) -> bytes:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(EXPORT_COLUMNS)
-    for each in lots:
-        cells = {"lot_id": each.id, **{name: getattr(each, name) for name in EXPORT_COLUMNS if name != "lot_id"}}
-        writer.writerow([escape_formula("" if cells[name] is None else str(cells[name])) for name in EXPORT_COLUMNS])
-    return text.getvalue().encode("utf-8-sig")

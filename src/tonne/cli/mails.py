@@ -1,12 +1,11 @@
 """tonne mail"""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import click
 
-from tonne.accounts import audit
 from tonne.accounts.lookup import require_organisation
+from tonne.backoffice.failed_mails import discard_failed_mail_any_account, retry_failed_mail_any_account
 from tonne.base.clock import utc_now
 from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.output import (
@@ -21,7 +20,6 @@ from tonne.cli.output import (
 )
 from tonne.cli.table import printable
 from tonne.db.pool import Connection
-from tonne.gateways.failed_mails import discard_mail_any_account, retry_mail_any_account
 from tonne.gateways.outbox_listing import MailState, StoredMail, list_mails_any_account, require_mail_any_account
 
 COLUMNS: tuple[ValueColumn[StoredMail], ...] = (
@@ -44,7 +42,7 @@ FACTS: tuple[ValueColumn[StoredMail], ...] = (
 
 @click.group()
 def mail() -> None:
-    """Look at the mails in the outbox, and retry or discard failed ones."""
+    """Look at mails in the outbox, and retry or discard failed ones."""
 
 
 @mail.command("list")
@@ -84,7 +82,7 @@ def show(mail_id: str, raw: bool, output: Output) -> None:
 @click.argument("mail_id")
 def retry(mail_id: str) -> None:
     """Send a failed mail again."""
-    run_in_transaction(_change, retry_mail_any_account, mail_id, "mail.retried")
+    run_in_transaction(retry_failed_mail_any_account, mail_id, actor=ACTOR, now=utc_now())
     click.echo(f"{mail_id} will be sent again.")
 
 
@@ -92,17 +90,8 @@ def retry(mail_id: str) -> None:
 @click.argument("mail_id")
 def discard(mail_id: str) -> None:
     """Accept that a failed mail is never sent."""
-    run_in_transaction(_change, discard_mail_any_account, mail_id, "mail.discarded")
+    run_in_transaction(discard_failed_mail_any_account, mail_id, actor=ACTOR, now=utc_now())
     click.echo(f"{mail_id} is discarded.")
-
-
-async def _change(
-    tx: Connection, change: Callable[[Connection, str], Awaitable[str | None]], mail_id: str, action: str
-) -> None:
-    organisation_id = await change(tx, mail_id)
-    if organisation_id is None:
-        raise click.ClickException(f"{mail_id} is not a failed mail. Run `tonne mail list --state failed` to see all.")
-    await audit.record(tx, organisation_id, action, actor=ACTOR, at=utc_now(), subject_id=mail_id)
 
 
 async def _list(tx: Connection, organisation_id: str | None, state: MailState | None, limit: int) -> list[StoredMail]:

@@ -10,8 +10,9 @@ COMMANDS = {
     "api": "Run an API process.",
     "worker": "Run a worker process.",
     "migrate": "Apply pending database migrations.",
-    "demo": "Print the demo's API key, links and first request again.",
+    "demo": "Print the demo's sign-ins, API key, links and first request.",
     "secrets": "Manage the keys that encrypt secrets in the database.",
+    "signing-keys": "Manage the keys that sign documents, credentials and the log.",
     "check": "Check the settings and what the service needs, before it starts.",
     "backup": "Back up the embedded database while the service runs.",
     "restore": "Restore a backup into an empty data folder (TONNE_DATA_DIR).",
@@ -19,27 +20,35 @@ COMMANDS = {
     "hold": "Hold the service: it answers reads and sends nothing.",
     "resume": "End a hold, after showing what would be sent.",
     "doctor": "Check the data, and list what waits too long.",
+    "archive": "List, write and verify archives of rows that are removed.",
+    "log": "Manage the transparency log of retirements and certificates.",
+    "verify": "Verify certificates: PDF files, or credential.json.",
     "audit": "Show who changed what, newest first.",
     "org": "Manage organisations, the clients of this service.",
     "account": "Manage accounts and client accounts, which place the orders.",
-    "key": "Create, list and revoke API keys.",
+    "user": "Manage the people who sign in to the dashboard.",
+    "key": "Create, list, rotate and revoke API keys.",
     "link": "Manage offset links, the public payment pages of an account.",
     "page": "Manage the public Sustainability pages of accounts.",
     "estimate": "Record emission estimates to place orders for.",
+    "factors": "Import the emission factors that estimates are calculated with.",
     "catalogue": "Manage projects, bundles, prices and supply.",
+    "picture": "Manage the pictures of projects and bundles.",
     "lot": "List, export, withdraw and invalidate lots of credits.",
     "unit": "List and close pooled units, which several orders share.",
+    "hold-quota": "Manage how much supply locked quotes may hold.",
     "order": "Find and show orders, and cancel them on behalf of a client.",
-    "charge": "Find and show charges of cards, and decide about mismatched ones.",
+    "charge": "Find and show charges of cards, and decide on mismatched ones.",
     "card": "Manage the stored cards of accounts.",
     "refund": "List, show, approve, decline, retry and settle refunds.",
     "dispute": "List and show payments that payers dispute at their banks.",
     "invoice": "List, settle, credit, resend and export invoices.",
-    "mail": "Look at the mails in the outbox, and retry or discard failed ones.",
+    "mail": "Look at mails in the outbox, and retry or discard failed ones.",
     "transfer": "Assign bank transfers to invoices, or return the money.",
-    "payout": "Import payouts of the card gateway and its fees, for the journal.",
+    "payout": "Import payouts of the card gateway and fees, for the journal.",
     "export": "Export the books: the journal and its balances.",
     "retirement": "Export credits to retire and import confirmations.",
+    "person": "Export and erase the data of a person, for example on request.",
     "listen": "Forward test events to a webhook receiver on your machine.",
 }
 
@@ -107,17 +116,25 @@ class LazyGroup(click.Group):
 
 # ruff: noqa: PLC0415 - a command is imported when it runs, not before
 def _load(name: str) -> click.Command | None:
-    loaders = (_load_general, _load_safety, _load_supply, _load_trade, _load_money, _load_books)
+    loaders = (_load_general, _load_tenants, _load_safety, _load_supply, _load_trade, _load_money, _load_books)
     return next((command for load in loaders if (command := load(name)) is not None), None)
 
 
 def _load_general(name: str) -> click.Command | None:  # noqa: PLR0911 - one case per command
-    """Commands for processes, tenants and what clients see."""
+    """Commands for processes and the state of the service."""
     match name:
-        case "serve" | "api" | "worker":
-            from tonne.cli import serve
+        case "serve":
+            from tonne.cli.serve import serve
 
-            return {"serve": serve.serve, "api": serve.api, "worker": serve.worker}[name]
+            return serve
+        case "api":
+            from tonne.cli.api import api
+
+            return api
+        case "worker":
+            from tonne.cli.worker import worker
+
+            return worker
         case "check":
             from tonne.cli.check import check
 
@@ -130,14 +147,33 @@ def _load_general(name: str) -> click.Command | None:  # noqa: PLR0911 - one cas
             from tonne.cli.doctor import doctor
 
             return doctor
+        case "verify":
+            from tonne.cli.verify import verify
+
+            return verify
+        case "log":
+            from tonne.cli.log import log
+
+            return log
         case "audit":
             from tonne.cli.audit import audit
 
             return audit
+        case "signing-keys":
+            from tonne.cli.signing_keys import signing_keys
+
+            return signing_keys
         case "secrets":
             from tonne.cli.secrets import secrets
 
             return secrets
+        case _:
+            return None
+
+
+def _load_tenants(name: str) -> click.Command | None:  # noqa: PLR0911 - one case per command
+    """Commands for organisations, their people and what clients see."""
+    match name:
         case "org":
             from tonne.cli.organisations import org
 
@@ -146,6 +182,10 @@ def _load_general(name: str) -> click.Command | None:  # noqa: PLR0911 - one cas
             from tonne.cli.accounts import account
 
             return account
+        case "user":
+            from tonne.cli.users import user
+
+            return user
         case "key":
             from tonne.cli.keys import key
 
@@ -163,12 +203,20 @@ def _load_general(name: str) -> click.Command | None:  # noqa: PLR0911 - one cas
 
 
 def _load_safety(name: str) -> click.Command | None:
-    """Commands for copies of the database."""
+    """Commands for copies of the database, and for personal data."""
     match name:
+        case "archive":
+            from tonne.cli.archive import archive
+
+            return archive
         case "backup" | "restore":
             from tonne.cli import backup
 
             return backup.backup if name == "backup" else backup.restore_command
+        case "person":
+            from tonne.cli.persons import person
+
+            return person
         case "upgrade":
             from tonne.cli.upgrade import upgrade
 
@@ -188,10 +236,18 @@ def _load_supply(name: str) -> click.Command | None:
             from tonne.cli.lots import lot
 
             return lot
+        case "picture":
+            from tonne.cli.pictures import picture
+
+            return picture
         case "unit":
             from tonne.cli.units import unit
 
             return unit
+        case "hold-quota":
+            from tonne.cli.hold_quotas import hold_quota
+
+            return hold_quota
         case _:
             return None
 
@@ -203,6 +259,10 @@ def _load_trade(name: str) -> click.Command | None:  # noqa: PLR0911 - one case 
             from tonne.cli.estimates import estimate
 
             return estimate
+        case "factors":
+            from tonne.cli.factors import factors
+
+            return factors
         case "catalogue":
             from tonne.cli.catalog import catalogue
 

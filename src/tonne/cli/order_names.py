@@ -12,7 +12,7 @@ from tonne.db.pool import Connection
 from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.model import BeneficiaryKind, Order, OrderStatus
-from tonne.orders.store import find_scope_any_account
+from tonne.orders.scope_store import find_scope_any_account
 from tonne.retirements.certificates import StoredCertificate, list_of_order
 from tonne.retirements.rename_order import rename_order
 from tonne.retirements.schemas import MAX_REASON

@@ -9,9 +9,10 @@ from tonne.base.settings import Settings
 from tonne.checkout.resend_order import OrderMail, resend_order
 from tonne.cli.database import ACTOR, run_connected
 from tonne.cli.parameters import EMAIL
+from tonne.cli.signed_files import render_invoice
 from tonne.db.pool import Connection
 from tonne.orders.errors import OrderNotFound
-from tonne.orders.store import find_scope_any_account
+from tonne.orders.scope_store import find_scope_any_account
 
 
 @click.command("resend")
@@ -40,7 +41,12 @@ def resend(order_ids: tuple[str, ...], only: tuple[str, ...], email: str | None)
             if scope is None:
                 raise OrderNotFound(f"There is no order {order_id}. Find it with `tonne order list TERM`.")
             return await resend_order(
-                connection, scope, order_id, wanted, email=email, settings=settings, actor=ACTOR, now=utc_now()
+                *(connection, scope, order_id, wanted),
+                email=email,
+                render=render_invoice(connection, settings),
+                settings=settings,
+                actor=ACTOR,
+                now=utc_now(),
             )
 
     async def work(connection: Connection, settings: Settings) -> tuple[list[str], list[str]]:

@@ -11,11 +11,9 @@ from tonne.accounts.names import Names, find_names_any_account
 from tonne.base.clock import utc_now
 from tonne.base.timeline import TimelineEntry
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
-from tonne.cli.order_facts import FACTS, ShownOrder, describe_order
+from tonne.cli.order_columns import FACTS, TIMELINE
 from tonne.cli.order_names import certificates, rename
 from tonne.cli.order_resend import resend
-from tonne.cli.order_timeline import COLUMNS as TIMELINE
-from tonne.cli.order_timeline import collect_timeline
 from tonne.cli.output import (
     STATUS_STYLES,
     Format,
@@ -31,10 +29,13 @@ from tonne.cli.output import (
 )
 from tonne.cli.parameters import MODE, MOMENT, REASON
 from tonne.cli.refunds import refund_order
+from tonne.dashboard.order_facts import ShownOrder, describe_order
+from tonne.dashboard.order_timeline import collect_timeline
 from tonne.db.pool import Connection
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.load import load_order
 from tonne.orders.model import Order, OrderStatus, PaymentState
+from tonne.orders.scope_store import find_scope_any_account
 from tonne.orders.search_store import (
     FoundOrder,
     OrderSearch,
@@ -42,7 +43,6 @@ from tonne.orders.search_store import (
     find_keys_any_account,
     search_orders_any_account,
 )
-from tonne.orders.store import find_scope_any_account
 from tonne.refunds.cancel_order import Cancellation, cancel_by_id
 
 

@@ -1,12 +1,14 @@
 """Types of arguments and options that several commands share."""
 
-from datetime import datetime
+import re
+from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 
 import click
 
 from tonne.accounts.errors import FeeRateInvalid
 from tonne.accounts.open_organisation import check_fee_rate
+from tonne.base.clock import utc_now
 from tonne.base.currency import DECIMALS
 from tonne.base.decimals import parse_decimal, scaled
 from tonne.base.money import format_money
@@ -28,6 +30,7 @@ def parse_amount(text: str, currency: str, name: str) -> int:
 
 MODE = click.Choice([mode.value for mode in Mode])
 MAX_REASON = 500
+_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
 
 class _FeeRate(click.ParamType[Decimal]):
@@ -69,6 +72,26 @@ class _Moment(click.ParamType[datetime]):
             self.fail(str(error))
 
 
+class _Past(click.ParamType[datetime]):
+    """A time in the past, or how long ago it was."""
+
+    name = "time"
+
+    def convert(self, value: object, _param: click.Parameter | None, _ctx: click.Context | None) -> datetime:
+        now = utc_now()
+        if isinstance(value, datetime):
+            return value
+        if ago := re.fullmatch(r"([1-9][0-9]{0,5})([mhdw])", str(value).strip()):
+            return now - int(ago[1]) * _UNITS[ago[2]]
+        try:
+            at = parse_time(str(value))
+        except CellError:
+            self.fail("expected a time such as 2026-11-15 or 2026-11-15T09:30Z, or how long ago: 90m, 36h, 2d, 1w")
+        if at > now:
+            self.fail("expected a time in the past")
+        return at
+
+
 class _Reason(click.ParamType[str]):
     name = "text"
 
@@ -79,4 +102,4 @@ class _Reason(click.ParamType[str]):
 
 
 REASON = _Reason()
-FEE_RATE, EMAIL, BUNDLE_CHOICE, MOMENT = _FeeRate(), _Email(), _BundleChoice(), _Moment()
+FEE_RATE, EMAIL, BUNDLE_CHOICE, MOMENT, PAST = _FeeRate(), _Email(), _BundleChoice(), _Moment(), _Past()

@@ -26,7 +26,7 @@ COLUMNS: tuple[ValueColumn[ListedPayout], ...] = (
 
 @click.group()
 def payout() -> None:
-    """Import payouts of the card gateway and its fees, for the journal."""
+    """Import payouts of the card gateway and fees, for the journal."""
 
 
 @payout.command("import")

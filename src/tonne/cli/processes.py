@@ -8,16 +8,24 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from tempfile import TemporaryDirectory
 
 import click
 
-from tonne.base.environment import with_database_url
+from tonne.base.environment import with_settings
 from tonne.base.settings import Settings
+from tonne.cli.database import with_connection
+from tonne.db import migrate as migrations
+from tonne.db.pool import connect
+from tonne.db.session_settings import require_role_settings
+from tonne.http.metrics_folder import FOLDER_VARIABLE
+from tonne.webhooks.check_secret_key import check_secret_key
 
-# Beyond the longest webhook request and the drain time: a worker that is killed leaves its leases to expire.
+# Beyond the longest webhook request: a worker that is killed leaves its leases to expire.
 STOP_MARGIN_S = 10.0
 READY_WITHIN_S = 30.0
+WITH_PARENT = click.option("--stop-with-parent", "with_parent", is_flag=True, hidden=True)
 
 
 def check_port_free(settings: Settings) -> None:
@@ -28,6 +36,11 @@ def check_port_free(settings: Settings) -> None:
 def check_metrics_port_free(settings: Settings) -> None:
     if settings.metrics_port:
         _check_free(settings.metrics_host, settings.metrics_port, "TONNE_METRICS_PORT")
+
+
+def check_worker_port_free(settings: Settings) -> None:
+    if settings.worker_health_port:
+        _check_free(settings.metrics_host, settings.worker_health_port, "TONNE_WORKER_HEALTH_PORT")
 
 
 def _check_free(host: str, port: int, setting: str) -> None:
@@ -43,12 +56,39 @@ def _check_free(host: str, port: int, setting: str) -> None:
             ) from error
 
 
+async def require_ready(url: str, settings: Settings) -> None:
+    """Raise an error if this release or the secret key does not match the database, or the role has no time limits."""
+    if settings.database_pooling == "transaction":
+        pooled = await connect(settings.database_url, settings)
+        try:
+            await require_role_settings(pooled, settings)
+        finally:
+            await pooled.close()
+    await with_connection(url, migrations.require_compatible)
+    await with_connection(url, lambda connection: check_secret_key(connection, settings))
+
+
+@contextlib.contextmanager
+def metrics_folder(settings: Settings) -> Iterator[None]:
+    """A folder in which the child processes add up their metrics, unless the parent has made one."""
+    if FOLDER_VARIABLE in os.environ or not (settings.metrics_port or settings.metrics_token):
+        yield
+        return
+    with TemporaryDirectory(prefix="tonne-metrics-", ignore_cleanup_errors=True) as folder:
+        os.environ[FOLDER_VARIABLE] = folder
+        try:
+            yield
+        finally:
+            del os.environ[FOLDER_VARIABLE]
+
+
 class Processes:
     """Runs commands as child processes, each in its own session, so that Ctrl-C reaches only the parent."""
 
     def __init__(self, database_url: str, settings: Settings) -> None:
-        self._stop_within_s = settings.webhook_timeout_s + settings.drain_s + STOP_MARGIN_S
-        self._environment = with_database_url(os.environ, database_url)
+        self._stop_within_s = settings.webhook_timeout_s + STOP_MARGIN_S
+        # The whole service stops: there is no other server to which requests could go, so there is no drain.
+        self._environment = with_settings(os.environ, database_url=database_url, drain_s="0")
         self._children: list[tuple[str, subprocess.Popen[bytes]]] = []
 
     def start(self, command: str) -> None:

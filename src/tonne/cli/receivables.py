@@ -15,13 +15,13 @@ from tonne.db.pool import Connection
 from tonne.invoices.account_statement import (
     AccountStatement,
     PrintedStatement,
-    StatementEntry,
     account_statement_pdf,
     make_statements,
     print_statement,
     signed_money,
 )
 from tonne.invoices.ageing import AgedDebt, list_aged_debts
+from tonne.invoices.statement_store import StatementEntry
 
 _DAY = click.DateTime(formats=["%Y-%m-%d"])
 _AGED: tuple[ValueColumn[AgedDebt], ...] = (

@@ -20,7 +20,7 @@ from tonne.db.pool import Connection
 from tonne.gateways.payment_record import DisputeState
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.load import load_order
-from tonne.orders.store import find_scope_any_account
+from tonne.orders.scope_store import find_scope_any_account
 from tonne.refunds.approve_refund import approve_refund, retry_refund, settle_refund
 from tonne.refunds.decline_refund import decline_refund
 from tonne.refunds.dispute_store import DisputeSearch, find_dispute_any_account, search_disputes_any_account

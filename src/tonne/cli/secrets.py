@@ -13,9 +13,11 @@ from tonne.checkout.reseal_link_secrets import reseal_links_any_account
 from tonne.checkout.reseal_mail_links import reseal_card_links_any_account, reseal_order_links_any_account
 from tonne.cli.database import ACTOR, run_connected
 from tonne.cli.output import STATUS_STYLES, Output, ValueColumn, output_options, print_rows
+from tonne.dashboard.reseal_totp import reseal_totp
 from tonne.db.pool import Connection
 from tonne.webhooks import reseal_secrets, secret_store
 from tonne.webhooks.check_secret_key import check_secret_key, find_unreadable_any_account
+from tonne.webhooks.reseal_signing_keys import reseal_signing_keys
 
 
 class KeyUse(NamedTuple):
@@ -115,6 +117,8 @@ async def _rotate(connection: Connection, settings: Settings) -> tuple[SecretBox
             reseal_checkouts_any_account,
             reseal_order_links_any_account,
             reseal_card_links_any_account,
+            reseal_totp,
+            reseal_signing_keys,
         ):
             after = reseal_secrets.START
             while True:

@@ -20,6 +20,15 @@ _UNAVAILABLE = (
 _STATEMENT = (asyncpg.QueryCanceledError, ValueError)
 
 
+# Signs of load or of a conflict with another transaction: what failed may be tried again.
+REPEATABLE = (
+    asyncpg.QueryCanceledError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+)
+
+
 def is_database_unavailable(error: BaseException) -> bool:
     """True when any other statement would fail in the same way, so that trying the next row is pointless."""
     return isinstance(error, _UNAVAILABLE) and not isinstance(error, _STATEMENT)

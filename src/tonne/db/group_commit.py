@@ -4,6 +4,7 @@ A commit costs a disk flush and several round trips. Many items that share one c
 """
 
 import asyncio
+import contextvars
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from enum import Enum, auto
@@ -12,7 +13,9 @@ from typing import Any, Generic, TypeVar
 import asyncpg
 import structlog
 
+from tonne.base import tracing
 from tonne.base.instruments import CounterFamily, HistogramFamily, Metric
+from tonne.base.shared_timer import SharedTimer
 from tonne.db.errors import is_database_unavailable
 
 MAX_BATCH = 64
@@ -39,12 +42,15 @@ class NotWritten(Enum):
 
 
 class _Member(Generic[Item, Result]):
-    __slots__ = ("item", "lane", "result")
+    __slots__ = ("context", "item", "lane", "result", "span")
 
     def __init__(self, lane: str, item: Item, result: "asyncio.Future[Result]") -> None:
         self.lane = lane
         self.item = item
         self.result = result
+        # Of the request: what is logged while its item is written alone carries its id.
+        self.context = contextvars.copy_context()
+        self.span = tracing.current()
 
 
 class GroupCommit(Generic[Item, Result]):
@@ -65,12 +71,15 @@ class GroupCommit(Generic[Item, Result]):
         self._write_batch = write_batch
         self._write_alone = write_alone
         self._wait_s = wait_s
+        self._timer: SharedTimer[_Member[Item, Result]] = SharedTimer(wait_s, self._expire)
         self._waiting: dict[str, deque[_Member[Item, Result]]] = {}
         # How many items of a lane are being written alone because of its lock.
         self._locked: dict[str, int] = {}
         # A batch is being written, or is about to be.
         self._is_busy = False
         self._tasks: set[asyncio.Task[None]] = set()
+        # Without a request: a batch belongs to several.
+        self._context = contextvars.copy_context()
         self._sizes = HistogramFamily("tonne_order_batch_size", "Orders placed in one transaction.", bounds=_SIZES)
         self._left = CounterFamily(
             "tonne_order_batch_left_total", "Orders that left a batch and were placed alone.", "reason"
@@ -82,18 +91,17 @@ class GroupCommit(Generic[Item, Result]):
 
     async def write(self, lane: str, item: Item) -> Result:
         """The result, after the commit. Raises QueueTimeout if no batch took the item in time."""
-        loop = asyncio.get_running_loop()
-        member = _Member[Item, Result](lane, item, loop.create_future())
+        member: _Member[Item, Result] = _Member(lane, item, asyncio.get_running_loop().create_future())
         waiting = self._waiting.get(lane)
         if waiting is None:
             waiting = self._waiting[lane] = deque()
         waiting.append(member)
         self._start()
-        timer = loop.call_later(self._wait_s, self._expire, member)
+        limit = self._timer.start(member)
         try:
             return await member.result
         finally:
-            timer.cancel()
+            limit.end()
 
     async def write_apart(self, item: Item) -> Result:
         """Write an item that must not be part of a batch."""
@@ -114,7 +122,7 @@ class GroupCommit(Generic[Item, Result]):
         if not self._is_busy:
             self._is_busy = True
             # Not at once: all requests that are ready now share the first batch.
-            asyncio.get_running_loop().call_soon(self._start_next)
+            asyncio.get_running_loop().call_soon(self._start_next, context=self._context)
 
     def _start_next(self) -> None:
         batch = self._take()
@@ -123,10 +131,12 @@ class GroupCommit(Generic[Item, Result]):
             return
         self._sizes.of().observe(len(batch))
         if len(batch) > 1:
-            self._start_task(self._run_batch(batch)).add_done_callback(lambda _: self._start_next())
+            self._start_task(self._run_batch(batch), self._context.copy()).add_done_callback(
+                lambda _: self._start_next()
+            )
             return
         # One item needs fewer statements alone. The next batch waits for it, but not for a lock.
-        task = self._start_task(self._run_alone(batch[0]))
+        task = self._start_task(self._run_alone(batch[0]), batch[0].context)
         turn = _Turn(self._start_next)
         task.add_done_callback(lambda _: turn.end())
         asyncio.get_running_loop().call_later(LOCK_WITHIN_S, self._end_turn, turn, batch[0].lane, task)
@@ -136,8 +146,8 @@ class GroupCommit(Generic[Item, Result]):
             self._lock(lane, task)
             turn.end()
 
-    def _start_task(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        task = asyncio.get_running_loop().create_task(work)
+    def _start_task(self, work: Coroutine[Any, Any, None], context: contextvars.Context) -> "asyncio.Task[None]":
+        task = asyncio.get_running_loop().create_task(work, context=context)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -166,6 +176,14 @@ class GroupCommit(Generic[Item, Result]):
         return False
 
     async def _run_batch(self, batch: Sequence[_Member[Item, Result]]) -> None:
+        """In a trace of its own: it belongs to several requests. The traces are linked in both directions."""
+        requests = [context for member in batch if (context := member.span.context) is not None]
+        with tracing.span("group commit", attributes={"tonne.items": len(batch)}, links=requests) as span:
+            for member in batch:
+                member.span.link(span.context)
+            await self._write_members(batch)
+
+    async def _write_members(self, batch: Sequence[_Member[Item, Result]]) -> None:
         try:
             results = await self._write_batch([member.item for member in batch])
         except Exception as error:  # noqa: BLE001 - every member gets an answer
@@ -183,7 +201,7 @@ class GroupCommit(Generic[Item, Result]):
                     member.result.set_result(result)
                 continue
             self._left.inc(result.name.lower())
-            task = self._start_task(self._run_alone(member))
+            task = self._start_task(self._run_alone(member), member.context)
             if result is NotWritten.LOCKED:
                 self._lock(member.lane, task)
 

@@ -9,13 +9,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
+import msgspec
 
+from tonne.base import tracing
 from tonne.base.instruments import FAST_BOUNDS, CounterFamily, GaugeFamily, HistogramFamily, Metric
 from tonne.base.settings import Settings
 from tonne.base.wait_queue import WaitQueue
 from tonne.db.errors import DATABASE_ERRORS
 from tonne.db.hosts import connect_to_any
 from tonne.db.session_settings import session_settings
+from tonne.db.traced_statements import trace_statements
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -44,6 +47,8 @@ async def connect(url: str, settings: Settings, *, direct: bool = False) -> Conn
         **options,
     )
     _keep_alive(connection)
+    if tracing.is_on():
+        trace_statements(connection)
     return connection
 
 
@@ -134,6 +139,20 @@ class Database:
             connection.transaction(isolation="repeatable_read", readonly=True),
         ):
             yield connection
+
+    @asynccontextmanager
+    async def long_snapshot(self, statement_s: float) -> AsyncIterator[Connection]:
+        """Like `snapshot`, on a connection outside of the pool: for long statements and slow readers."""
+        self._require_open()
+        patient = msgspec.structs.replace(self._settings, statement_timeout_s=statement_s)
+        connection = await connect(self._url, patient, direct=self._direct)
+        try:
+            async with connection.transaction(isolation="repeatable_read", readonly=True):
+                # Behind PgBouncer a connection has the time limit of its role.
+                await connection.execute(f"SET LOCAL statement_timeout = {int(statement_s * 1000)}")
+                yield connection
+        finally:
+            connection.terminate()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:

@@ -34,11 +34,23 @@ _FOLDERS = {16: "pginstall", 18: "pginstall18"}
 # Folders of a restore and an upgrade in progress, and of the files that an upgrade has replaced.
 RESTORING, UPGRADING, OLD_DATA = "restore.new", "upgrade.new", "data.postgres-"
 _PLAIN_PATH = re.compile(r"[\w./-]+", re.ASCII)
+# The limit of a container: a number of bytes, or `max`.
+CONTAINER_MEMORY = Path("/sys/fs/cgroup/memory.max")
+MOST_SHARED_BUFFERS_MB = 2048
 _OWN_FILES = {"lock", "users", "log", "data.new", SOCKET, f"{SOCKET}.lock"}
 
 
 class DatabaseUnavailable(Exception):
     """The database cannot be started or reached; the message says what to do."""
+
+
+def shared_buffers_mb() -> int:
+    """An eighth of the memory of the machine or container. With PostgreSQL's default of 128 MB, the indexes of a few
+    million orders do not fit, and placing an order reads from disk."""
+    memory = psutil.virtual_memory().total
+    with contextlib.suppress(OSError, ValueError):
+        memory = min(memory, int(CONTAINER_MEMORY.read_text(encoding="ascii")))
+    return min(max(memory // 8 // 2**20, 64), MOST_SHARED_BUFFERS_MB)
 
 
 def report_to_stderr(message: str) -> None:
@@ -118,7 +130,10 @@ class Postmaster:
         """In a folder beside it, renamed at the end: an interrupted attempt leaves nothing that looks complete."""
         unfinished = self.folder / "data.new"
         subprocess.run(["rm", "-rf", "--", unfinished], check=True)  # noqa: S603, S607 - files of the embedded server
-        arguments = ("-D", str(unfinished), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C")
+        arguments = [
+            *("-D", str(unfinished), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"),
+            *("-c", f"shared_buffers={shared_buffers_mb()}MB"),
+        ]
         done = subprocess.run(  # noqa: S603 - our own binary
             self._command("initdb", *arguments), env=postgres_environment(), capture_output=True, text=True, check=False
         )
@@ -215,13 +230,18 @@ class Postmaster:
             return
         with contextlib.suppress(psutil.NoSuchProcess):
             process.send_signal(signal.SIGINT)
-        try:
-            if self._child is not None and self._child.pid == process.pid:
+        deadline = time.monotonic() + STOP_WITHIN_S
+        if self._child is not None and self._child.pid == process.pid:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 self._child.wait(STOP_WITHIN_S)
-            else:
-                process.wait(STOP_WITHIN_S)
-        except (psutil.TimeoutExpired, subprocess.TimeoutExpired):
-            self._report(f"The database in {self.folder} is still shutting down; see {self.log}.")
+        while _is_alive(process):
+            if time.monotonic() > deadline:
+                self._report(f"The database in {self.folder} is still shutting down; see {self.log}.")
+                return
+            time.sleep(0.02)
+        # A child that another object of this process has started would stay a zombie.
+        with contextlib.suppress(psutil.Error):
+            process.wait(0)
 
     def _options(self) -> tuple[str, ...]:
         folder = str(self.socket_folder)
@@ -345,3 +365,11 @@ def postgres_environment() -> dict[str, str]:
 def _last_line(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip()]
     return lines[-1].strip() if lines else "no message."
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    """False for a zombie: the parent that started the server may never ask how it ended, and psutil waits for that."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

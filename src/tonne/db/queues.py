@@ -36,6 +36,17 @@ class Queue:
     modes: tuple[str, ...] = MODES
 
 
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """`oldest_s` is how long the oldest row has been waiting, `overdue_s` how long the first was due for a worker."""
+
+    name: str
+    mode: str
+    depth: int
+    oldest_s: float
+    overdue_s: float
+
+
 class QueueReader:
     """Uses a connection of its own: when the pool is exhausted, the metrics matter most."""
 
@@ -50,22 +61,31 @@ class QueueReader:
         self._monotonic = monotonic
         self._lock = asyncio.Lock()
         self._connection: Connection | None = None
-        self._kept: tuple[float, list[Snapshot]] | None = None
+        # Until when, the states, and the same as metrics.
+        self._kept: tuple[float, list[QueueState] | None, list[Snapshot]] | None = None
 
     async def read(self) -> list[Snapshot]:
         """If the database does not respond in time, the queues are missing and `tonne_queue_read_success` is 0."""
+        return (await self._read())[1]
+
+    async def read_states(self) -> list[QueueState] | None:
+        """Of every queue in each of its modes. None if the database does not respond in time."""
+        return (await self._read())[0]
+
+    async def _read(self) -> tuple[list[QueueState] | None, list[Snapshot]]:
         async with self._lock:
             if self._kept is not None and self._monotonic() < self._kept[0]:
-                return self._kept[1]
+                return self._kept[1:]
+            states: list[QueueState] | None = None
             try:
                 async with asyncio.timeout(READ_WITHIN_S):
-                    snapshots = self._snapshots(await self._fetch())
+                    states = self._states(await self._fetch())
             except (TimeoutError, *DATABASE_ERRORS) as error:
                 _log.warning("queues_not_read", error=repr(error))
                 await self.close()
-                snapshots = [_success(0)]
-            self._kept = self._monotonic() + KEEP_S, snapshots
-            return snapshots
+            snapshots = [_success(0)] if states is None else _snapshots(states)
+            self._kept = self._monotonic() + KEEP_S, states, snapshots
+            return states, snapshots
 
     async def close(self) -> None:
         if self._connection is not None:
@@ -81,21 +101,30 @@ class QueueReader:
             self._connection = await server.connect()
         return await self._connection.fetch(self._statement)
 
-    def _snapshots(self, rows: list[asyncpg.Record]) -> list[Snapshot]:
-        found = {(row["queue"], row["mode"]): row for row in rows}
-        depth, oldest, overdue = (list[tuple[Labels, list[float]]]() for _ in range(3))
-        for queue in self._queues:
-            for mode in queue.modes:
-                labels, row = (queue.name, mode), found.get((queue.name, mode))
-                depth.append((labels, [0.0 if row is None else float(row["depth"])]))
-                oldest.append((labels, [0.0 if row is None else row["oldest_s"]]))
-                overdue.append((labels, [0.0 if row is None else row["overdue_s"]]))
-        return [
-            _success(1),
-            _gauge("tonne_queue_depth", f"Rows that wait, counted up to {MAX_COUNTED}.", depth),
-            _gauge("tonne_queue_oldest_seconds", "How long the oldest row has been waiting.", oldest),
-            _gauge("tonne_queue_overdue_seconds", "How long the first row has been due for a worker.", overdue),
-        ]
+    def _states(self, rows: list[asyncpg.Record]) -> list[QueueState]:
+        found = {
+            (row["queue"], row["mode"]): QueueState(
+                row["queue"], row["mode"], row["depth"], row["oldest_s"], row["overdue_s"]
+            )
+            for row in rows
+        }
+        places = [(queue.name, mode) for queue in self._queues for mode in queue.modes]
+        return [found.get(place) or QueueState(*place, 0, 0.0, 0.0) for place in places]
+
+
+def _snapshots(states: Sequence[QueueState]) -> list[Snapshot]:
+    depth, oldest, overdue = (list[tuple[Labels, list[float]]]() for _ in range(3))
+    for state in states:
+        labels = (state.name, state.mode)
+        depth.append((labels, [float(state.depth)]))
+        oldest.append((labels, [state.oldest_s]))
+        overdue.append((labels, [state.overdue_s]))
+    return [
+        _success(1),
+        _gauge("tonne_queue_depth", f"Rows that wait, counted up to {MAX_COUNTED}.", depth),
+        _gauge("tonne_queue_oldest_seconds", "How long the oldest row has been waiting.", oldest),
+        _gauge("tonne_queue_overdue_seconds", "How long the first row has been due for a worker.", overdue),
+    ]
 
 
 def _gauge(name: str, text: str, series: list[tuple[Labels, list[float]]]) -> Snapshot:

@@ -74,6 +74,7 @@ class EstimateEndpoints:
             now=self._clock(),
             idempotency_key=body.idempotency_key,
             metadata=metadata_text(document),
+            quantity_trunc=body.quantity_trunc,
         )
 
     async def _price_basis(self, scope: Scope) -> tuple[Terms, Catalogue]:
@@ -105,7 +106,7 @@ def _require_price_in_range(estimate: Estimate, terms: Terms, catalogue: Catalog
 
 
 def _quote(estimate: Estimate, terms: Terms, catalogue: Catalogue) -> QuoteOut | None:
-    request = PriceRequest(mass_grams=estimate.mass_grams)
+    request = PriceRequest(mass_grams=estimate.mass_grams, unit=estimate.quantity_trunc)
     try:
         priced = price_for_display(request, terms, catalogue)
     except QuantityInvalid:

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from tonne.base.mass import MassUnit
 from tonne.base.scope import Scope
+from tonne.catalog.quantity_unit import QuantityUnit
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +22,5 @@ class Estimate:
     # The client's JSON, as text.
     metadata: str
     created_at: datetime
+    # The unit that the quantity of its quote is cut to.
+    quantity_trunc: QuantityUnit | None = None

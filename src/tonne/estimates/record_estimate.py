@@ -9,6 +9,7 @@ from tonne.base.idempotency import Idempotency, create_once
 from tonne.base.ids import new_id
 from tonne.base.mass import MAX_GRAMS, MassUnit, to_grams
 from tonne.base.scope import Scope
+from tonne.catalog.quantity_unit import QuantityUnit, cut_quantity
 from tonne.db.pool import Connection
 from tonne.estimates.errors import MassInvalid
 from tonne.estimates.model import Estimate
@@ -31,17 +32,25 @@ def new_estimate(
     now: datetime,
     idempotency_key: str | None = None,
     metadata: str = "{}",
+    quantity_trunc: QuantityUnit | None = None,
 ) -> Estimate:
+    mass_grams = mass_in_grams(amount, unit)
+    if not cut_quantity(mass_grams, quantity_trunc):
+        raise MassInvalid(
+            f"The mass is less than 1 {quantity_trunc}. Send a larger mass, or a smaller quantity_trunc.",
+            field="mass.amount",
+        )
     return Estimate(
         scope=scope,
         id=new_id("est"),
         idempotency_key=idempotency_key or new_id("auto"),
-        mass_grams=mass_in_grams(amount, unit),
+        mass_grams=mass_grams,
         mass_amount=f"{amount:f}",
         mass_unit=unit,
         description=description,
         metadata=metadata,
         created_at=now,
+        quantity_trunc=quantity_trunc,
     )
 
 

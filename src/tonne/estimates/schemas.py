@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from tonne.base.clock import to_wire
 from tonne.base.mass import MassUnit, format_tonnes
+from tonne.catalog.quantity_unit import QuantityUnit
 from tonne.catalog.schemas import DecimalText, EstimateId, QuoteOut, Timestamp, Tonnes
 from tonne.estimates.model import Estimate
 from tonne.http.client_fields import IdempotencyKey, Metadata
@@ -35,6 +36,14 @@ class EstimateIn(msgspec.Struct, forbid_unknown_fields=True):
     ] = None
     metadata: Metadata | None = None
     idempotency_key: IdempotencyKey | None = None
+    quantity_trunc: Annotated[
+        QuantityUnit | None,
+        Meta(
+            description="Cut the quantity of the quote down to whole grams, kilograms or tonnes before it is split "
+            "over the bundles. Send it again with the order.",
+            examples=["kg"],
+        ),
+    ] = None
 
 
 class MassOut(msgspec.Struct):

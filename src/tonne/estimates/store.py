@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from tonne.base.mass import MassUnit
 from tonne.base.scope import Scope
+from tonne.catalog.quantity_unit import QuantityUnit
 from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.estimates.model import Estimate
@@ -37,7 +38,7 @@ async def find_masses_grams(connection: Connection, keys: Sequence[EstimateKey])
     return {EstimateKey(row["account_id"], row["id"]): row["mass_grams"] for row in rows}
 
 
-_COLUMNS = "id, idempotency_key, mass_grams, mass_amount, mass_unit, description, metadata, created_at"
+_COLUMNS = "id, idempotency_key, mass_grams, mass_amount, mass_unit, description, metadata, created_at, quantity_trunc"
 FIND_ESTIMATE = f"SELECT {_COLUMNS} FROM estimates WHERE account_id = $1 AND id = $2"  # noqa: S608 - a constant
 
 
@@ -62,7 +63,7 @@ async def find_by_key(connection: Connection, scope: Scope, idempotency_key: str
 
 INSERT_ESTIMATE = f"""
 INSERT INTO estimates (account_id, request_digest, {_COLUMNS})
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT (account_id, idempotency_key) DO NOTHING RETURNING true
 """  # noqa: S608 - a constant
 
@@ -74,4 +75,10 @@ async def insert_estimate(tx: Connection, estimate: Estimate, request_digest: by
 
 
 def _estimate(scope: Scope, values: dict[str, Any]) -> Estimate:
-    return Estimate(scope=scope, mass_unit=MassUnit(values.pop("mass_unit")), **values)
+    unit = values.pop("quantity_trunc")
+    return Estimate(
+        scope=scope,
+        mass_unit=MassUnit(values.pop("mass_unit")),
+        quantity_trunc=None if unit is None else QuantityUnit(unit),
+        **values,
+    )

@@ -1,14 +1,17 @@
 """Endpoints of the event log. A client that missed webhooks can catch up with them."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tonne.base.clock import utc_now
 from tonne.base.errors import Fault, Invalid
 from tonne.base.paging import START, CursorInvalid, Position
 from tonne.db.pool import Connection, Database
 from tonne.events import store
-from tonne.events.errors import EventNotFound, SequenceInvalid
+from tonne.events.errors import EventNotFound, EventsRemoved, SequenceInvalid
+from tonne.events.floor_store import Floor, read_floor
+from tonne.events.payload import event_payload
 from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, Paging, raw_list_response
 from tonne.http.route import Parameter, Request, Response, Route, RouteMaker
 
@@ -27,7 +30,8 @@ class EventEndpoints:
 
         Returns the organisation's events, newest first, or oldest first with `order=asc`.
 
-        To catch up, ask for the events after the last `sequence` that you processed, oldest first.
+        To catch up, ask for the events after the last `sequence` that you processed, oldest first. If some of them were
+        removed, the response is the error `events_removed`.
         """
         account_id, event_type, since, order = request.query("account_id", "event_type", "after_sequence", "order")
         if order not in {None, "asc", "desc"}:
@@ -37,19 +41,25 @@ class EventEndpoints:
         paging = Paging.of(request, list_name)
         start = _stream_position(paging.start)
         async with self._database.connection() as connection:
-            floor = 0 if since is None else await self._position_of(connection, request, since)
+            kept = await read_floor(connection, scope)
+            if order == "asc" and start is not None and start < kept.position:
+                raise kept.removed("after")
+            floor = kept.position if since is None else await self._position_of(connection, request, since, kept)
             rows = await store.list_events(
                 connection,
                 scope,
-                below=_END if order == "asc" or start is None else start,
-                above=max(floor, start or 0) if order == "asc" else floor,
+                store.PageBounds(
+                    below=_END if order == "asc" or start is None else start,
+                    above=max(floor, start or 0) if order == "asc" else floor,
+                    near=_begins_near(paging.start, since, order),
+                ),
                 account_id=account_id,
                 event_type=event_type or "",
                 oldest_first=order == "asc",
                 limit=paging.fetch,
             )
         page, cursor = paging.cut(rows, lambda row: Position(row["sequence"], str(row["position"])))
-        return raw_list_response(",".join([row["payload"] for row in page]).encode(), cursor)
+        return raw_list_response(b",".join([event_payload(row["head"], row["document"]) for row in page]), cursor)
 
     async def read_event(self, request: Request) -> Response:
         """Read an event.
@@ -60,12 +70,13 @@ class EventEndpoints:
             row = await store.find_event(connection, request.scope, request.path("event_id"))
         if row is None:
             raise EventNotFound
-        return Response(row["payload"].encode())
+        return Response(event_payload(row["head"], row["document"]))
 
     @staticmethod
-    async def _position_of(connection: Connection, request: Request, since: str) -> int:
+    async def _position_of(connection: Connection, request: Request, since: str, kept: Floor) -> int:
         """The last position whose sequence is not above `since`."""
         moment = parse_sequence(since, "after_sequence")
+        kept.require_kept_from(moment + timedelta(milliseconds=1), "after_sequence")
         return await store.last_position_before(
             connection, request.scope, moment.replace(microsecond=moment.microsecond + 1)
         )
@@ -82,7 +93,7 @@ class EventEndpoints:
         )
         return [
             route(
-                *("GET /v1/events", self.list_events, page, *LIST_ERRORS, SequenceInvalid),
+                *("GET /v1/events", self.list_events, page, *LIST_ERRORS, SequenceInvalid, EventsRemoved),
                 operation_id="listEvents",
                 query=query,
             ),
@@ -97,6 +108,15 @@ def parse_sequence(text: str, field: str) -> datetime:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise SequenceInvalid(field=field) from error
+
+
+def _begins_near(start: Position, since: str | None, order: str | None) -> datetime | None:
+    """The sequence at which a page begins. Cursors have the sequence of the last event as their time."""
+    if start is not START:
+        return start.created_at
+    if order == "asc":
+        return None if since is None else parse_sequence(since, "after_sequence")
+    return utc_now()
 
 
 def _stream_position(start: Position) -> int | None:

@@ -1,28 +1,31 @@
 """The event log: one stream per organisation and mode, gapless, in commit order."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+import msgspec
+
+from tonne.base import tracing
 from tonne.base.ids import new_id
 from tonne.base.scope import Mode, Scope
 from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.events.notification import Stream
-
-API_VERSION = "v1"
-# The fields of NewEvent.
-_EVENT = "event_type, subject, subject_id, document"
+from tonne.events.payload import encode_document
+from tonne.events.trace_store import TracedEvent, store_traces
 
 
-@dataclass(frozen=True, slots=True)
-class NewEvent:
-    """`document` is the JSON of the subject. It is sent unchanged in every delivery."""
+class NewEvent(msgspec.Struct, frozen=True):
+    """`document` is the JSON of the subject. It is sent unchanged in every delivery.
+
+    The type starts with the name of the subject and a point.
+    """
 
     event_type: str
-    subject: str
     subject_id: str
-    document: str
+    document: bytes
+    # The trace that the event belongs to, if it is exported: its deliveries continue it.
+    trace: str | None = msgspec.field(default_factory=tracing.sampled_context)
 
 
 OPEN_STREAM = "INSERT INTO event_streams (organisation_id, mode) VALUES ($1, $2)"
@@ -32,14 +35,9 @@ async def open_stream(tx: Connection, organisation_id: str, mode: Mode) -> None:
     await tx.execute(OPEN_STREAM, organisation_id, mode)
 
 
-# The JSON of an event, built from the columns of `numbered` below.
-_PAYLOAD = f"""'{{"api_version":"{API_VERSION}","event_id":"' || id || '","account_id":"' || account_id
-       || '","event_type":"' || event_type
-       || '","sequence":"' || to_char(sequence AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
-       || '","data":{{"' || subject || '":' || document || '}}}}'"""
 # Locks and updates the counter in the statement that inserts the events, so that the lock is held only from here to the
 # commit. The sequence is the current time, or the last sequence plus 1 ms if the clock has not advanced.
-APPEND = f"""
+APPEND = """
 WITH stream AS (
     UPDATE event_streams
     SET last_position = last_position + cardinality($5::text[]),
@@ -50,15 +48,14 @@ WITH stream AS (
               last_sequence - cardinality($5::text[]) * interval '1 ms' AS before_sequence
 ), numbered AS (
     SELECT $3::text AS account_id, before_position + n AS position, before_sequence + n * interval '1 ms' AS sequence,
-           id, event_type, subject, subject_id, document
-    FROM stream, unnest($5::text[], $6::text[], $7::text[], $8::text[], $9::text[])
-                 WITH ORDINALITY AS event (id, event_type, subject, subject_id, document, n)
+           id, event_type, subject_id, document
+    FROM stream, unnest($5::text[], $6::text[], $7::text[], $8::bytea[])
+                 WITH ORDINALITY AS event (id, event_type, subject_id, document, n)
 )
-INSERT INTO events (organisation_id, mode, account_id, position, sequence, id, event_type, subject_id, payload)
-SELECT $1, $2, account_id, position, sequence, id, event_type, subject_id,
-       {_PAYLOAD}
+INSERT INTO events (organisation_id, mode, account_id, position, sequence, id, event_type, subject_id, document)
+SELECT $1, $2, account_id, position, sequence, id, event_type, subject_id, document
 FROM numbered
-"""  # noqa: S608 - only the constant above is inserted
+"""
 
 
 async def append(tx: Connection, scope: Scope, events: Sequence[NewEvent], now: datetime) -> None:
@@ -66,17 +63,21 @@ async def append(tx: Connection, scope: Scope, events: Sequence[NewEvent], now: 
 
     Use `append_to_streams` for several streams: it locks them in a fixed order, which prevents deadlocks.
     """
+    ids = [new_id("evt") for _ in events]
     status = await tx.execute(
         APPEND,
         scope.organisation_id,
         scope.mode,
         scope.account_id,
         now,
-        [new_id("evt") for _ in events],
-        *columns(events, _EVENT),
+        ids,
+        *_columns(events),
     )
     if status != f"INSERT 0 {len(events)}":
         raise LookupError(f"no event stream for {scope.organisation_id} in {scope.mode} mode")
+    if tracing.is_on():
+        traces = [event.trace for event in events]
+        await store_traces(tx, [TracedEvent(scope, *each) for each in zip(ids, traces, strict=True)], now)
 
 
 LIST_UNLOCKED_STREAMS = """
@@ -108,12 +109,12 @@ async def lock_streams(tx: Connection, streams: Sequence[Stream]) -> None:
     await tx.execute(LOCK_STREAMS, *columns(streams, "organisation_id, mode"))
 
 
-APPEND_TO_STREAMS = f"""
+APPEND_TO_STREAMS = """
 WITH input AS (
-    SELECT organisation_id, mode, account_id, id, event_type, subject, subject_id, document,
+    SELECT organisation_id, mode, account_id, id, event_type, subject_id, document,
            row_number() OVER (PARTITION BY organisation_id, mode ORDER BY n) AS n
-    FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[])
-         WITH ORDINALITY AS event (organisation_id, mode, account_id, id, event_type, subject, subject_id, document, n)
+    FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[])
+         WITH ORDINALITY AS event (organisation_id, mode, account_id, id, event_type, subject_id, document, n)
 ), counts AS (
     SELECT organisation_id, mode, count(*) AS events FROM input GROUP BY organisation_id, mode
 ), streams AS (
@@ -125,14 +126,13 @@ WITH input AS (
               last_sequence - events * interval '1 ms' AS before_sequence
 ), numbered AS (
     SELECT input.organisation_id, input.mode, input.account_id, before_position + n AS position,
-           before_sequence + n * interval '1 ms' AS sequence, id, event_type, subject, subject_id, document
+           before_sequence + n * interval '1 ms' AS sequence, id, event_type, subject_id, document
     FROM input JOIN streams ON streams.organisation_id = input.organisation_id AND streams.mode = input.mode
 )
-INSERT INTO events (organisation_id, mode, account_id, position, sequence, id, event_type, subject_id, payload)
-SELECT organisation_id, mode, account_id, position, sequence, id, event_type, subject_id,
-       {_PAYLOAD}
+INSERT INTO events (organisation_id, mode, account_id, position, sequence, id, event_type, subject_id, document)
+SELECT organisation_id, mode, account_id, position, sequence, id, event_type, subject_id, document
 FROM numbered
-"""  # noqa: S608 - only the constant above is inserted
+"""
 
 
 async def append_to_streams(tx: Connection, events: Sequence[tuple[Scope, NewEvent]], now: datetime) -> None:
@@ -143,14 +143,28 @@ async def append_to_streams(tx: Connection, events: Sequence[tuple[Scope, NewEve
     organisations, modes, accounts = columns([scope for scope, _ in events], "organisation_id, mode, account_id")
     streams = {Stream(scope.organisation_id, scope.mode) for scope, _ in events}
     await lock_streams(tx, list(streams))
+    ids = [new_id("evt") for _ in events]
     status = await tx.execute(
         APPEND_TO_STREAMS,
         now,
         organisations,
         modes,
         accounts,
-        [new_id("evt") for _ in events],
-        *columns([event for _, event in events], _EVENT),
+        ids,
+        *_columns([event for _, event in events]),
     )
     if status != f"INSERT 0 {len(events)}":
         raise LookupError("an organisation has no event stream")
+    if tracing.is_on():
+        traced = [
+            TracedEvent(scope, event_id, event.trace) for event_id, (scope, event) in zip(ids, events, strict=True)
+        ]
+        await store_traces(tx, traced, now)
+
+
+def _columns(events: Sequence[NewEvent]) -> tuple[list[str], list[str], list[bytes]]:
+    return (
+        [event.event_type for event in events],
+        [event.subject_id for event in events],
+        [encode_document(event.document) for event in events],
+    )

@@ -6,10 +6,11 @@ from tonne.db.hold import HoldWatch
 from tonne.db.pool import Database
 from tonne.gateways.card import CardGateway
 from tonne.gateways.card_simulated import SimulatedCardGateway
-from tonne.gateways.card_stripe import StripeCardGateway
 from tonne.gateways.metered_gateway import GatewayMetrics, metered
 
 GATEWAY_OF: dict[Mode, str] = {Mode.LIVE: "stripe", Mode.TEST: "simulated"}
+# As customers know them.
+GATEWAY_NAMES = {"stripe": "Stripe", "simulated": "Stripe"}
 
 
 def takes_cards(settings: Settings, mode: Mode) -> bool:
@@ -23,6 +24,9 @@ def card_gateways(
     """The configured gateways by name. The caller closes them."""
     gateways: dict[str, CardGateway] = {"simulated": SimulatedCardGateway(database)}
     if settings.stripe_secret_key:
+        # Imported only if it is used: the library takes time and memory.
+        from tonne.gateways.card_stripe import StripeCardGateway  # noqa: PLC0415
+
         live = StripeCardGateway(settings.stripe_secret_key, settings.stripe_api_base or None)
         if live.mode is not Mode.LIVE:
             raise ValueError("TONNE_STRIPE_SECRET_KEY must be a live key. Test mode uses the simulated gateway.")

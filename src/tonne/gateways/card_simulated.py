@@ -43,6 +43,11 @@ class SimulatedCard:
     expires: str = "2049-12"
     behaviour: str
 
+    @property
+    def grouped(self) -> str:
+        """The number as it is printed on a card."""
+        return " ".join(self.number[i : i + 4] for i in range(0, len(self.number), 4))
+
 
 # Of a charge that ended before the cardholder authenticated it.
 CANCELED = "canceled"

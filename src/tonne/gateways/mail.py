@@ -10,10 +10,13 @@ from urllib.parse import unquote, urlsplit
 import aiosmtplib
 
 from tonne.base.ids import new_id
+from tonne.base.language import Translator
 from tonne.base.private_files import create_private_folder, narrow_folder, write_private_file
 from tonne.base.settings import SMTP_SCHEMES, Settings
 from tonne.base.urls import parse_url
-from tonne.gateways.mail_layout import one_line, render_mail
+from tonne.gateways.mail_layout import Frame, one_line, render_mail
+from tonne.web.site_frame import legal_links
+from tonne.web.wording import ENGLISH, LocalWording
 
 # Starts the subjects of mails in test mode.
 TEST_SUBJECT = "[TEST] "
@@ -125,31 +128,49 @@ def compose_mail(
     subject: str,
     text: str,
     *,
+    wording: LocalWording = ENGLISH,
+    merchant: str | None = None,
+    is_test: bool = False,
     notice: str | None = None,
     closing: str | None = None,
     attachment: Attachment | None = None,
 ) -> EmailMessage:
     """A mail in two versions, text and HTML. `mail_layout.py` describes how the text becomes HTML.
 
-    `notice` comes first and stands out; `closing` is the signature. Subjects contain names chosen by users: neither
-    line breaks nor encoded words may reach the header.
+    `merchant` is who the customer bought from, `notice` comes first and stands out, `closing` is the signature instead
+    of the seller's. Subjects contain names chosen by users: neither line breaks nor encoded words may reach the header.
     """
+    _ = wording.translate
+    seller = one_line(settings.seller_name)
+    frame = Frame(
+        title=one_line(subject),
+        heading=one_line(merchant) if merchant else seller,
+        subheading=_("Sold by %(seller)s", seller=seller) if merchant and one_line(merchant) != seller else None,
+        notice=notice,
+        closing=(closing or _signature(settings, _)).strip("\n").split("\n"),
+        legal_links=[(_(label), url) for label, url in legal_links(settings)],
+        language=wording.code,
+        direction=wording.locale.text_direction,
+    )
     message = EmailMessage(policy=SMTP)
     message["From"] = settings.mail_from
     message["To"] = ", ".join(filter(is_mail_address, recipients)) or "undisclosed-recipients:;"
-    title = one_line(subject)
+    # Not translated: mail filters of testers look for it.
+    title = f"{TEST_SUBJECT if is_test else ''}{frame.title}"
     message["Subject"] = " ".join(title.replace("=?", "= ?").split())
     message["Message-ID"] = f"<{new_id('mail')}@{urlsplit(settings.base_url).hostname or 'localhost'}>"
-    message.set_content("\n".join(part for part in (notice and f"{notice}\n", text, closing) if part))
-    html = render_mail(
-        text,
-        title=title.removeprefix(TEST_SUBJECT),
-        seller_name=one_line(settings.seller_name),
-        base_url=settings.base_url,
-        notice=notice,
-        closing=closing,
-    )
-    message.add_alternative(html, subtype="html")
+    # Out-of-office replies to receipts would only annoy.
+    message["Auto-Submitted"] = "auto-generated"
+    below = [*frame.closing, *(f"{label}: {url}" for label, url in frame.legal_links)]
+    message.set_content("\n".join([*([f"{notice}\n"] if notice else []), text, *below, ""]))
+    message.add_alternative(render_mail(text, frame, base_url=settings.base_url), subtype="html")
     if attachment is not None:
         message.add_attachment(attachment.pdf, maintype="application", subtype="pdf", filename=attachment.name)
+    # Last: adding a part moves all headers that start with `Content-` to the first one.
+    message["Content-Language"] = wording.code
     return message
+
+
+def _signature(settings: Settings, _: Translator) -> str:
+    questions = _("Questions? Write to %(email)s", email=settings.seller_email) if settings.seller_email else ""
+    return f"{one_line(settings.seller_name)}\n{questions}"

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
+from tonne.base import tracing
 from tonne.base.instruments import SLOW_BOUNDS, CounterFamily, HistogramFamily, Metric
+from tonne.base.spans import Span, SpanKind
 from tonne.db.errors import ServiceHeld
 from tonne.db.hold import HoldWatch
 from tonne.gateways.card import (
@@ -94,6 +96,13 @@ class MeteredGateway:
         if self.hold.is_held:
             request.close()
             raise ServiceHeld
+        attributes = {"tonne.gateway": self.name, "tonne.operation": operation}
+        with tracing.span(f"gateway {operation}", SpanKind.CLIENT, attributes) as span:
+            return await self._measured(operation, request, outcome_of, span)
+
+    async def _measured(
+        self, operation: str, request: Coroutine[Any, Any, T], outcome_of: Callable[[T], str], span: Span
+    ) -> T:
         started = time.monotonic()
         outcome = "crashed"
         try:
@@ -108,6 +117,7 @@ class MeteredGateway:
         finally:
             self.meter.seconds.of(self.name, operation).observe(time.monotonic() - started)
             self.meter.requests.inc(self.name, operation, outcome)
+            span.set("tonne.outcome", outcome)
         return result
 
 

@@ -1,5 +1,6 @@
 """The outbox: mails are inserted in the transaction that causes them, and a worker sends them, with retries."""
 
+import re
 from dataclasses import dataclass, field
 from datetime import timedelta
 from email.message import EmailMessage
@@ -8,12 +9,15 @@ from email.utils import formatdate
 import asyncpg
 import structlog
 
+from tonne.base import tracing
 from tonne.base.ids import new_id
 from tonne.base.instruments import CounterFamily, Metric
 from tonne.base.settings import Settings
+from tonne.base.spans import Span, SpanKind
 from tonne.db.batches import run_each
 from tonne.db.pool import Connection, Database
 from tonne.gateways.mail import MailGateway, MailRefused
+from tonne.gateways.sent_mail import without_attachments
 
 # Minutes between attempts, almost two days in total. The first pauses get past greylisting, the last past a day of
 # downtime. After the last one there is one more attempt.
@@ -46,11 +50,14 @@ async def enqueue(
 
 
 CLAIM = """
+WITH due AS MATERIALIZED (
+    SELECT id, created_at FROM mails WHERE sent_at IS NULL AND next_attempt_at <= clock_timestamp()
+    ORDER BY next_attempt_at LIMIT 1 FOR UPDATE SKIP LOCKED
+)
 UPDATE mails SET attempts = attempts + 1, lease_token = lease_token + 1,
                  next_attempt_at = clock_timestamp() + $1::interval
-WHERE id = (SELECT id FROM mails WHERE sent_at IS NULL AND next_attempt_at <= clock_timestamp()
-            ORDER BY next_attempt_at LIMIT 1 FOR UPDATE SKIP LOCKED)
-RETURNING id, recipients, message, attempts, lease_token
+FROM due WHERE mails.id = due.id AND mails.created_at = due.created_at
+RETURNING mails.id, mails.created_at, recipients, message, attempts, lease_token
 """
 
 
@@ -58,17 +65,22 @@ async def claim_any_account(connection: Connection) -> list[asyncpg.Record]:
     return await connection.fetch(CLAIM, LEASE)
 
 
-SETTLE_SENT = "UPDATE mails SET sent_at = clock_timestamp(), last_error = NULL WHERE id = $1 AND lease_token = $2"
+# The time of a mail tells its partition.
+SETTLE_SENT = """
+UPDATE mails SET sent_at = clock_timestamp(), last_error = NULL, message = $4
+WHERE id = $1 AND created_at = $2 AND lease_token = $3
+"""
 
 
 async def _settle_sent(connection: Connection, mail: asyncpg.Record) -> bool:
     """False when the lease is lost: another worker sends the mail again."""
-    return await connection.execute(SETTLE_SENT, mail["id"], mail["lease_token"]) == "UPDATE 1"
+    key = (mail["id"], mail["created_at"], mail["lease_token"])
+    return await connection.execute(SETTLE_SENT, *key, without_attachments(mail["message"])) == "UPDATE 1"
 
 
 SETTLE_REFUSED = """
-UPDATE mails SET last_error = $3, next_attempt_at = clock_timestamp() + $4::interval, recipients = $5
-WHERE id = $1 AND lease_token = $2
+UPDATE mails SET last_error = $4, next_attempt_at = clock_timestamp() + $5::interval, recipients = $6
+WHERE id = $1 AND created_at = $2 AND lease_token = $3
 """
 
 
@@ -76,9 +88,18 @@ async def _settle_refused(connection: Connection, mail: asyncpg.Record, refused:
     """Schedule the next attempt for the recipients that are left, or give up. Returns whether it gave up."""
     given_up = refused.final or mail["attempts"] > len(PAUSES_MIN)
     pause = None if given_up else timedelta(minutes=PAUSES_MIN[mail["attempts"] - 1])
-    await connection.execute(SETTLE_REFUSED, mail["id"], mail["lease_token"], str(refused)[:500], pause, left)
-    _log.warning("mail_refused", mail_id=mail["id"], attempts=mail["attempts"], given_up=given_up, reason=str(refused))
+    key = (mail["id"], mail["created_at"], mail["lease_token"])
+    await connection.execute(SETTLE_REFUSED, *key, str(refused)[:500], pause, left)
+    reason = _without_addresses(str(refused), mail["recipients"])
+    _log.warning("mail_refused", mail_id=mail["id"], attempts=mail["attempts"], given_up=given_up, reason=reason)
     return given_up
+
+
+def _without_addresses(text: str, recipients: list[str]) -> str:
+    """Mail servers repeat the address. Logs must not contain it."""
+    for recipient in recipients:
+        text = re.sub(re.escape(recipient), "(recipient)", text, flags=re.IGNORECASE)
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +129,11 @@ class SendMails:
         return bool(mails)
 
     async def _send(self, mail: asyncpg.Record) -> None:
+        attributes = {"tonne.mail_id": mail["id"], "tonne.attempt": mail["attempts"]}
+        with tracing.span("send mail", SpanKind.CLIENT, attributes) as span:
+            await self._send_within(span, mail)
+
+    async def _send_within(self, span: Span, mail: asyncpg.Record) -> None:
         refused: MailRefused | None = None
         left = list(mail["recipients"])
         try:
@@ -121,6 +147,8 @@ class SendMails:
             refused = MailRefused(f"the mail gateway failed: {error!r}")
         async with self.database.connection() as connection:
             if refused is None:
-                self.outcomes.inc("sent" if await _settle_sent(connection, mail) else "lease_lost")
+                outcome = "sent" if await _settle_sent(connection, mail) else "lease_lost"
             else:
-                self.outcomes.inc("failed" if await _settle_refused(connection, mail, refused, left) else "retried")
+                outcome = "failed" if await _settle_refused(connection, mail, refused, left) else "retried"
+        self.outcomes.inc(outcome)
+        span.set("tonne.outcome", outcome)

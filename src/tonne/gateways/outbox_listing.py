@@ -73,6 +73,18 @@ async def require_mail_any_account(connection: Connection, mail_id: str) -> Stor
     return _mail(row)
 
 
+COUNT_UNSENT = """
+SELECT count(*) FROM mails
+WHERE created_at >= $1 AND created_at < $2 AND sent_at IS NULL AND held_reason IS NULL AND discarded_at IS NULL
+"""
+
+
+async def count_unsent_any_account(connection: Connection, start: datetime, end: datetime) -> int:
+    """Mails of that time that wait, or that were given up and not discarded."""
+    count: int = await connection.fetchval(COUNT_UNSENT, start, end)
+    return count
+
+
 def _mail(row: asyncpg.Record) -> StoredMail:
     values = dict(row)
     raw = values.pop("message")

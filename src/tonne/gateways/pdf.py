@@ -47,17 +47,23 @@ def render_pdf(
     return _render(template, record, options)
 
 
-def render_png(template: Path, record: dict[str, Any]) -> bytes:
-    """Render a template of one page as an image with one pixel per point. See also `render_pdf`."""
-    return _render(template, record, _Options("png"))
+def render_png(template: Path, record: dict[str, Any], *, scale: int = 1) -> bytes:
+    """Render a template of one page as an image with `scale` pixels per point. See also `render_pdf`."""
+    return _render(template, record, _Options("png", scale=scale))
+
+
+def render_svg(template: Path, record: dict[str, Any]) -> bytes:
+    """Render a template of one page as an image without fonts: letters are shapes. See also `render_pdf`."""
+    return _render(template, record, _Options("svg"))
 
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    file_format: Literal["pdf", "png"]
+    file_format: Literal["pdf", "png", "svg"]
     timestamp: datetime | None = None
     inputs: Mapping[str, str] = field(default_factory=dict)
     standard: Literal["a-3b"] | None = None
+    scale: int = 1
 
 
 def _render(template: Path, record: dict[str, Any], options: _Options) -> bytes:
@@ -75,7 +81,7 @@ def _render(template: Path, record: dict[str, Any], options: _Options) -> bytes:
             file = compiler.compile(
                 template,
                 format=options.file_format,
-                ppi=_POINTS_PER_INCH,
+                ppi=_POINTS_PER_INCH * options.scale,
                 sys_inputs=inputs,
                 timestamp=options.timestamp,
                 pdf_standards=options.standard,

@@ -4,10 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import stripe
 
 from tonne.base.scope import Mode
-from tonne.gateways.stripe_responses import mode_of
 
 TOLERANCE_S = 300
 
@@ -36,6 +34,9 @@ class _Body(msgspec.Struct, frozen=True):
 
 def verify_event(payload: bytes, signature_header: str, secret: str) -> StripeEvent:
     """Raises SignatureInvalid unless signed within five minutes. Stripe repeats events: handling must be idempotent."""
+    # Imported only if it is used: the library takes time and memory.
+    import stripe  # noqa: PLC0415
+
     try:
         stripe.WebhookSignature.verify_header(payload, signature_header, secret, TOLERANCE_S)
         body = msgspec.json.decode(payload, type=_Body)
@@ -44,7 +45,7 @@ def verify_event(payload: bytes, signature_header: str, secret: str) -> StripeEv
         raise SignatureInvalid(
             "The event is not signed with the secret of this webhook, or the signature is older than five minutes."
         ) from error
-    subject, mode = body.data.get("object"), mode_of(livemode=body.livemode)
+    subject, mode = body.data.get("object"), Mode.LIVE if body.livemode else Mode.TEST
     if not isinstance(subject, dict):
         return StripeEvent(body.id, body.type, None, None, mode)
     metadata = subject.get("metadata")

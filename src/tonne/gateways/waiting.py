@@ -5,7 +5,7 @@ from datetime import datetime
 
 from tonne.base.settings import Settings
 from tonne.db.queues import MAX_COUNTED, Queue
-from tonne.db.waiting_check import WaitingCheck
+from tonne.db.waiting_check import Topic, WaitingCheck
 
 # Mails have no mode.
 _NO_MODE = "any"
@@ -59,6 +59,7 @@ WAITING = (
         WHERE $1::boolean AND EXISTS (SELECT FROM orders WHERE orders.mode = 'live')
         """,
         _server_missing,
+        topic=Topic.MAILS,
     ),
     WaitingCheck(
         "mails are sent within six hours",
@@ -71,6 +72,7 @@ WAITING = (
           AND created_at < $1::timestamptz - interval '6 hours'
         ORDER BY created_at
         """,
+        topic=Topic.MAILS,
     ),
     WaitingCheck(
         "no mail was given up",
@@ -82,5 +84,6 @@ WAITING = (
           AND $1::timestamptz IS NOT NULL
         ORDER BY created_at
         """,
+        topic=Topic.MAILS,
     ),
 )

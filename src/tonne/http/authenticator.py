@@ -11,8 +11,17 @@ from tonne.base.expiring_cache import ExpiringCache
 from tonne.base.ids import is_id
 from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings
-from tonne.http.client_address import client_address
-from tonne.http.errors import AccountClosed, AccountNotFound, RateLimited, Unauthorised
+from tonne.http.client_address import Network, client_address, limit_name, parse_address
+from tonne.http.errors import (
+    AccountClosed,
+    AccountNotFound,
+    KeyAccountNotAllowed,
+    KeyNetworkNotAllowed,
+    KeyPermissionMissing,
+    RateLimited,
+    Unauthorised,
+)
+from tonne.http.permissions import FULL_ACCESS
 from tonne.http.rate_limit import Quota, TokenBuckets, rate_limited
 
 # Encoded already: almost every response has these headers.
@@ -24,12 +33,17 @@ _NO_HEADER = "There is no Authorization header. Send your API key as `Authorizat
 
 @dataclass(frozen=True, slots=True)
 class KeyHolder:
-    """A valid API key and its default scope."""
+    """A valid API key, its default scope, and what it may do."""
 
     key_id: str
     scope: Scope
     # The key's own account, or its organisation, is closed.
     is_closed: bool = False
+    permissions: frozenset[str] = FULL_ACCESS
+    # None: all accounts of the organisation. Its default account is always one of them.
+    accounts: frozenset[str] | None = None
+    # Empty: the key works from everywhere.
+    networks: tuple[Network, ...] = ()
 
 
 class Directory(Protocol):
@@ -62,26 +76,59 @@ class Authenticator:
         self._keys: ExpiringCache[bytes, KeyHolder] = ExpiringCache(settings.key_refresh_s, monotonic)
         self._scopes: ExpiringCache[tuple[str, Mode, str], Scope] = ExpiringCache(settings.key_refresh_s, monotonic)
 
-    async def admit(self, headers: dict[bytes, bytes], client: str) -> tuple[KeyHolder, Scope, RawHeaders]:
-        """The key's holder, the scope to act in, and the rate-limit headers of the response."""
-        holder = await self._identify(headers, client)
+    @property
+    def limits(self) -> tuple[TokenBuckets, ...]:
+        return self._requests, self._failures
+
+    async def admit(
+        self, holder: KeyHolder, headers: dict[bytes, bytes], client: str, permission: str
+    ) -> tuple[Scope, RawHeaders]:
+        """The scope to act in, and the rate-limit headers of the response."""
         if holder.is_closed:
             raise AccountClosed
+        if holder.networks:
+            self._require_network(holder, client)
         quota = self._requests.consume(holder.key_id)
         limits = _limit_headers(self._requests, quota)
         if not quota.allowed:
             raise _rate_limited(quota, limits)
         self._directory.note_use(holder)
+        if permission not in holder.permissions:
+            raise KeyPermissionMissing.of(permission)
         account_id = headers.get(self._account_header)
         if account_id is None:
-            return holder, holder.scope, limits
-        return holder, await self._act_for(holder.scope, account_id.decode("latin-1")), limits
+            return holder.scope, limits
+        scope = await self._act_for(holder.scope, account_id.decode("latin-1"))
+        if holder.accounts is not None and scope.account_id not in holder.accounts:
+            raise KeyAccountNotAllowed
+        return scope, limits
+
+    def charge(self, key_id: str, requests: int) -> None:
+        """Count further requests against the rate limit of a key, for a request that contains several.
+
+        Raises RateLimited. A full burst is enough for any number.
+        """
+        wanted = min(requests, self._requests.burst)
+        quota = self._requests.consume(key_id, wanted) if wanted else None
+        if quota is not None and not quota.allowed:
+            wait_s = (wanted - quota.remaining) / self._requests.per_second
+            raise _rate_limited(quota._replace(retry_after_s=wait_s), _limit_headers(self._requests, quota))
 
     def client_address(self, peer: str, forwarded_for: bytes | None) -> str:
         """The client's address: the last one in X-Forwarded-For that is not a trusted proxy."""
         return client_address(peer, forwarded_for, self._proxies)
 
-    async def _identify(self, headers: dict[bytes, bytes], client: str) -> KeyHolder:
+    def _require_network(self, holder: KeyHolder, client: str) -> None:
+        """A refusal counts as a failed attempt, and not against the rate limit of the key's own clients."""
+        address = parse_address(client)
+        if address is None or not any(address in network for network in holder.networks):
+            quota = self._failures.consume(limit_name(client))
+            if not quota.allowed:
+                raise _rate_limited(quota, _limit_headers(self._failures, quota))
+            raise KeyNetworkNotAllowed.of(client)
+
+    async def identify(self, headers: dict[bytes, bytes], client: str) -> KeyHolder:
+        """The holder of the key in the request. Raises Unauthorised."""
         scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
         digest = hash_key(key)
         is_bearer = scheme.lower() == b"bearer"
@@ -90,6 +137,7 @@ class Authenticator:
             return holder
         # Checked before the query, so that a flood of wrong keys costs no queries. A key that was valid a moment ago is
         # exempt: other clients behind the same address must not lock it out.
+        client = limit_name(client)
         quota = self._failures.consume(client, 0)
         if not quota.allowed and digest not in self._keys:
             raise _rate_limited(quota, _limit_headers(self._failures, quota))

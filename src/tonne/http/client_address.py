@@ -2,7 +2,7 @@
 
 import ipaddress
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -31,13 +31,26 @@ def _parse(text: str) -> Address | None:
     return getattr(address, "ipv4_mapped", None) or address
 
 
+def forwarded_for(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
+    """All lines of X-Forwarded-For: some proxies add a line instead of extending the one that is there."""
+    lines = [value for name, value in headers if name == b"x-forwarded-for"]
+    return b",".join(lines) if lines else None
+
+
 def client_address(peer: str, forwarded_for: bytes | None, proxies: Sequence[Network]) -> str:
     """The last address of X-Forwarded-For that is not a trusted proxy, or the peer's."""
-    address = parse_address(peer)
+    text, address = peer, parse_address(peer)
     hops = forwarded_for.decode("latin-1").split(",") if forwarded_for else []
     while hops and address is not None and any(address in network for network in proxies):
-        address = parse_address(hops.pop())
-    return peer if address is None else str(address)
+        text = hops.pop()
+        address = parse_address(text)
+    return peer if address is None else _spelling(text)
+
+
+@lru_cache(_REMEMBERED)
+def _spelling(text: str) -> str:
+    """Of an address, the same for all spellings of it."""
+    return str(_parse(text))
 
 
 @lru_cache(_REMEMBERED)

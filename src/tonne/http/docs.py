@@ -1,4 +1,4 @@
-"""Interactive API documentation. All its files are served from here: the page loads nothing from other hosts."""
+"""The interactive API reference. All its files are served from here: the page loads nothing from other hosts."""
 
 from collections.abc import Callable
 from functools import cache
@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 
 from tonne.base.errors import Kind, TonneError
-from tonne.http.route import Access, Request, Response, Route, RouteMaker
+from tonne.http.route import Access, Endpoint, Request, Response, Route, RouteMaker
 
 _PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _ASSETS = {
-    "docs.js": b"text/javascript",
+    "try.js": b"text/javascript",
     "swagger-ui-bundle.js": b"text/javascript",
     "swagger-ui.css": b"text/css",
     "favicon-32x32.png": b"image/png",
@@ -33,21 +33,17 @@ class DocsEndpoints:
         """The document is built on the first request for it."""
         self._document = cache(lambda: msgspec.json.encode(document()))
 
-    async def start(self, _: Request) -> Response:
-        """Redirect to this documentation."""
-        return Response(b"", 302, headers={"Location": "/docs"})
-
     async def page(self, _: Request) -> Response:
-        """This documentation."""
+        """The interactive API reference."""
         headers = {"Content-Security-Policy": _PAGE_POLICY}
-        return Response(_own_file("docs.html"), media_type=b"text/html; charset=utf-8", headers=headers)
+        return Response(_own_file("try.html"), media_type=b"text/html; charset=utf-8", headers=headers)
 
     async def asset(self, request: Request) -> Response:
-        """A file of the documentation."""
+        """A file of the interactive API reference."""
         name = request.path("name")
         if name not in _ASSETS:
             raise AssetNotFound
-        body = _own_file(name) if name == "docs.js" else _swagger_file(name)
+        body = _own_file(name) if name == "try.js" else _swagger_file(name)
         return Response(body, media_type=_ASSETS[name], headers={"Cache-Control": "public, max-age=3600"})
 
     async def document(self, _: Request) -> Response:
@@ -57,11 +53,19 @@ class DocsEndpoints:
     def routes(self) -> list[Route]:
         route = RouteMaker("Documentation", Access.PUBLIC)
         return [
-            route("GET /", self.start),
-            route("GET /docs", self.page),
-            route("GET /docs/assets/{name}", self.asset),
+            route("GET /docs/try/", self.page),
+            route("GET /docs/try", redirect_to("/docs/try/")),
+            route("GET /docs/try/assets/{name}", self.asset),
             route("GET /openapi.json", self.document),
         ]
+
+
+def redirect_to(address: str) -> Endpoint:
+    async def redirect(_: Request) -> Response:
+        """Redirect to the address with a slash at its end, which the relative links of the page need."""
+        return Response(b"", 308, headers={"Location": address, "Cache-Control": "public, max-age=86400"})
+
+    return redirect
 
 
 @cache

@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 
 from tonne.base.errors import Fault, Kind, TonneError
+from tonne.base.language import N_
 from tonne.base.scope import Mode, Scope
 
 STATUS: dict[Kind, int] = {
@@ -55,12 +56,38 @@ class AccountClosed(TonneError, kind=Kind.FORBIDDEN, code="account_closed"):
     message = "This account is closed, so nothing can be ordered and its API keys do not work. Ask the operator."
 
 
+class KeyPermissionMissing(TonneError, kind=Kind.FORBIDDEN, code="key_permission_missing"):
+    message = "This API key lacks the permission for this request. Use a key that has it."
+
+    @classmethod
+    def of(cls, permission: str) -> "KeyPermissionMissing":
+        return cls(
+            f"This API key lacks the permission {permission}. Use a key that has it, or create one: permissions of a "
+            "key do not change."
+        )
+
+
+class KeyAccountNotAllowed(TonneError, kind=Kind.FORBIDDEN, code="key_account_not_allowed"):
+    message = "This API key is restricted to other accounts. Use a key that may act for this account."
+
+
+class KeyNetworkNotAllowed(TonneError, kind=Kind.FORBIDDEN, code="key_network_not_allowed"):
+    message = "This API key is restricted to other networks. Use it from one of them."
+
+    @classmethod
+    def of(cls, client: str) -> "KeyNetworkNotAllowed":
+        return cls(
+            f"This API key is restricted to networks that {client} does not belong to. Use it from one of them, or "
+            "create a key for this network."
+        )
+
+
 class AccountNotFound(TonneError, kind=Kind.NOT_FOUND, code="account_not_found"):
     message = "This API key has no access to such an account. Check the account id and the key's mode."
 
 
 class RouteNotFound(TonneError, kind=Kind.NOT_FOUND, code="route_not_found"):
-    message = "This path does not exist. /docs lists all endpoints."
+    message = "This path does not exist. /docs/api/ lists all endpoints."
 
 
 def require_test_mode(scope: Scope) -> None:
@@ -70,7 +97,7 @@ def require_test_mode(scope: Scope) -> None:
 
 
 class BodyTimeout(TonneError, kind=Kind.TIMED_OUT, code="request_timeout"):
-    message = "The body did not arrive within 10 seconds. Send the whole request again."
+    message = N_("The body did not arrive within 10 seconds. Send the whole request again.")
 
 
 class MethodNotAllowed(TonneError, kind=Kind.METHOD_NOT_ALLOWED, code="method_not_allowed"):
@@ -78,7 +105,11 @@ class MethodNotAllowed(TonneError, kind=Kind.METHOD_NOT_ALLOWED, code="method_no
 
 
 class BodyTooLarge(TonneError, kind=Kind.TOO_LARGE, code="body_too_large"):
-    message = "The body is larger than 256 KiB. Send a smaller one."
+    message = N_("The body is larger than 256 KiB. Send a smaller one.")
+
+
+def too_large(max_bytes: int) -> BodyTooLarge:
+    return BodyTooLarge(N_("The body is larger than %(size)s KiB. Send a smaller one."), size=max_bytes // 1024)
 
 
 class MediaTypeInvalid(TonneError, kind=Kind.WRONG_MEDIA_TYPE, code="media_type_invalid"):
@@ -86,7 +117,7 @@ class MediaTypeInvalid(TonneError, kind=Kind.WRONG_MEDIA_TYPE, code="media_type_
 
 
 class FormInvalid(TonneError, kind=Kind.INVALID, code="form_invalid"):
-    message = "The form could not be read. Go back, reload the page and send it again."
+    message = N_("The form could not be read. Go back, reload the page and send it again.")
 
 
 class RateLimited(TonneError, kind=Kind.RATE_LIMITED, code="rate_limited"):
@@ -98,10 +129,10 @@ class InternalError(TonneError, kind=Kind.INTERNAL, code="internal_error"):
 
 
 class ServiceUnavailable(TonneError, kind=Kind.UNAVAILABLE, code="service_unavailable"):
-    message = "The database is unavailable. You can safely repeat the request in a moment."
+    message = N_("The database is unavailable. You can safely repeat the request in a moment.")
 
     def __init__(self, *, is_draining: bool = False) -> None:
-        super().__init__("The server is about to stop. Use another one." if is_draining else None)
+        super().__init__(N_("The server is about to stop. Use another one.") if is_draining else None)
         self.is_draining = is_draining
         self.headers["Retry-After"] = "1"
 

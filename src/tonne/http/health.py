@@ -1,6 +1,7 @@
 """Health checks for load balancers and monitoring."""
 
 import asyncio
+from typing import Protocol
 
 import msgspec
 
@@ -13,10 +14,20 @@ from tonne.http.errors import ServiceUnavailable
 from tonne.http.route import Access, Request, Response, Route, RouteMaker, json_response
 
 READY_WITHIN_S = 1.0
+NO_DATABASE = "the database does not respond, or its schema does not match this release"
 
 
 class HealthOut(msgspec.Struct):
     status: str
+
+
+class HealthChecks(Protocol):
+    """What a process tells its supervisor. Each check returns what is wrong, or nothing."""
+
+    def why_not_live(self) -> list[str]:
+        """A restart is the remedy for everything that this returns."""
+
+    async def why_not_ready(self) -> list[str]: ...
 
 
 class HealthEndpoints:
@@ -44,6 +55,16 @@ class HealthEndpoints:
         """
         await self.require_ready()
         return json_response(HealthOut("held" if self._hold.is_held else "ok"))
+
+    def why_not_live(self) -> list[str]:
+        return []
+
+    async def why_not_ready(self) -> list[str]:
+        try:
+            await self.require_ready()
+        except ServiceUnavailable as refusal:
+            return ["the process is about to stop" if refusal.is_draining else NO_DATABASE]
+        return []
 
     async def require_ready(self) -> None:
         """Raises ServiceUnavailable."""

@@ -14,6 +14,7 @@ import msgspec
 
 from tonne.base.decimals import parse_decimal
 from tonne.base.errors import Fault, Invalid
+from tonne.http.validation_words import validation_words
 
 MAX_DEPTH = 32
 MAX_FAULTS = 50
@@ -62,6 +63,20 @@ class Document:
 
 
 def decode_json(raw: bytes) -> Document:
+    value = _decode(raw)
+    if not isinstance(value, dict):
+        raise _invalid("The body must be a JSON object.")
+    return Document(raw, value)
+
+
+def decode_json_array(raw: bytes) -> list[Any]:
+    value = _decode(raw)
+    if not isinstance(value, list):
+        raise _invalid("The body must be a JSON array.")
+    return value
+
+
+def _decode(raw: bytes) -> Any:
     """Refuses what JSON parsers treat differently: duplicate keys, NaN, NUL, lone surrogates, deep nesting."""
     try:
         value = _DECODER.decode(raw.decode("utf-8"))
@@ -76,9 +91,7 @@ def decode_json(raw: bytes) -> Document:
         ) from error
     except _JsonInvalid as error:
         raise _invalid(str(error)) from error
-    if not isinstance(value, dict):
-        raise _invalid("The body must be a JSON object.")
-    return Document(raw, value)
+    return value
 
 
 def read(document: Document, shape: type[T]) -> T:
@@ -88,6 +101,22 @@ def read(document: Document, shape: type[T]) -> T:
     if faults:
         raise Invalid(_bounded(faults))
     return value  # type: ignore[no-any-return]
+
+
+def read_items(values: Sequence[Any], shape: type[T], max_items: int) -> list[T]:
+    """The items of a body that is an array. Raises Invalid with one fault for every invalid member."""
+    if len(values) > max_items:
+        raise _invalid(f"The array has {len(values)} items. Send at most {max_items}.")
+    faults: list[Fault] = []
+    # With a list of its own for each: a fault in one item must not hide those of the next.
+    items = []
+    for i, value in enumerate(values):
+        found: list[Fault] = []
+        items.append(_read_struct(shape, value, f"[{i}]", found))
+        faults += found
+    if faults:
+        raise Invalid(_bounded(faults))
+    return items
 
 
 def _bounded(faults: list[Fault]) -> list[Fault]:
@@ -141,7 +170,10 @@ def _check_strings_and_depth(root: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """How a value with this type hint is read, found out once. At most one of struct, item and options is set."""
+    """How a value with this type hint is read, found out once. At most one of struct, item and options is set.
+
+    A list with a validator of its own is only passed to that.
+    """
 
     hint: Any
     struct: type[msgspec.Struct] | None
@@ -177,7 +209,7 @@ def _reading(hint: Any) -> _Reading:
     return _Reading(
         hint,
         struct=plain if is_class and issubclass(plain, msgspec.Struct) else None,
-        item=_reading(get_args(plain)[0]) if get_origin(plain) is list else None,
+        item=_reading(get_args(plain)[0]) if get_origin(plain) is list and not _validator(hint) else None,
         options=plain if is_class and issubclass(plain, Enum) else None,
         reader=_validator(hint) or _READERS.get(plain),
     )
@@ -237,9 +269,12 @@ def _read_value(reading: _Reading, value: Any, path: str, faults: list[Fault]) -
         if reading.options is not None:
             return _read_enum(reading.options, value)
         return reading.reader(value) if reading.reader else msgspec.convert(_as_python(value), reading.hint)
-    except (msgspec.ValidationError, ValueError) as error:
-        faults.append(Fault("validation_error", f"{path} is not valid: {error}.", path))
-        return None
+    except msgspec.ValidationError as error:
+        words = validation_words(error, reading.hint)
+    except ValueError as error:
+        words = str(error)
+    faults.append(Fault("validation_error", f"{path} is not valid: {words}.", path))
+    return None
 
 
 def _validator(hint: Any) -> Callable[[Any], Any] | None:

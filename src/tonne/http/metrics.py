@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tonne import __version__
+from tonne.base.error_reports import REPORTS
 from tonne.base.instruments import (
     FAST_BOUNDS,
     Combine,
@@ -49,6 +50,7 @@ class Metrics:
                 combine=Combine.MAX,
             ),
             LOGGED,
+            REPORTS,
             requests,
             seconds,
             GaugeFamily("tonne_http_requests_in_flight", "Requests in progress.", read=lambda: [((), self.in_flight)]),

@@ -1,11 +1,14 @@
-"""The metrics of all processes as text, on the main port behind a token and on a port of their own."""
+"""Metrics of all processes as text, on the main port behind a token and, with the health checks, on another port."""
 
 import asyncio
 import contextlib
 import errno
 import hmac
+import os
 import socket
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 import structlog
 from aiohttp import web
@@ -14,10 +17,10 @@ from tonne.base import metrics_text
 from tonne.base.instruments import Snapshot
 from tonne.base.settings import Settings
 from tonne.db.queues import QueueReader
-from tonne.http.errors import ServiceUnavailable, Unauthorised
-from tonne.http.health import HealthEndpoints
+from tonne.http.errors import Unauthorised
+from tonne.http.health import HealthChecks
 from tonne.http.metrics import Metrics, process_snapshot
-from tonne.http.metrics_folder import MetricsFolder
+from tonne.http.metrics_folder import FOLDER_VARIABLE, MetricsFolder
 from tonne.http.route import Access, Request, Response, Route, RouteMaker
 
 # How long another process may be without the port after the one that served it has ended.
@@ -68,21 +71,18 @@ def _render(snapshots: list[Snapshot]) -> bytes:
     return metrics_text.render(snapshots)
 
 
-class MetricsPort:
-    """A small server for `/metrics` and the health checks. Of several processes, one has the port at a time."""
+class MonitoringPort:
+    """A small server for the health checks and `/metrics`. Of several processes, one has the port at a time."""
 
-    def __init__(self, settings: Settings, endpoint: MetricsEndpoint, health: HealthEndpoints) -> None:
-        self._address = settings.metrics_host, settings.metrics_port
-        self._endpoint = endpoint
-        self._health = health
+    def __init__(self, host: str, port: int, checks: HealthChecks, metrics: MetricsEndpoint | None) -> None:
+        """Without `metrics`, only the health checks."""
+        self._address = host, port
+        self._checks = checks
         app = web.Application()
-        app.add_routes(
-            [
-                web.get("/metrics", self._get_metrics),
-                web.get("/health/live", self._get_live),
-                web.get("/health/ready", self._get_ready),
-            ]
-        )
+        app.add_routes([web.get("/health/live", self._get_live), web.get("/health/ready", self._get_ready)])
+        if metrics is not None:
+            self._metrics = metrics
+            app.add_routes([web.get("/metrics", self._get_metrics)])
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_CLOSE_WITHIN_S)
 
     async def open(self) -> bool:
@@ -105,46 +105,57 @@ class MetricsPort:
                 if await self.open():
                     return
             except OSError as error:
-                _log.warning("metrics_port_not_opened", error=repr(error))
+                _log.warning("metrics_port_not_opened", port=self._address[1], error=repr(error))
             await asyncio.sleep(TAKE_OVER_AFTER_S)
 
     async def close(self) -> None:
         await self._runner.cleanup()
 
     async def _get_metrics(self, _: web.Request) -> web.Response:
-        return web.Response(body=await self._endpoint.text(), headers={"Content-Type": metrics_text.CONTENT_TYPE})
+        return web.Response(body=await self._metrics.text(), headers={"Content-Type": metrics_text.CONTENT_TYPE})
 
     async def _get_live(self, _: web.Request) -> web.Response:
-        return web.json_response({"status": "ok"})
+        return _health_response(self._checks.why_not_live())
 
     async def _get_ready(self, _: web.Request) -> web.Response:
-        try:
-            await self._health.require_ready()
-        except ServiceUnavailable:
-            return web.json_response({"status": "unavailable"}, status=503)
-        return web.json_response({"status": "ok"})
+        return _health_response(await self._checks.why_not_ready())
+
+
+def _health_response(reasons: Sequence[str]) -> web.Response:
+    if reasons:
+        return web.json_response({"status": "unavailable", "reasons": list(reasons)}, status=503)
+    return web.json_response({"status": "ok"})
 
 
 class MetricsServing:
-    """Starts and stops what a process does for its metrics: nothing, unless a port or a token is set."""
+    """Starts and stops what a process does for its monitoring: nothing, unless a port or a token is set."""
 
-    def __init__(self, endpoint: MetricsEndpoint, port: MetricsPort | None, folder: Path | None) -> None:
+    def __init__(self, endpoint: MetricsEndpoint, ports: Sequence[MonitoringPort], folder: Path | None) -> None:
         self._endpoint = endpoint
-        self._port = port
+        self._ports = ports
         self._folder = folder
         self._tasks: list[asyncio.Task[None]] = []
+
+    @classmethod
+    def of(cls, process: str, endpoint: MetricsEndpoint, checks: HealthChecks, settings: Settings) -> Self:
+        """With a shared folder, an api process serves the metrics of all; without one, each process its own."""
+        folder, ports = os.environ.get(FOLDER_VARIABLE), []
+        if settings.metrics_port and (folder is None or process == "api"):
+            ports.append(MonitoringPort(settings.metrics_host, settings.metrics_port, checks, endpoint))
+        if settings.worker_health_port and process == "worker":
+            ports.append(MonitoringPort(settings.metrics_host, settings.worker_health_port, checks, None))
+        return cls(endpoint, ports, None if folder is None else Path(folder))
 
     async def start(self) -> None:
         if self._folder is not None:
             self._tasks.append(asyncio.create_task(self._endpoint.share(self._folder).write_for_ever()))
-        if self._port is not None:
-            self._tasks.append(asyncio.create_task(self._port.keep_open()))
+        self._tasks += [asyncio.create_task(port.keep_open()) for port in self._ports]
 
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-        if self._port is not None:
-            await self._port.close()
+        for port in self._ports:
+            await port.close()
         await self._endpoint.close()

@@ -2,18 +2,21 @@
 
 import asyncio
 import contextlib
+import re
 import time
 from typing import Any
 
 import structlog
 
 from tonne.base.ids import new_id
+from tonne.base.logs import REQUEST_ID
 from tonne.base.settings import Settings
 from tonne.http.asgi import AsgiApp, AsgiScope, Message, Receive, Send, send_response
 from tonne.http.authenticator import RawHeaders
 from tonne.http.drain import Drain
 from tonne.http.errors import InternalError, error_body
 from tonne.http.metrics import Metrics
+from tonne.http.request_log import RequestLog
 from tonne.http.route import Response
 
 _log = structlog.get_logger()
@@ -21,6 +24,8 @@ _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 # At most this much of a refused body is read and discarded before the connection is closed.
 _DISCARD_BYTES = 32 * 1024 * 1024
 _DISCARD_S = 3.0
+# Long enough to be unique, and without characters of addresses, names or markup: it appears in logs and pages.
+_CLIENT_ID = re.compile(rb"[A-Za-z0-9_-]{16,64}")
 _QUIET = {"/health/live", "/health/ready", "/metrics"}
 _HSTS = (b"strict-transport-security", b"max-age=31536000")
 # A connection that stays open until the process ends would lose the request that its client sends at that moment.
@@ -29,9 +34,10 @@ _SAFE_HEADERS: RawHeaders = [(b"x-content-type-options", b"nosniff"), (b"referre
 
 
 class RequestMiddleware:
-    def __init__(self, app: AsgiApp, metrics: Metrics, settings: Settings) -> None:
+    def __init__(self, app: AsgiApp, metrics: Metrics, settings: Settings, request_log: RequestLog) -> None:
         self._app = app
         self._metrics = metrics
+        self._request_log = request_log
         self._drain = Drain()
         self._headers = [*_SAFE_HEADERS, _HSTS] if settings.base_url.startswith("https://") else _SAFE_HEADERS
 
@@ -40,7 +46,9 @@ class RequestMiddleware:
             await self._app(scope, receive, send)
             return
         started = time.perf_counter()
-        request_id = new_id("req")
+        request_id = _request_id(scope)
+        # A fresh context per request is not guaranteed, so the variable is reset below.
+        token = REQUEST_ID.set(request_id)
         # Filled in by the application, and logged here.
         seen: dict[str, Any] = {"request_id": request_id}
         scope["tonne"] = seen
@@ -60,12 +68,23 @@ class RequestMiddleware:
         finally:
             self._metrics.in_flight -= 1
             elapsed = time.perf_counter() - started
-            route = seen.pop("route", "unmatched")
+            route, notes = seen.pop("route", "unmatched"), seen.pop("notes", None)
             method = scope["method"] if scope["method"] in _METHODS else "other"
             self._metrics.observe(method, route, exchange.status, elapsed)
+            if notes is not None:
+                self._request_log.add(notes, seen, method, route, status=exchange.status, seconds=elapsed)
             # Health checks and scrapes are frequent, so they are logged at debug level unless they fail.
             log = _log.debug if route in _QUIET and exchange.status < 400 else _log.info
+            REQUEST_ID.reset(token)
             log("request", method=method, route=route, status=exchange.status, ms=round(elapsed * 1000, 2), **seen)
+
+
+def _request_id(scope: AsgiScope) -> str:
+    """The id that the client or a proxy has given the request, if it is well-formed and the only one."""
+    given = [value for name, value in scope["headers"] if name == b"x-request-id"]
+    if len(given) == 1 and _CLIENT_ID.fullmatch(given[0]):
+        return str(given[0], "ascii")
+    return new_id("req")
 
 
 class _Exchange:

@@ -20,6 +20,9 @@ from tonne.http.errors import (
     BodyTooLarge,
     ErrorOut,
     InternalError,
+    KeyAccountNotAllowed,
+    KeyNetworkNotAllowed,
+    KeyPermissionMissing,
     MediaTypeInvalid,
     MethodNotAllowed,
     RateLimited,
@@ -116,7 +119,14 @@ def _operation(route: Route, schemas: Schemas, settings: Settings) -> dict[str, 
         if route.example is not None:
             content["example"] = route.example
         operation["requestBody"] = {"required": route.body_required, "content": {"application/json": content}}
+    if route.file_field:
+        operation["requestBody"] = {"required": True, "content": {"multipart/form-data": _form_with_file(route)}}
     return operation
+
+
+def _form_with_file(route: Route) -> dict[str, Any]:
+    file = {"type": "string", "format": "binary", "description": "The file."}
+    return {"schema": {"type": "object", "required": [route.file_field], "properties": {route.file_field: file}}}
 
 
 def _parameters(route: Route, settings: Settings) -> list[dict[str, Any]]:
@@ -137,7 +147,10 @@ def _parameters(route: Route, settings: Settings) -> list[dict[str, Any]]:
 
 
 def _parameter(item: Parameter, place: str) -> dict[str, Any]:
-    return {"name": item.name, "in": place, "description": item.description, "schema": item.schema}
+    shown = {"name": item.name, "in": place, "description": item.description, "schema": item.schema}
+    if item.name.endswith("[]"):
+        return {**shown, "name": item.name.removesuffix("[]"), "style": "deepObject", "explode": True}
+    return shown
 
 
 def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
@@ -174,7 +187,8 @@ def _errors(route: Route) -> list[type[TonneError]]:
         errors.append(ServiceHeld)
     if route.access is Access.API_KEY:
         errors += [Unauthorised, AccountClosed, AccountNotFound, RateLimited]
-    if route.body is not None:
+        errors += [KeyPermissionMissing, KeyAccountNotAllowed, KeyNetworkNotAllowed]
+    if route.reads_body:
         errors += [BodyTooLarge, MediaTypeInvalid, BodyTimeout]
     return errors
 
@@ -254,4 +268,25 @@ def _webhook_headers(settings: Settings) -> list[dict[str, Any]]:
         Parameter(f"{settings.brand}-HMAC", text, signature),
         Parameter("User-Agent", "Name and version of the sender.", agent),
     ]
-    return [{**_parameter(header, "header"), "required": True} for header in headers]
+    standard = [
+        Parameter(
+            "webhook-id",
+            "Standard Webhooks: a digest of the ids of the events, the same whenever the same events are sent again.",
+            {"type": "string", "examples": ["msg_5f2b8c015f2b8c015f2b8c015f2b8c01"]},
+        ),
+        Parameter(
+            "webhook-timestamp",
+            "Standard Webhooks: when the request was signed (Unix time).",
+            {"type": "string", "pattern": "^[0-9]+$", "examples": ["1794736800"]},
+        ),
+        Parameter(
+            "webhook-signature",
+            "Standard Webhooks: one `v1,` and base64 signature for each valid secret, separated by spaces. Secrets "
+            "from before this header sign it after a rotation.",
+            {"type": "string", "examples": ["v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="]},
+        ),
+    ]
+    return [
+        *({**_parameter(header, "header"), "required": True} for header in headers),
+        *(_parameter(header, "header") for header in standard),
+    ]

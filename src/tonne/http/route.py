@@ -1,6 +1,6 @@
 """Routes: path, endpoint, access rule, and what the OpenAPI document says about them. Requests and responses."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -13,12 +13,15 @@ from tonne.base.errors import Fault, Invalid, TonneError
 from tonne.base.scope import Scope
 from tonne.http.client_address import limit_name
 from tonne.http.errors import FormInvalid, MediaTypeInvalid
-from tonne.http.json_body import MAX_FAULTS, MAX_NAME, Document, decode_json, did_you_mean
+from tonne.http.json_body import MAX_FAULTS, MAX_NAME, Document, decode_json, decode_json_array, did_you_mean
+from tonne.http.multipart import MULTIPART, MultipartForm, UploadedFile, parse_multipart
+from tonne.http.permissions import permission_of
 
 JSON = b"application/json"
 # All other methods are refused while the service is held.
 READING_METHODS = frozenset({"GET", "HEAD"})
 FORM = b"application/x-www-form-urlencoded"
+MAX_BODY_BYTES = 256 * 1024
 
 
 class Access(Enum):
@@ -26,6 +29,8 @@ class Access(Enum):
 
     PUBLIC = auto()
     API_KEY = auto()
+    # People who are signed in. The server lets everyone pass; `dashboard/viewer.py` wraps the endpoints.
+    USER = auto()
 
 
 @dataclass(slots=True)
@@ -34,14 +39,19 @@ class Response:
     status: int = 200
     media_type: bytes = JSON
     headers: dict[str, str] = field(default_factory=dict)
+    # Instead of `body`, for long files: sent part by part, without a length. If it fails, the connection is closed
+    # before the end, so that the client does not take a part for the whole.
+    stream: AsyncIterator[bytes] | None = None
+    # Values of `Set-Cookie` in addition to the one in `headers`.
+    cookies: Sequence[str] = ()
 
 
 class Request:
     """A request that passed its route's access rule."""
 
     __slots__ = (
-        *("_key_id", "_pairs", "_path_parameters", "_query_string", "_scope"),
-        *("body", "client", "headers", "idempotency_key"),
+        *("_key_id", "_multipart", "_pairs", "_path_parameters", "_query_string", "_scope", "_whole_path"),
+        *("accounts", "body", "client", "headers", "idempotency_key", "method"),
     )
 
     def __init__(
@@ -55,9 +65,16 @@ class Request:
         query_string: bytes,
         body: bytes,
         idempotency_key: str | None = None,
+        whole_path: str = "",
+        accounts: frozenset[str] | None = None,
+        method: str = "GET",
     ) -> None:
         self._scope = scope
+        # The accounts that the API key is restricted to. None: all of its organisation.
+        self.accounts = accounts
         self._key_id = key_id
+        # HEAD is answered by the endpoint for GET.
+        self.method = method
         # The client's network address.
         self.client = client
         self.headers = headers
@@ -67,6 +84,8 @@ class Request:
         self.body = body
         # The header, for routes whose body has the field of the same name.
         self.idempotency_key = idempotency_key
+        self._whole_path = whole_path
+        self._multipart: MultipartForm | None = None
 
     @property
     def scope(self) -> Scope:
@@ -74,6 +93,12 @@ class Request:
         if self._scope is None:
             raise LookupError("this route is public: it has no scope")
         return self._scope
+
+    @property
+    def location(self) -> str:
+        """The path and the query string, still encoded, as in a browser's address bar."""
+        query = self._query_string.decode("latin-1")
+        return f"{self._whole_path}?{query}" if query else self._whole_path
 
     @property
     def limited_as(self) -> str:
@@ -111,6 +136,19 @@ class Request:
         """All values of a query parameter that may be repeated."""
         return [value.replace("\x00", "") for found, value in self._query_pairs() if found == name]
 
+    def query_map(self, name: str) -> dict[str, str]:
+        """The values of `name[key]=value`, by key. Raises Invalid for a key that is given twice or is empty."""
+        found: dict[str, str] = {}
+        for full, value in self._query_pairs():
+            if not is_map_entry(full, name):
+                continue
+            key = full[len(name) + 1 : -1]
+            if not key or key in found or "\x00" in full + value:
+                problem = "has no key" if not key else "is given twice" if key in found else "contains a NUL character"
+                raise Invalid([Fault("validation_error", f"{full[:MAX_NAME]} {problem}.", full[:MAX_NAME])])
+            found[key] = value
+        return found
+
     def _query_pairs(self) -> list[tuple[str, str]]:
         if self._pairs is None:
             try:
@@ -121,6 +159,8 @@ class Request:
 
     def form(self) -> dict[str, list[str]]:
         """The fields of a form, without NUL characters, which the database cannot store."""
+        if self._media_type == MULTIPART:
+            return self._read_multipart().fields
         if self._media_type != FORM:
             raise FormInvalid
         try:
@@ -132,9 +172,41 @@ class Request:
             fields.setdefault(name, []).append(value.replace("\x00", ""))
         return fields
 
+    def file(self, name: str) -> UploadedFile | None:
+        """The file of a form with `enctype="multipart/form-data"`; None if no file was chosen."""
+        return self._read_multipart().files.get(name) if self._media_type == MULTIPART else None
+
+    def upload(self, name: str) -> UploadedFile:
+        """The file that an API client sends in a form. Raises MediaTypeInvalid or Invalid."""
+        if self._media_type != MULTIPART:
+            raise MediaTypeInvalid(f"Send the file as `multipart/form-data`, in the field `{name}`.")
+        file = self.file(name)
+        if file is None:
+            raise Invalid([Fault("validation_error", f"The form has no file in the field `{name}`.", name)])
+        return file
+
+    def _read_multipart(self) -> MultipartForm:
+        if self._multipart is None:
+            self._multipart = parse_multipart(self.headers.get(b"content-type", b""), self.body)
+        return self._multipart
+
     @property
     def _media_type(self) -> bytes:
         return self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+
+    @classmethod
+    def without_body(cls, path: str, query_string: bytes, headers: dict[bytes, bytes]) -> "Request":
+        """For the page of an error, which may occur before the route, the client or the body is known."""
+        return cls(
+            scope=None,
+            key_id="",
+            client="",
+            headers=headers,
+            path_parameters={},
+            query_string=query_string,
+            body=b"",
+            whole_path=path,
+        )
 
     def cookie(self, name: str) -> str:
         """The cookie's value, or the empty string."""
@@ -156,9 +228,21 @@ class Request:
             document.add_idempotency_key(self.idempotency_key)
         return document
 
+    def json_array(self) -> list[Any]:
+        """The body of a route whose body is an array."""
+        if self._media_type != JSON:
+            raise MediaTypeInvalid
+        return decode_json_array(self.body)
+
     def check_query(self, known: Collection[str]) -> None:
         """Raises Invalid for unknown parameters: a misspelt filter would return the wrong rows."""
-        unknown = list(dict.fromkeys(name for name, _ in self._query_pairs() if name not in known))
+        unknown = list(
+            dict.fromkeys(
+                name
+                for name, _ in self._query_pairs()
+                if name not in known and not any(is_map_entry(name, each[:-2]) for each in known if each.endswith("[]"))
+            )
+        )
         if unknown:
             otherwise = f"Remove it: this path knows {', '.join(sorted(known))}." if known else "Remove it."
             raise Invalid(
@@ -173,6 +257,11 @@ class Request:
             )
 
 
+def is_map_entry(text: str, name: str) -> bool:
+    """Whether a query parameter is one of `name[key]`."""
+    return text.startswith(f"{name}[") and text.endswith("]")
+
+
 def _pairs(query: str) -> list[tuple[str, str]]:
     if "%" in query or "+" in query:
         return parse_qsl(query, keep_blank_values=True, errors="strict")
@@ -182,11 +271,15 @@ def _pairs(query: str) -> list[tuple[str, str]]:
 
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+ShowError = Callable[[TonneError, str, Request], Response]
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A query or path parameter, as the OpenAPI document shows it."""
+    """A query or path parameter, as the OpenAPI document shows it.
+
+    A name that ends with `[]` accepts parameters such as `metadata[key]=value`.
+    """
 
     name: str
     description: str
@@ -210,8 +303,11 @@ class Route:
     endpoint: Endpoint
     access: Access
     tag: str
-    body: type[msgspec.Struct] | None = None
+    # A struct, or a list of structs for a body that is an array.
+    body: Any = None
     body_required: bool = True
+    # The field of a form (`multipart/form-data`) that carries a file, instead of a JSON body.
+    file_field: str = ""
     query: Sequence[Parameter] = ()
     # The type of the JSON body for each status code, or a FileType; None if there is no body, or it is a page.
     answers: dict[int, Any]
@@ -222,14 +318,26 @@ class Route:
     shows: Mapping[str, Any] = field(default_factory=dict)
     # An example of the body; without it the OpenAPI document shows the examples of the body's fields.
     example: Any = None
+    # Larger for forms with files.
+    max_body_bytes: int = MAX_BODY_BYTES
     # False if the endpoint itself limits how much one organisation uses at a time.
     takes_fair_share: bool = True
-    # Renders errors as a page, with the request id. Without it, errors are JSON.
-    show_error: Callable[[TonneError, str], Response] | None = None
+    # Renders errors as a page, with the request id. Without it, errors are JSON. The request has no body here.
+    show_error: ShowError | None = None
+    # What an API key needs to call the route, such as `orders:read`; empty for routes without an API key.
+    permission: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        if self.access is Access.API_KEY:
+            object.__setattr__(self, "permission", permission_of(self.method, self.path))
+
+    @property
+    def reads_body(self) -> bool:
+        return self.body is not None or bool(self.file_field)
 
     @property
     def takes_idempotency_key(self) -> bool:
-        return self.body is not None and "idempotency_key" in self.body.__struct_fields__
+        return "idempotency_key" in getattr(self.body, "__struct_fields__", ())
 
     @property
     def is_idempotent_creation(self) -> bool:

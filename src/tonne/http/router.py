@@ -1,7 +1,8 @@
 """Finds the routes of a path: a dictionary for fixed paths, a tree of segments for paths with parameters.
 
-A route's path is made of fixed segments and of parameters: `{name}` matches one segment, `{name:path}` at the end
-matches all that is left, slashes included. A fixed segment is preferred to a parameter, without backtracking.
+A route's path is made of fixed segments and of parameters: `{name}` matches one segment, `{name}.json` one with this
+ending, `{name:path}` at the end matches all that is left, slashes included. A fixed segment is preferred to a
+parameter, and a parameter with an ending to one without. There is no backtracking.
 """
 
 from collections.abc import Iterable
@@ -34,10 +35,12 @@ class Resource:
 class _Node:
     """One segment of the tree."""
 
-    __slots__ = ("children", "parameter", "resource", "takes_rest")
+    __slots__ = ("children", "endings", "parameter", "resource", "takes_rest")
 
     def __init__(self) -> None:
         self.children: dict[str, _Node] = {}
+        # Parameters with an ending, such as `.json`.
+        self.endings: dict[str, _Node] = {}
         self.parameter: _Node | None = None
         self.takes_rest = False
         self.resource: tuple[Resource, list[str]] | None = None
@@ -74,7 +77,7 @@ class Router:
                     break
                 raise RouteNotFound
             if child is None:
-                child = node.parameter
+                child, value = _parameter(node, segment)
                 if child is None:
                     raise RouteNotFound
                 if child.takes_rest:
@@ -84,7 +87,7 @@ class Router:
                     values.append(rest)
                     node = child
                     break
-                values.append(segment)
+                values.append(value)
             node, matched = child, position
         if node.resource is None:
             raise RouteNotFound
@@ -95,13 +98,20 @@ class Router:
         node, names = self._root, list[str]()
         for segment in route.path.split("/")[1:]:
             if segment.startswith("{"):
-                name, _, kind = segment[1:-1].partition(":")
+                name, _, ending = segment[1:].partition("}")
+                name, _, kind = name.partition(":")
                 names.append(name)
-                node.parameter = node.parameter or _Node()
-                node = node.parameter
-                node.takes_rest = kind == "path"
+                if ending:
+                    node = node.endings.setdefault(ending, _Node())
+                else:
+                    node.parameter = node.parameter or _Node()
+                    node = node.parameter
+                    node.takes_rest = kind == "path"
             else:
-                node = node.children.setdefault(segment, _Node())
+                child = node.children.get(segment)
+                if child is None:
+                    child = node.children[segment] = _Node()
+                node = child
         if node.resource is None:
             node.resource = Resource(), names
         if node.resource[1] != names:
@@ -109,3 +119,11 @@ class Router:
         node.resource[0].add(route)
         if not names:
             self._fixed[route.path] = node.resource[0]
+
+
+def _parameter(node: _Node, segment: str) -> tuple[_Node | None, str]:
+    """The parameter that matches a segment, and its value."""
+    for ending, child in node.endings.items():
+        if segment.endswith(ending) and segment != ending:
+            return child, segment.removesuffix(ending)
+    return node.parameter, segment

@@ -53,6 +53,11 @@ class SharedBuckets:
         _ROW.pack_into(self._table, oldest, client_hash, level, now)
 
 
+def hash_client(client: str) -> int:
+    """64 bits with a sign, as PostgreSQL stores them."""
+    return int.from_bytes(hashlib.blake2b(client.encode(), digest_size=8).digest(), "little", signed=True)
+
+
 def _place(client: str) -> tuple[int, int]:
     """The hash of the client, which is never 0 as in an empty row, and the offset of its set."""
     client_hash = int.from_bytes(hashlib.blake2b(client.encode(), digest_size=8).digest(), "little") | 1

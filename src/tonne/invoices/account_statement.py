@@ -15,21 +15,15 @@ from tonne.db.pool import Connection
 from tonne.gateways.pdf import render_pdf
 from tonne.invoices.parties import buyer_of, seller_of
 from tonne.invoices.record import InvoiceBuyer, InvoiceSeller
+from tonne.invoices.statement_store import (
+    StatementBalance,
+    StatementEntry,
+    list_entries,
+    read_statement_entries,
+)
 from tonne.invoices.store import find_billed_organisation
 
 TEMPLATE = Path(__file__).parent / "templates" / "account_statement.typ"
-
-
-@dataclass(frozen=True, slots=True)
-class StatementEntry:
-    """`amount_minor` is positive if the organisation owes more afterwards."""
-
-    on: date
-    kind: str
-    reference: str
-    text: str
-    amount_minor: int
-    balance_minor: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,67 +41,6 @@ class AccountStatement:
     @property
     def closing_minor(self) -> int:
         return self.entries[-1].balance_minor if self.entries else self.opening_minor
-
-
-# Payments and returns count on the day the bank booked them, what was settled by hand on that day. A return that came
-# back, or was not paid after all, has two entries.
-LIST_ENTRIES = """
-SELECT entry.day, entry.place, entry.kind, entry.reference, entry.text, entry.currency, entry.amount_minor
-FROM (
-    SELECT issued_on AS day, 1 AS place, 'invoice' AS kind, reference, format('due on %s', due_on) AS text, currency,
-           total_minor AS amount_minor
-    FROM invoices WHERE organisation_id = $1 AND mode = $2
-    UNION ALL
-    SELECT note.issued_on, 2, 'credit_note', note.reference, format('on invoice %s', invoices.reference),
-           note.currency, -note.total_minor
-    FROM credit_notes note JOIN invoices ON invoices.id = note.invoice_id
-    WHERE note.organisation_id = $1 AND note.mode = $2
-    UNION ALL
-    SELECT CASE WHEN paid.amount_minor < 0 THEN (paid.created_at AT TIME ZONE 'UTC')::date ELSE transfer.booked_on END,
-           3, CASE WHEN paid.amount_minor < 0 THEN 'payment_undone' ELSE 'payment' END, transfer.id,
-           format('bank transfer for invoice %s', invoices.reference), invoices.currency, -paid.amount_minor
-    FROM transfer_assignments paid JOIN invoices ON invoices.id = paid.invoice_id
-    JOIN bank_transfers transfer ON transfer.id = paid.transfer_id
-    WHERE invoices.organisation_id = $1 AND invoices.mode = $2
-    UNION ALL
-    SELECT (invoices.settled_at AT TIME ZONE 'UTC')::date, 3, 'payment', invoices.reference,
-           format('settled by hand: invoice %s', invoices.reference), invoices.currency,
-           received.minor - invoices.settled_minor
-    FROM invoices CROSS JOIN LATERAL (
-        SELECT coalesce(sum(paid.amount_minor), 0)::bigint AS minor
-        FROM transfer_assignments paid WHERE paid.invoice_id = invoices.id) AS received
-    WHERE invoices.organisation_id = $1 AND invoices.mode = $2 AND invoices.status = 'paid'
-      AND received.minor < invoices.settled_minor
-      AND NOT EXISTS (SELECT FROM charges WHERE charges.invoice_id = invoices.id
-                      AND charges.status IN ('captured', 'refunded') AND NOT charges.is_surplus)
-    UNION ALL
-    SELECT (charges.settled_at AT TIME ZONE 'UTC')::date, 3, 'payment', charges.id,
-           format('card payment for invoice %s', invoices.reference), invoices.currency, -invoices.settled_minor
-    FROM charges JOIN invoices ON invoices.id = charges.invoice_id
-    WHERE invoices.organisation_id = $1 AND invoices.mode = $2 AND charges.status IN ('captured', 'refunded')
-      AND NOT charges.is_surplus
-    UNION ALL
-    SELECT (refunds.settled_at AT TIME ZONE 'UTC')::date, 4, 'refund', refunds.id,
-           format('refunded to the card: invoice %s', invoices.reference), invoices.currency, refunds.amount_minor
-    FROM refunds JOIN charges ON charges.account_id = refunds.account_id AND charges.id = refunds.charge_id
-    JOIN invoices ON invoices.id = charges.invoice_id
-    WHERE invoices.organisation_id = $1 AND invoices.mode = $2 AND refunds.state = 'succeeded'
-      AND refunds.purpose <> 'surplus'
-    UNION ALL
-    SELECT (back.returned_at AT TIME ZONE 'UTC')::date, 4, 'refund', back.id,
-           format('returned by bank: invoice %s', invoices.reference), invoices.currency, back.amount_minor
-    FROM transfer_returns back JOIN invoices ON invoices.id = back.invoice_id
-    WHERE invoices.organisation_id = $1 AND invoices.mode = $2 AND back.returned_at IS NOT NULL
-    UNION ALL
-    SELECT coalesce(incoming.booked_on, (back.closed_at AT TIME ZONE 'UTC')::date), 4, 'refund_failed', back.id,
-           format('not returned after all: invoice %s', invoices.reference), invoices.currency, -back.amount_minor
-    FROM transfer_returns back JOIN invoices ON invoices.id = back.invoice_id
-    LEFT JOIN bank_transfers incoming ON incoming.id = back.incoming_id
-    WHERE invoices.organisation_id = $1 AND invoices.mode = $2 AND back.returned_at IS NOT NULL
-      AND back.status = 'failed'
-) AS entry
-WHERE entry.day <= $3 ORDER BY entry.currency, entry.day, entry.place, entry.reference
-"""
 
 
 # They change nothing that the customer owes.
@@ -143,10 +76,13 @@ async def _list_write_offs(connection: Connection, organisation_id: str, mode: M
 async def make_statements(
     connection: Connection, organisation_id: str, mode: Mode, first_day: date, last_day: date
 ) -> list[AccountStatement]:
-    """One for each currency in which the organisation was ever billed up to `last_day`."""
+    """One for each currency in which the organisation was ever billed up to `last_day`, with write-offs.
+
+    It reads all entries from the first one on. For pages there is `read_period`.
+    """
     written_off = await _list_write_offs(connection, organisation_id, mode)
     rows = [
-        *map(dict, await connection.fetch(LIST_ENTRIES, organisation_id, mode, last_day)),
+        *await list_entries(connection, organisation_id, mode, last_day),
         *(each for each in written_off if each["day"] <= last_day),
     ]
     rows.sort(key=lambda row: (row["currency"], row["day"], row["place"], row["reference"]))
@@ -166,6 +102,15 @@ async def make_statements(
                 )
         statements.append(AccountStatement(organisation_id, mode, currency, first_day, last_day, opening, entries))
     return statements
+
+
+async def read_period(
+    tx: Connection, organisation_id: str, mode: Mode, days: tuple[date, date], balance: StatementBalance
+) -> AccountStatement:
+    """The statement of one currency, without write-offs. Call it in a transaction."""
+    batches = read_statement_entries(tx, organisation_id, mode, days=days, balance=balance, limit=None)
+    entries = [entry async for batch in batches for entry in batch]
+    return AccountStatement(organisation_id, mode, balance.currency, *days, balance.opening_minor, entries)
 
 
 class _PrintedEntry(msgspec.Struct, frozen=True):

@@ -32,13 +32,13 @@ async def insert_billed_orders(tx: Connection, orders: Sequence[BilledOrder]) ->
 
 
 LIST_BILLED = f"""
-SELECT {_BILLED}, cancelled FROM invoice_orders WHERE invoice_id = $1 ORDER BY account_id, placed_at, order_id
+SELECT {_BILLED}, cancelled FROM invoice_orders WHERE invoice_id = $1 ORDER BY account_id, placed_at, order_id LIMIT $2
 """  # noqa: S608 - columns above
 
 
-async def list_billed_orders(connection: Connection, invoice: Invoice) -> list[BilledOrder]:
-    """By account, oldest first."""
-    return [BilledOrder(**row) for row in await connection.fetch(LIST_BILLED, invoice.id)]
+async def list_billed_orders(connection: Connection, invoice: Invoice, limit: int | None = None) -> list[BilledOrder]:
+    """By account, oldest first; all of them without a limit."""
+    return [BilledOrder(**row) for row in await connection.fetch(LIST_BILLED, invoice.id, limit)]
 
 
 FIND_BILLED = f"""
@@ -68,6 +68,18 @@ WHERE invoice_id = ANY ($1::text[]) AND NOT cancelled ORDER BY account_id, order
 async def find_order_keys_any_account(connection: Connection, invoice_ids: Sequence[str]) -> list[InvoiceOrderKey]:
     """The orders that these invoices bill, without those that credit notes took off."""
     rows = await connection.fetch(FIND_KEYS, invoice_ids)
+    return [InvoiceOrderKey(row["invoice_id"], OrderKey(row["account_id"], row["order_id"])) for row in rows]
+
+
+FIND_ALL_KEYS = """
+SELECT invoice_id, account_id, order_id FROM invoice_orders
+WHERE invoice_id = ANY ($1::text[]) ORDER BY account_id, order_id
+"""
+
+
+async def find_all_order_keys_any_account(connection: Connection, invoice_ids: Sequence[str]) -> list[InvoiceOrderKey]:
+    """Also those that credit notes took off."""
+    rows = await connection.fetch(FIND_ALL_KEYS, invoice_ids)
     return [InvoiceOrderKey(row["invoice_id"], OrderKey(row["account_id"], row["order_id"])) for row in rows]
 
 

@@ -10,6 +10,7 @@ import asyncpg
 
 from tonne.accounts.model import Billing, Fulfil
 from tonne.base.ids import new_id
+from tonne.base.language import DEFAULT_LANGUAGE
 from tonne.base.scope import Mode
 from tonne.base.tax import TaxTreatment
 from tonne.db.columns import columns
@@ -81,6 +82,7 @@ class OrderToBill:
     total_minor: int
     treatment: TaxTreatment
     rate: Fraction
+    language: str = DEFAULT_LANGUAGE
 
     @property
     def key(self) -> OrderKey:
@@ -267,7 +269,8 @@ WITH taken AS (
               unbilled_orders.fee_minor, unbilled_orders.total_minor
 )
 SELECT taken.account_id, taken.order_id, taken.reference, taken.placed_at, taken.quantity_grams, taken.offset_minor,
-       taken.fee_minor, taken.total_minor, orders.tax_treatment AS treatment, orders.tax_rate AS rate
+       taken.fee_minor, taken.total_minor, orders.tax_treatment AS treatment, orders.tax_rate AS rate,
+       orders.language
 FROM taken JOIN orders ON orders.account_id = taken.account_id AND orders.id = taken.order_id
 ORDER BY taken.account_id, taken.placed_at, taken.order_id
 """

@@ -1,9 +1,9 @@
 """Cancel an unpaid invoice with all its orders that were not fulfilled on credit."""
 
-from dataclasses import replace
 from datetime import datetime
 
 import structlog
+from msgspec import structs
 
 from tonne.accounts import audit
 from tonne.base.actor import Actor
@@ -52,5 +52,5 @@ async def cancel_invoice(
         for order in orders:
             await note_cancellation(tx, order, actor=actor, reason=reason)
         await audit.record_all(tx, [cancellation_entry(order, reason) for order in orders], actor=actor, at=now)
-        moved = [replace(order, status=OrderStatus.CANCELLED, cancellation_reason=code) for order in orders]
+        moved = [structs.replace(order, status=OrderStatus.CANCELLED, cancellation_reason=code) for order in orders]
         await move_orders(tx, [Transitions(order, [to]) for order, to in zip(orders, moved, strict=True)], now)

@@ -1,7 +1,8 @@
 """Cancel an order: requested by a client or an operator, or because its invoice was not paid in time."""
 
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec import structs
 
 from tonne.accounts import audit
 from tonne.base.actor import Actor, ActorKind
@@ -20,6 +21,8 @@ _CODES = {
     ActorKind.CLI: CancellationReason.REQUESTED_BY_OPERATOR,
     ActorKind.SYSTEM: CancellationReason.REQUESTED_BY_OPERATOR,
     ActorKind.PAYER: CancellationReason.CHECKOUT_REPLACED,
+    # An operator in the dashboard. For a member of the organisation the caller gives the code.
+    ActorKind.USER: CancellationReason.REQUESTED_BY_OPERATOR,
 }
 
 
@@ -53,7 +56,7 @@ async def cancel_order(
     await note_cancellation(tx, order, actor=actor, reason=reason)
     await audit.record_all(tx, [cancellation_entry(order, reason)], actor=actor, at=now)
     await credit_order(tx, order, cause=CreditCause.CANCELLATION, reason=reason, actor=actor, now=now)
-    order = replace(order, cancellation_reason=code or _CODES[actor.kind])
+    order = structs.replace(order, cancellation_reason=code or _CODES[actor.kind])
     return await move_order(tx, order, OrderStatus.CANCELLED, now)
 
 

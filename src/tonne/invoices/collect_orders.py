@@ -2,8 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+
+from msgspec import structs
 
 from tonne.accounts.model import Billing, Fulfil, PaymentMethod
 from tonne.db.pool import Connection
@@ -111,7 +112,7 @@ async def grant_credit(
         due_minor = _total(order) + (order.tax.tax_minor or 0)
         if used[account_id] + due_minor <= (settings[account_id].credit_limit_minor or 0):
             used[account_id] += due_minor
-            granted.append(Transitions(order, [replace(order, status=OrderStatus.PAID)], order.due_at(now)))
+            granted.append(Transitions(order, [structs.replace(order, status=OrderStatus.PAID)], order.due_at(now)))
         else:
             above.append(order)
     return granted, above

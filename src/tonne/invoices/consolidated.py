@@ -124,6 +124,7 @@ def compose_consolidated(
         note=TEST_NOTE if group.mode is Mode.TEST else None,
         period=InvoicePeriod(*(day.isoformat() for day in days)),
         order_count=len(orders),
+        language=orders[0].language,
     )
     invoice = Invoice(
         id=new_id("inv"),

@@ -157,6 +157,7 @@ def compose_credit_note(
         paid_by_card=issued.paid_by_card,
         returned=format_money(returned_minor, currency) if returned_minor else None,
         credited_tax=credited_tax(issued, total_minor, tax_minor or 0),
+        language=issued.language,
     )
     return CreditNote(
         id=new_id("crn"),

@@ -1,22 +1,22 @@
 """HTTP endpoints: the credit notes of an order, as a list and as PDFs."""
 
-import asyncio
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from tonne.accounts.key_store import find_key_kind
 from tonne.accounts.model import AccountKind
-from tonne.accounts.store import find_key_kind
 from tonne.base.money import format_money
 from tonne.db.pool import Database
 from tonne.http.route import PDF_FILE, Request, Response, Route, RouteMaker
 from tonne.invoices import credit_note_store
 from tonne.invoices.credit_note import CreditCause, CreditNote
 from tonne.invoices.errors import CreditNoteNotFound
-from tonne.invoices.pdf import credit_note_pdf
+from tonne.invoices.render_invoice import RenderInvoice
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.load import load_order
+from tonne.signing.errors import SigningUnavailable
 
 
 class CreditNoteOut(msgspec.Struct, frozen=True):
@@ -40,8 +40,9 @@ class CreditNotesOut(msgspec.Struct, frozen=True):
 
 
 class CreditNoteEndpoints:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, render: RenderInvoice) -> None:
         self._database = database
+        self._render = render
 
     async def list_credit_notes(self, request: Request) -> Response:
         """List the credit notes of an order.
@@ -64,12 +65,11 @@ class CreditNoteEndpoints:
         scope, note_id = request.scope, request.path("credit_note_id")
         async with self._database.connection() as connection:
             kind = await find_key_kind(connection, scope.organisation_id, request.actor.name)
-            note = await credit_note_store.find_credit_note(
-                connection, scope, note_id, with_others=kind is AccountKind.ACCOUNT
-            )
+            sees_others = kind is AccountKind.ACCOUNT and request.accounts is None
+            note = await credit_note_store.find_credit_note(connection, scope, note_id, with_others=sees_others)
         if note is None:
             raise CreditNoteNotFound
-        pdf = await asyncio.to_thread(credit_note_pdf, note.read_record())
+        pdf = await self._render.credit_note(note.read_record())
         headers = {"Content-Disposition": f'inline; filename="{note.reference}.pdf"', "Cache-Control": "private"}
         return Response(pdf, 200, b"application/pdf", headers)
 
@@ -95,7 +95,7 @@ def credit_note_routes(endpoints: CreditNoteEndpoints) -> list[Route]:
             operation_id="listCreditNotes",
         ),
         route(
-            *(f"GET {one}", endpoints.read_credit_note, PDF_FILE, CreditNoteNotFound),
+            *(f"GET {one}", endpoints.read_credit_note, PDF_FILE, CreditNoteNotFound, SigningUnavailable),
             operation_id="downloadCreditNote",
         ),
     ]

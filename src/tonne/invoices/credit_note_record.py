@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from tonne.base.language import DEFAULT_LANGUAGE
 from tonne.invoices.record import InvoiceBuyer, InvoiceSeller, InvoiceTax
 
 
@@ -42,3 +43,5 @@ class CreditNoteRecord(msgspec.Struct, frozen=True):
     returned: str | None = None
     # What is credited, by the only treatment and rate of the invoice. None if it has several.
     credited_tax: InvoiceTax | None = None
+    # That of the invoice.
+    language: str = DEFAULT_LANGUAGE

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import date, datetime
+from typing import Any
 
 import asyncpg
 
@@ -12,13 +13,13 @@ from tonne.invoices.credit_note import CreditCause, CreditedOrder, CreditNote
 from tonne.invoices.model import Invoice
 from tonne.orders.model import Order
 
-_NOTE = """
+NOTE_COLUMNS = """
 note.id, note.invoice_id, note.organisation_id, note.mode, note.number, note.reference, note.currency, note.total_minor,
 note.tax_minor, note.cause, note.reason, note.refund_id, note.issued_on, note.issued_by, note.record, note.mailed_at
 """
 
 
-def _note(row: asyncpg.Record) -> CreditNote:
+def read_note(row: asyncpg.Record | dict[str, Any]) -> CreditNote:
     return CreditNote(**{**row, "mode": Mode(row["mode"]), "cause": CreditCause(row["cause"])})
 
 
@@ -97,27 +98,27 @@ async def sum_corrections(connection: Connection, order: Order) -> int:
     return corrected_minor
 
 
-LIST_OF_INVOICE = f"SELECT {_NOTE} FROM credit_notes note WHERE note.invoice_id = $1 ORDER BY note.number"  # noqa: S608 - a constant
+LIST_OF_INVOICE = f"SELECT {NOTE_COLUMNS} FROM credit_notes note WHERE note.invoice_id = $1 ORDER BY note.number"  # noqa: S608 - a constant
 
 
 async def list_credit_notes(connection: Connection, invoice: Invoice) -> list[CreditNote]:
     """The credit notes of an invoice, oldest first."""
-    return [_note(row) for row in await connection.fetch(LIST_OF_INVOICE, invoice.id)]
+    return [read_note(row) for row in await connection.fetch(LIST_OF_INVOICE, invoice.id)]
 
 
 LIST_OF_ORDER = f"""
-SELECT {_NOTE} FROM credit_note_orders credited JOIN credit_notes note ON note.id = credited.credit_note_id
+SELECT {NOTE_COLUMNS} FROM credit_note_orders credited JOIN credit_notes note ON note.id = credited.credit_note_id
 WHERE credited.account_id = $1 AND credited.order_id = $2 ORDER BY note.number DESC
 """  # noqa: S608 - a constant
 
 
 async def list_credit_notes_of_order(connection: Connection, scope: Scope, order_id: str) -> list[CreditNote]:
     """Newest first."""
-    return [_note(row) for row in await connection.fetch(LIST_OF_ORDER, scope.account_id, order_id)]
+    return [read_note(row) for row in await connection.fetch(LIST_OF_ORDER, scope.account_id, order_id)]
 
 
 FIND_NOTE = f"""
-SELECT {_NOTE} FROM credit_notes note
+SELECT {NOTE_COLUMNS} FROM credit_notes note
 WHERE note.id = $2 AND note.mode = $3
   AND EXISTS (SELECT FROM credit_note_orders credited
               WHERE credited.credit_note_id = note.id AND credited.account_id = $1)
@@ -131,15 +132,15 @@ async def find_credit_note(
 ) -> CreditNote | None:
     """A credit note that credits an order of the account, and only such orders unless `with_others`."""
     row = await connection.fetchrow(FIND_NOTE, scope.account_id, credit_note_id, scope.mode, with_others)
-    return None if row is None else _note(row)
+    return None if row is None else read_note(row)
 
 
-FIND_BY_REFERENCE = f"SELECT {_NOTE} FROM credit_notes note WHERE note.reference = $1"  # noqa: S608 - a constant
+FIND_BY_REFERENCE = f"SELECT {NOTE_COLUMNS} FROM credit_notes note WHERE note.reference = $1"  # noqa: S608 - a constant
 
 
 async def find_credit_note_any_account(connection: Connection, reference: str) -> CreditNote | None:
     row = await connection.fetchrow(FIND_BY_REFERENCE, reference)
-    return None if row is None else _note(row)
+    return None if row is None else read_note(row)
 
 
 # A lease: if the worker dies, the notes are due again when it expires.
@@ -147,7 +148,7 @@ CLAIM_DUE = f"""
 UPDATE credit_notes note SET next_attempt_at = $2
 FROM (SELECT id FROM credit_notes WHERE next_attempt_at <= $1
       ORDER BY next_attempt_at LIMIT $3 FOR UPDATE SKIP LOCKED) due
-WHERE note.id = due.id RETURNING {_NOTE}
+WHERE note.id = due.id RETURNING {NOTE_COLUMNS}
 """  # noqa: S608 - a constant
 
 
@@ -155,7 +156,7 @@ async def claim_due_notes_any_account(
     connection: Connection, now: datetime, until: datetime, limit: int
 ) -> list[CreditNote]:
     rows = await connection.fetch(CLAIM_DUE, now, until, limit)
-    return sorted(map(_note, rows), key=lambda note: (note.mode, note.number))
+    return sorted(map(read_note, rows), key=lambda note: (note.mode, note.number))
 
 
 POSTPONE = "UPDATE credit_notes SET next_attempt_at = $2 WHERE id = $1 AND mailed_at IS NULL"

@@ -1,9 +1,7 @@
 """HTTP endpoints: the invoice as a PDF, and the test helper that settles it."""
 
-import asyncio
-
+from tonne.accounts.key_store import find_key_kind
 from tonne.accounts.model import AccountKind, PaymentMethod
-from tonne.accounts.store import find_key_kind
 from tonne.base.clock import Clock
 from tonne.base.settings import Settings
 from tonne.cards.errors import ChargeUnderWay
@@ -18,8 +16,8 @@ from tonne.invoices.billed_order_store import bills_others
 from tonne.invoices.billing_store import find_group_of
 from tonne.invoices.errors import InvoiceNotAvailable, InvoiceNotOpen, OrderPaidByCard
 from tonne.invoices.issue_invoices import is_held_back
-from tonne.invoices.pdf import invoice_pdf
 from tonne.invoices.remaining import find_remaining
+from tonne.invoices.render_invoice import RenderInvoice
 from tonne.invoices.settle_invoice import settle_test_invoice
 from tonne.invoices.simulate_card_invoice import simulate_card_invoice
 from tonne.orders.due_work import work_after
@@ -27,6 +25,7 @@ from tonne.orders.errors import OrderNotFound
 from tonne.orders.load import load_order
 from tonne.orders.model import OrderStatus
 from tonne.orders.schemas import OrderOut, order_document
+from tonne.signing.errors import SigningUnavailable
 
 HELD_BACK = (
     "The invoice of this order is not issued yet: it waits until the seller has set its name, address, tax id and bank "
@@ -44,8 +43,11 @@ BILLED_WITH_OTHERS = (
 
 
 class InvoiceEndpoints:
-    def __init__(self, database: Database, *, clock: Clock, settings: Settings, notifier: Notifier) -> None:
+    def __init__(
+        self, database: Database, render: RenderInvoice, *, clock: Clock, settings: Settings, notifier: Notifier
+    ) -> None:
         self._database = database
+        self._render = render
         self._clock = clock
         self._settings = settings
         self._notifier = notifier
@@ -68,15 +70,13 @@ class InvoiceEndpoints:
                 is_waiting = await find_group_of(connection, order) is not None
                 raise InvoiceNotAvailable(BILLED_LATER if is_waiting else None)
             if await bills_others(connection, request.scope, invoice):
-                # A client account must not see what other accounts of the organisation ordered.
+                # A client account, or a key for some accounts, must not see what other accounts ordered.
                 kind = await find_key_kind(connection, request.scope.organisation_id, request.actor.name)
-                if kind is not AccountKind.ACCOUNT:
+                if kind is not AccountKind.ACCOUNT or request.accounts is not None:
                     raise InvoiceNotAvailable(BILLED_WITH_OTHERS)
             annex = await load_annex(connection, invoice)
             remaining = await find_remaining(connection, invoice)
-        pdf = await asyncio.to_thread(
-            invoice_pdf, invoice.read_record(), invoice.closing, annex=annex, remaining=remaining
-        )
+        pdf = await self._render.invoice(invoice.read_record(), invoice.closing, annex=annex, remaining=remaining)
         headers = {"Content-Disposition": f'inline; filename="{invoice.reference}.pdf"', "Cache-Control": "private"}
         return Response(pdf, 200, b"application/pdf", headers)
 
@@ -114,7 +114,8 @@ def invoice_routes(endpoints: InvoiceEndpoints) -> list[Route]:
     settling = (OrderNotFound, RouteNotFound, InvoiceNotOpen, OrderPaidByCard, ChargeUnderWay)
     return [
         order(
-            *(f"GET {one}/invoice", endpoints.read_invoice, PDF_FILE, OrderNotFound, InvoiceNotAvailable),
+            *(f"GET {one}/invoice", endpoints.read_invoice, PDF_FILE),
+            *(OrderNotFound, InvoiceNotAvailable, SigningUnavailable),
             operation_id="downloadInvoice",
         ),
         helper(

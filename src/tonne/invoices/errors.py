@@ -61,3 +61,7 @@ class SecondPersonNeeded(TonneError, kind=Kind.CONFLICT, code="second_person_nee
 
 class DoubtfulLineNotFound(TonneError, kind=Kind.NOT_FOUND, code="doubtful_line_not_found"):
     message = "There is no doubtful line with this id that waits for a decision. Run `tonne transfer doubtful`."
+
+
+class StatementUploadNotFound(TonneError, kind=Kind.NOT_FOUND, code="statement_upload_not_found"):
+    message = "This statement was imported or discarded, or it expired. Upload it again."

@@ -17,6 +17,7 @@ from tonne.invoices import store as invoice_store
 from tonne.invoices.annex import load_annex
 from tonne.invoices.billed_order_store import list_unfulfilled_orders
 from tonne.invoices.cancel_invoice import cancel_invoice
+from tonne.invoices.invoice_events import OVERDUE, record_invoices
 from tonne.invoices.mail import (
     ComposeMail,
     compose_invoice_mail,
@@ -28,6 +29,7 @@ from tonne.invoices.mail import (
 )
 from tonne.invoices.model import FollowUpSchedule, Invoice, InvoiceStep
 from tonne.invoices.remaining import find_remaining
+from tonne.invoices.render_invoice import RenderInvoice
 from tonne.invoices.settle_invoice import is_covered, settle_if_covered
 
 BATCH = 10
@@ -46,6 +48,7 @@ class FollowUpInvoices:
     database: Database
     clock: Clock
     settings: Settings
+    render: RenderInvoice
 
     async def run_once(self) -> bool:
         """Take the next step of a batch of due invoices; false if none is due.
@@ -106,17 +109,22 @@ class FollowUpInvoices:
         message = None
         if recipients and invoice.closing is not None:
             # The card has paid it already.
-            message = await write_closed_mail(self.settings, recipients, invoice, invoice.closing, annex=annex)
+            message = await write_closed_mail(
+                self.settings, recipients, invoice, invoice.closing, annex=annex, render=self.render
+            )
         elif recipients:
             message = await write_mail(
                 *(compose, self.settings, recipients, invoice, now),
                 remaining=remaining,
                 annex=annex,
                 is_fulfilled=is_fulfilled,
+                render=self.render,
             )
         async with self.database.transaction() as tx:
             if not await mark(tx, invoice, now, due_at):
                 return
+            if invoice.reminded_at is not None and invoice.closing is None:
+                await record_invoices(tx, [invoice], OVERDUE, now)
             if message is not None:
                 await enqueue(tx, organisation_id, recipients, message, subject_id=invoice.id)
 

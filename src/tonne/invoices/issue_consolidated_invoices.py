@@ -18,6 +18,7 @@ from tonne.invoices.billed_order_store import insert_billed_orders
 from tonne.invoices.billing_store import OrderToBill
 from tonne.invoices.collect_orders import GRACE, month_end_after, start_of_month
 from tonne.invoices.consolidated import ConsolidatedDraft, compose_consolidated, divide_tax
+from tonne.invoices.invoice_events import ISSUED, record_invoices
 from tonne.invoices.issue_invoices import HELD_BACK_RETRY, take_issue_numbers
 from tonne.invoices.model import Invoice
 from tonne.invoices.pay_by_card import pay_by_card
@@ -111,6 +112,7 @@ async def _bill_orders(
         invoice, billed = compose_consolidated(draft, settings, number=number, issued_on=issued_on)
         await invoice_store.insert_invoices(tx, [invoice], now)
         await insert_billed_orders(tx, billed)
+        await record_invoices(tx, [invoice], ISSUED, now)
         if group.is_paid_by_card:
             await pay_by_card(tx, invoice, group.account_id, now)
     await billing_store.refresh_group_any_account(tx, group_id, now, GRACE)

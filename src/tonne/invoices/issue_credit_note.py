@@ -1,6 +1,7 @@
 """Issue a credit note, which cancels an invoice or reduces it."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from tonne.accounts import audit
@@ -19,7 +20,9 @@ from tonne.invoices.credit_note import (
     without,
 )
 from tonne.invoices.errors import CreditTooHigh
+from tonne.invoices.invoice_events import CANCELLED, CREDITED, record_invoices
 from tonne.invoices.model import Invoice, InvoiceStatus
+from tonne.invoices.release_surplus import release_surplus
 from tonne.invoices.return_transfer import return_part_payments
 from tonne.orders.model import Order, OrderKey
 
@@ -98,7 +101,8 @@ async def issue_credit_note(
     """Issue a credit note on a locked invoice. An open invoice of which nothing is left becomes cancelled.
 
     What a cancelled invoice had received is then to be returned. If orders of it were fulfilled on credit, it stays
-    open instead, and a worker settles it: nothing is left to pay.
+    open instead, and a worker settles it: nothing is left to pay. What an open invoice has received beyond what is left
+    of it is released at once: otherwise the books of a written-off invoice would show a negative bad debt.
 
     The row of the series is locked from here to the commit, which makes the numbers gapless: only events may be
     appended afterwards. The note is mailed if the invoice was.
@@ -108,7 +112,12 @@ async def issue_credit_note(
     is_open, leaves_nothing = invoice.status is InvoiceStatus.OPEN, _total(credited) == invoice.due_minor
     is_cancelled = is_open and leaves_nothing and not await store.has_fulfilled_orders(tx, invoice)
     # Transfers are locked before the series.
-    returned_minor = await return_part_payments(tx, invoice, actor=actor, now=now) if is_cancelled else 0
+    returned_minor = released_minor = 0
+    if is_cancelled:
+        returned_minor = await return_part_payments(tx, invoice, actor=actor, now=now)
+    elif is_open:
+        left_minor = max(invoice.due_minor - _total(credited), 0)
+        released_minor = await release_surplus(tx, invoice, left_minor, actor=actor, now=now)
     number = await credit_note_store.take_credit_number(tx, invoice.mode)
     # Read while the series is locked, so that dates never run against numbers.
     last_day = await credit_note_store.find_credit_date_any_account(tx, invoice.mode, number - 1)
@@ -129,7 +138,11 @@ async def issue_credit_note(
         tx, invoice, note, now, mail_at=None if invoice.mailed_at is None else now
     )
     await credit_note_store.insert_credited_orders(tx, note.id, credited)
-    await audit.record_all(tx, _entries(invoice, note, status, len(credited)), actor=actor, at=now)
+    entries = _entries(invoice, note, status, len(credited), released_minor)
+    await audit.record_all(tx, entries, actor=actor, at=now)
+    changed = replace(invoice, status=status, credited_minor=invoice.credited_minor + note.total_minor)
+    event_type = CANCELLED if status is InvoiceStatus.CANCELLED else CREDITED
+    await record_invoices(tx, [changed], event_type, now)
     return note
 
 
@@ -137,7 +150,10 @@ def _total(credited: Sequence[CreditedOrder]) -> int:
     return sum(each.total_minor for each in credited)
 
 
-def _entries(invoice: Invoice, note: CreditNote, status: InvoiceStatus, orders: int) -> list[audit.Entry]:
+def _entries(
+    invoice: Invoice, note: CreditNote, status: InvoiceStatus, orders: int, released_minor: int
+) -> list[audit.Entry]:
+    released = {"released": invoice.money(released_minor)} if released_minor else {}
     details = {"reference": invoice.reference, "credit_note": note.reference, "reason": note.reason}
     issued = audit.Entry(
         action="credit_note.issued",
@@ -154,6 +170,6 @@ def _entries(invoice: Invoice, note: CreditNote, status: InvoiceStatus, orders: 
         mode=invoice.mode,
         before={"status": invoice.status, "due": invoice.due},
         after={"status": status, "due": invoice.money(invoice.due_minor - note.total_minor)},
-        details={**details, "first_order_id": invoice.first_order_id},
+        details={**details, **released, "first_order_id": invoice.first_order_id},
     )
     return [issued, changed]

@@ -1,20 +1,24 @@
 """Issue invoices for placed orders that are paid by invoice, with the next numbers of the series of their mode."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 import structlog
+from msgspec import structs
 
 from tonne.accounts.model import PaymentMethod
 from tonne.base.clock import Clock
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection, Database
+from tonne.events.log import lock_streams
+from tonne.events.notification import Stream
 from tonne.invoices import store as invoice_store
 from tonne.invoices.billed_order_store import insert_billed_orders
 from tonne.invoices.billing_store import find_billing_settings
 from tonne.invoices.collect_orders import collect_orders, grant_credit, is_billed_together
+from tonne.invoices.invoice_events import ISSUED, record_invoices
 from tonne.invoices.model import billed_order, compose_invoice
 from tonne.invoices.seller_details import missing_settings
 from tonne.orders.load import load_orders
@@ -91,7 +95,9 @@ async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Sett
     await postpone(tx, [order.key for order in held_back], OrderStatus.PLACED, now + HELD_BACK_RETRY)
     await postpone(tx, [order.key for order in above], OrderStatus.PLACED, now + CREDIT_RETRY)
     await collect_orders(tx, together, billing, now)
-    await _issue_each(tx, billed, settings, now)
+    if await _issue_each(tx, billed, settings, now):
+        # The commit would lock the streams of the invoices after those of the orders that move.
+        await lock_streams(tx, [Stream(order.scope.organisation_id, order.scope.mode) for order in orders])
     moves = [Transitions(order, [with_payment(order)], order.due_at(now)) for order in free]
     await move_orders(tx, [*moves, *granted], now, updated=_with_hold(owed, granted, above))
 
@@ -101,15 +107,16 @@ def _with_hold(owed: Sequence[Order], granted: Sequence[Transitions], above: Seq
     moved, held = {each.order.id for each in granted}, {order.id for order in above}
     reasons = {order.id: HoldReason.CREDIT_LIMIT_REACHED if order.id in held else None for order in owed}
     return [
-        replace(order, hold_reason=reasons[order.id])
+        structs.replace(order, hold_reason=reasons[order.id])
         for order in owed
         if order.id not in moved and order.hold_reason is not reasons[order.id]
     ]
 
 
-async def _issue_each(tx: Connection, orders: Sequence[Order], settings: Settings, now: datetime) -> None:
+async def _issue_each(tx: Connection, orders: Sequence[Order], settings: Settings, now: datetime) -> bool:
+    """Whether events of the invoices were recorded."""
     if not orders:
-        return
+        return False
     ids = sorted({order.scope.organisation_id for order in orders})
     organisations = {id_: await invoice_store.find_billed_organisation(tx, id_) for id_ in ids}
     clients = await invoice_store.find_client_names_any_account(tx, [order.scope.account_id for order in orders])
@@ -124,6 +131,7 @@ async def _issue_each(tx: Connection, orders: Sequence[Order], settings: Setting
     await invoice_store.insert_invoices(tx, invoices, now)
     pairs = zip(invoices, orders, strict=True)
     await insert_billed_orders(tx, [billed_order(invoice, order) for invoice, order in pairs])
+    return await record_invoices(tx, invoices, ISSUED, now)
 
 
 async def take_issue_numbers(tx: Connection, mode: Mode, count: int, now: datetime) -> tuple[int, date]:

@@ -1,6 +1,6 @@
 """The receipt for an invoice that a stored card has paid: one mail for all its orders."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from tonne.accounts.customer_mail import enqueue_customer_mail
 from tonne.base.scope import Mode, Scope
@@ -10,12 +10,12 @@ from tonne.cards.model import ChargeAttempt
 from tonne.cards.stored_card_store import find_card
 from tonne.db.pool import Connection
 from tonne.gateways.card import StoredCard
-from tonne.gateways.mail import TEST_SUBJECT, compose_mail
-from tonne.gateways.mail_layout import fact_lines, one_line
+from tonne.gateways.mail import compose_mail
+from tonne.gateways.mail_layout import fact_lines, join_blocks
 from tonne.gateways.outbox import enqueue
-from tonne.invoices.mail import in_words
 from tonne.invoices.model import Invoice
 from tonne.invoices.store import find_receipt_email
+from tonne.web.wording import LocalWording, wording_in
 
 
 async def enqueue_card_receipt(
@@ -30,38 +30,48 @@ async def enqueue_card_receipt(
     recipients = [receipt_email] if receipt_email else payer.admins
     if not recipients:
         return
-    paid, record = invoice.money(attempt.request.amount_minor), invoice.read_record()
-    what = f"{invoice.order_count:,} orders" if invoice.order_count > 1 else "one order"
+    record, currency = invoice.read_record(), invoice.currency
+    wording = wording_in(record.language)
+    _, paid = wording.translate, wording.money(attempt.request.amount_minor, currency)
     facts = [
-        ("Paid", paid),
-        ("Invoice", invoice.reference),
-        *([("Tax included", invoice.money(invoice.tax_minor))] if invoice.tax_minor else []),
-        ("Orders", f"{invoice.order_count:,}"),
+        (_("Invoice"), invoice.reference),
+        *([(_("Tax included"), wording.money(invoice.tax_minor, currency))] if invoice.tax_minor else []),
+        (_("Orders"), wording.count(invoice.order_count)),
         *(
-            [("From", in_words(record.period.first_day)), ("To", in_words(record.period.last_day))]
+            [(_("From"), wording.day(record.period.first_day)), (_("To"), wording.day(record.period.last_day))]
             if record.period
             else []
         ),
-        ("Card", await _describe_card(tx, scope, attempt)),
-        ("Date", in_words(now.astimezone(UTC).date())),
-        ("Account", payer.account_name),
+        (_("Card"), await _describe_card(tx, scope, attempt, wording)),
+        (_("Date"), wording.day(now)),
+        (_("Account"), payer.account_name),
     ]
-    text = (
-        f"We have charged your card {paid} for invoice {invoice.reference}, which bills {what}. Nothing else is due."
-        "\n\n"
-        f"{fact_lines(facts)}\n"
-        "Next, the credits are retired at the registry. The certificate of each order is then on the page of the "
-        "order.\n"
-    )
+    blocks = [
+        _.plural(
+            "We have charged your card %(paid)s for invoice %(reference)s, which bills one order. Nothing else is due.",
+            "We have charged your card %(paid)s for invoice %(reference)s, which bills %(n)s orders. Nothing else is"
+            " due.",
+            invoice.order_count,
+            n=wording.count(invoice.order_count),
+            paid=paid,
+            reference=invoice.reference,
+        ),
+        fact_lines([(_("Paid"), paid), *facts]),
+        _(
+            "Next, the credits are retired at the registry. The certificate of each order is then on the page of the"
+            " order."
+        ),
+    ]
     is_test = scope.mode is Mode.TEST
-    questions = f"Questions? Write to {settings.seller_email}\n" if settings.seller_email else ""
     message = compose_mail(
         settings,
         recipients,
-        f"{TEST_SUBJECT if is_test else ''}Your receipt: {paid} for invoice {invoice.reference}",
-        text,
-        notice="This is a test. No money is charged." if is_test else None,
-        closing=f"{one_line(settings.seller_name)}\n{questions}",
+        _("Your receipt: %(amount)s for invoice %(reference)s", amount=paid, reference=invoice.reference),
+        join_blocks(blocks),
+        wording=wording,
+        merchant=payer.merchant,
+        is_test=is_test,
+        notice=_("This is a test. No money is charged.") if is_test else None,
     )
     if receipt_email:
         await enqueue_customer_mail(tx, scope, receipt_email, message, subject_id=invoice.id)
@@ -69,9 +79,9 @@ async def enqueue_card_receipt(
         await enqueue(tx, scope.organisation_id, recipients, message, subject_id=invoice.id)
 
 
-async def _describe_card(tx: Connection, scope: Scope, attempt: ChargeAttempt) -> str:
+async def _describe_card(tx: Connection, scope: Scope, attempt: ChargeAttempt, wording: LocalWording) -> str:
     """The card that was charged; the account may have another one since."""
-    stored, charged = await find_card(tx, scope), attempt.request.source
+    _, stored, charged = wording.translate, await find_card(tx, scope), attempt.request.source
     if stored is None or not isinstance(charged, StoredCard) or stored.method != charged.method:
-        return "the card that was stored when it was charged"
-    return f"{stored.brand.capitalize()} ending in {stored.last_four}"
+        return _("the card that was stored when it was charged")
+    return _("%(brand)s ending in %(digits)s", brand=stored.brand.capitalize(), digits=stored.last_four)

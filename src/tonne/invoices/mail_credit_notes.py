@@ -1,6 +1,5 @@
 """Mail credit notes to those who were mailed the invoice."""
 
-import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -12,8 +11,8 @@ from tonne.gateways.outbox import enqueue
 from tonne.invoices import credit_note_store
 from tonne.invoices.credit_note import CreditNote
 from tonne.invoices.mail import compose_credit_mail, find_recipients
-from tonne.invoices.pdf import credit_note_pdf
 from tonne.invoices.remaining import find_remaining
+from tonne.invoices.render_invoice import RenderInvoice
 from tonne.invoices.store import find_by_references_any_account
 
 BATCH = 10
@@ -28,6 +27,7 @@ class MailCreditNotes:
     database: Database
     clock: Clock
     settings: Settings
+    render: RenderInvoice
 
     async def run_once(self) -> bool:
         """Mail a batch of due credit notes; false if none is due. A crash before the commit repeats the mail."""
@@ -54,7 +54,7 @@ class MailCreditNotes:
             [invoice] = await find_by_references_any_account(connection, [record.invoice_number])
             remaining = await find_remaining(connection, invoice)
         left = "0" if remaining is None else remaining.due
-        pdf = await asyncio.to_thread(credit_note_pdf, record)
+        pdf = await self.render.credit_note(record)
         message = compose_credit_mail(self.settings, recipients, record, pdf=pdf, left=left)
         async with self.database.transaction() as tx:
             if await credit_note_store.mark_note_mailed_any_account(tx, note.id, now):

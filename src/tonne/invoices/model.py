@@ -11,6 +11,7 @@ from tonne.accounts.model import Billing, PaymentMethod
 from tonne.accounts.tax_profile import TaxProfile
 from tonne.base.bank_accounts import own_account, parse_bank_accounts
 from tonne.base.ids import is_id, new_id
+from tonne.base.language import N_
 from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
 from tonne.base.scope import Mode
@@ -28,11 +29,11 @@ from tonne.invoices.record import (
 from tonne.invoices.reference import reference_of
 from tonne.orders.model import Order, OrderKey
 
-FEE_LABEL = "Service fee"
+FEE_LABEL = N_("Service fee")
 # Where clients put their own reference in the metadata of an order; the first that is given counts.
 REFERENCE_NAMES = ("reference", "order_reference", "order_id", "order_number")
 MAX_REFERENCE = 255
-TEST_NOTE = "Test mode: nothing is owed. Do not send money."
+TEST_NOTE = N_("Test mode: nothing is owed. Do not send money.")
 
 
 class InvoiceStatus(StrEnum):
@@ -179,6 +180,7 @@ def compose_invoice(
         issued_on=issued_on.isoformat(),
         due_on=due_on.isoformat(),
         order_id=order.id,
+        language=order.language,
         seller=seller_of(settings),
         buyer=buyer_of(organisation.name, organisation.address, organisation.tax),
         currency=currency,

@@ -6,10 +6,13 @@ from typing import Any
 
 import msgspec
 
+from tonne.base.language import Translator, translator
 from tonne.gateways.pdf import PdfFailed, render_pdf
+from tonne.gateways.sheet_language import label_inputs
 from tonne.invoices.annex import Annex
 from tonne.invoices.credit_note_record import CreditNoteRecord
 from tonne.invoices.credit_note_xml import electronic_credit_note
+from tonne.invoices.document_labels import credit_note_labels, invoice_labels, sum_label
 from tonne.invoices.epc_qr import epc_qr_svg
 from tonne.invoices.factur_x import factur_x_xml, is_electronic
 from tonne.invoices.pdf_a3 import mark_as_factur_x
@@ -34,12 +37,14 @@ def invoice_pdf(
     no XML: software could pay it. CPU-bound: call it through `asyncio.to_thread`.
     """
     issued_at = datetime.combine(date.fromisoformat(record.issued_on), time(), UTC)
+    _ = translator(record.language)
+    record = _translated(record, _)
     printed = msgspec.to_builtins(record) | {
         "closing": msgspec.to_builtins(closing),
-        "annex": msgspec.to_builtins(annex or []),
+        "annex": [msgspec.to_builtins(each) | {"sum_label": sum_label(len(each.orders), _)} for each in annex or []],
         "remaining": msgspec.to_builtins(remaining),
     }
-    inputs = {}
+    inputs = label_inputs(_, invoice_labels(_))
     if closing is None and (code := epc_qr_svg(record, remaining)) is not None:
         inputs["qr"] = code
     if not is_electronic(record) or (closing is not None and closing.status != "paid"):
@@ -54,10 +59,21 @@ def credit_note_pdf(record: CreditNoteRecord) -> bytes:
     CPU-bound: call it through `asyncio.to_thread`.
     """
     issued_at = datetime.combine(date.fromisoformat(record.issued_on), time(), UTC)
+    _ = translator(record.language)
+    if record.note is not None:
+        record = msgspec.structs.replace(record, note=_.text(record.note))
     printed, electronic = msgspec.to_builtins(record), electronic_credit_note(record)
+    inputs = label_inputs(_, credit_note_labels(record, _))
     if electronic is None or not is_electronic(electronic):
-        return render_pdf(CREDIT_NOTE, printed, issued_at=issued_at)
-    return _electronic_pdf(CREDIT_NOTE, printed, issued_at, {"xml": factur_x_xml(electronic).decode()})
+        return render_pdf(CREDIT_NOTE, printed, issued_at=issued_at, inputs=inputs)
+    return _electronic_pdf(CREDIT_NOTE, printed, issued_at, inputs | {"xml": factur_x_xml(electronic).decode()})
+
+
+def _translated(record: InvoiceRecord, _: Translator) -> InvoiceRecord:
+    """Records contain our own texts in English. Other labels and notes have no translation and stay as they are."""
+    fee, *more = [msgspec.structs.replace(each, label=_.text(each.label)) for each in (record.fee, *record.more_fees)]
+    note = None if record.note is None else _.text(record.note)
+    return msgspec.structs.replace(record, fee=fee, more_fees=more, note=note)
 
 
 def _electronic_pdf(template: Path, printed: dict[str, Any], issued_at: datetime, inputs: dict[str, str]) -> bytes:

@@ -3,8 +3,6 @@
 import io
 
 from lxml import etree
-from pypdf import PdfReader, PdfWriter
-from pypdf.generic import DictionaryObject, NameObject
 
 FILE_NAME = "factur-x.xml"
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
@@ -22,6 +20,10 @@ _VALUES = {
 
 def mark_as_factur_x(pdf: bytes) -> bytes:
     """Add the properties of Factur-X to the metadata (XMP). The same file gives the same bytes."""
+    # Imported only if it is used: the library takes time and memory.
+    from pypdf import PdfReader, PdfWriter  # noqa: PLC0415
+    from pypdf.generic import DictionaryObject, NameObject  # noqa: PLC0415
+
     writer = PdfWriter(clone_from=PdfReader(io.BytesIO(pdf)))
     metadata = writer.xmp_metadata
     if metadata is None:

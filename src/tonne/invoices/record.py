@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from tonne.base.language import DEFAULT_LANGUAGE
+
 Treatment = Literal["none", "standard", "reverse_charge", "exempt", "outside_scope"]
 
 
@@ -132,6 +134,8 @@ class InvoiceRecord(msgspec.Struct, frozen=True):
     paid_by_card: bool = False
     # Above 1, `order_id` is empty and the orders are listed in an annex.
     order_count: int = 1
+    # Of the document and of the mails about it: that of the first order.
+    language: str = DEFAULT_LANGUAGE
 
 
 class Closing(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What a settled invoice received beyond its amount, because a credit note reduced it, waits for a decision again."""
+"""What an invoice received beyond what it asks for, because a credit note reduced it, waits for a decision again."""
 
 from datetime import datetime
 
@@ -11,14 +11,21 @@ from tonne.invoices.assignment_store import (
     undo_assignments_any_account,
 )
 from tonne.invoices.model import Invoice
+from tonne.invoices.transfer_store import lock_transfers_any_account, refresh_states_any_account
 
 
-async def release_surplus(tx: Connection, invoice: Invoice, surplus_minor: int, *, actor: Actor, now: datetime) -> None:
-    """Take the surplus off the newest assignments of a locked invoice. The caller refreshes the states of transfers."""
+async def release_surplus(tx: Connection, invoice: Invoice, due_minor: int, *, actor: Actor, now: datetime) -> int:
+    """Take what a locked invoice received beyond `due_minor` off its newest assignments. Returns the surplus."""
+    received = await list_received_any_account(tx, invoice.id)
+    released_minor = surplus_minor = max(sum(each.amount_minor for each in received) - due_minor, 0)
+    if not released_minor:
+        return 0
+    transfer_ids = sorted({each.transfer_id for each in received})
+    await lock_transfers_any_account(tx, transfer_ids)
     note = f"Invoice {invoice.reference} asks for less since."
-    for each in reversed(await list_received_any_account(tx, invoice.id)):
+    for each in reversed(received):
         if surplus_minor <= 0:
-            return
+            break
         if each.undone:
             continue
         await undo_assignments_any_account(tx, [each], note=note, actor=actor, now=now)
@@ -28,3 +35,5 @@ async def release_surplus(tx: Connection, invoice: Invoice, surplus_minor: int, 
             part = NewAssignment(each.transfer_id, invoice.id, kept)
             by_operator = each.by_operator
             await insert_assignments_any_account(tx, [part], by_operator=by_operator, note=note, actor=actor, now=now)
+    await refresh_states_any_account(tx, transfer_ids)
+    return released_minor

@@ -15,10 +15,11 @@ from tonne.invoices.errors import InvoiceNotOpen, InvoiceWithoutRecipient
 from tonne.invoices.mail import compose_invoice_mail, find_recipients, write_closed_mail, write_mail
 from tonne.invoices.model import FollowUpSchedule, Invoice
 from tonne.invoices.remaining import find_remaining
+from tonne.invoices.render_invoice import RenderInvoice
 
 
 async def resend_invoice(
-    tx: Connection, invoice: Invoice, *, settings: Settings, actor: Actor, now: datetime
+    tx: Connection, invoice: Invoice, *, render: RenderInvoice, settings: Settings, actor: Actor, now: datetime
 ) -> list[str]:
     """Enqueue the mail, again or for the first time, and return its recipients, the admins of the organisation.
 
@@ -39,9 +40,10 @@ async def resend_invoice(
             remaining=remaining,
             annex=annex,
             is_fulfilled=not await list_unfulfilled_orders(tx, invoice),
+            render=render,
         )
     else:
-        message = await write_closed_mail(settings, recipients, invoice, closing, annex=annex)
+        message = await write_closed_mail(settings, recipients, invoice, closing, annex=annex, render=render)
     await enqueue(tx, organisation_id, recipients, message, subject_id=invoice.id)
     await audit.record(
         tx,

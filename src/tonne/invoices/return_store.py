@@ -169,6 +169,52 @@ async def find_batch(connection: Connection, batch_id: str) -> bytes | None:
     return content
 
 
+class ReturnBatch(NamedTuple):
+    """A file for the bank, as it was exported."""
+
+    id: str
+    currency: str
+    format: str
+    content: bytes
+    created_at: datetime
+    created_by: str
+
+
+FIND_BATCH_OF_MODE = """
+SELECT id, currency, format, content, created_at, created_by FROM return_batches WHERE id = $2 AND mode = $1
+"""
+
+
+async def find_batch_of_mode(connection: Connection, mode: Mode, batch_id: str) -> ReturnBatch | None:
+    row = await connection.fetchrow(FIND_BATCH_OF_MODE, mode, batch_id)
+    return None if row is None else ReturnBatch(**row)
+
+
+class ListedBatch(NamedTuple):
+    id: str
+    currency: str
+    format: str
+    created_at: datetime
+    created_by: str
+    payments: int
+    total_minor: int
+
+
+LIST_BATCHES = """
+SELECT batch.id, batch.currency, batch.format, batch.created_at, batch.created_by, count(sent.id)::integer AS payments,
+       coalesce(sum(sent.amount_minor), 0)::bigint AS total_minor
+FROM (SELECT id, currency, format, created_at, created_by FROM return_batches
+      WHERE mode = $1 ORDER BY created_at DESC, id LIMIT 10) AS batch
+LEFT JOIN transfer_returns sent ON sent.batch_id = batch.id
+GROUP BY batch.id, batch.currency, batch.format, batch.created_at, batch.created_by ORDER BY batch.created_at DESC
+"""
+
+
+async def list_batches_any_account(connection: Connection, mode: Mode) -> list[ListedBatch]:
+    """The newest files for the bank."""
+    return [ListedBatch(**row) for row in await connection.fetch(LIST_BATCHES, mode)]
+
+
 FIND_RETURNS_BY_OUTGOING = "SELECT outgoing_id, id FROM transfer_returns WHERE outgoing_id = ANY($1)"
 
 

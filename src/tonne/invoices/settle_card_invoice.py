@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 
 import structlog
+from msgspec import structs
 
 from tonne.accounts import audit
 from tonne.base.scope import Scope
@@ -113,7 +114,7 @@ async def _fail(tx: Connection, invoice: Invoice, failure_reason: FailureReason,
     await credit_orders(tx, invoice, set(keys), cause=cause, reason=reason, actor=ACTOR, now=now)
     for start in range(0, len(keys), CHUNK):
         orders = await load_orders(tx, keys[start : start + CHUNK])
-        failed = [replace(order, status=OrderStatus.FAILED, failure_reason=failure_reason) for order in orders]
+        failed = [structs.replace(order, status=OrderStatus.FAILED, failure_reason=failure_reason) for order in orders]
         await move_orders(tx, [Transitions(order, [to]) for order, to in zip(orders, failed, strict=True)], now)
 
 

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from msgspec import structs
+
 from tonne.accounts import audit
 from tonne.accounts.model import PaymentMethod
 from tonne.base.actor import Actor
@@ -16,6 +18,7 @@ from tonne.invoices import store as invoice_store
 from tonne.invoices.assignment_store import sum_received_any_account
 from tonne.invoices.billed_order_store import find_order_keys_any_account
 from tonne.invoices.errors import InvoiceNotFound, InvoiceNotOpen, OrderPaidByCard
+from tonne.invoices.invoice_events import PAID, record_invoices
 from tonne.invoices.issue_consolidated_invoices import bill_alone
 from tonne.invoices.issue_invoices import issue_invoices
 from tonne.invoices.model import Invoice, InvoiceStatus
@@ -105,8 +108,10 @@ async def mark_invoice_paid(
         if invoice.status is InvoiceStatus.CANCELLED:
             raise InvoiceNotOpen(f"Invoice {invoice.reference} is cancelled. Refund the payment.")
         raise InvoiceNotOpen(f"Invoice {invoice.reference} is already paid. Refund the second payment.")
-    await release_surplus(tx, invoice, received_minor - invoice.due_minor, actor=actor, now=now)
+    # Credit notes release it since then; an invoice that was reduced by an earlier version may still hold it.
+    await release_surplus(tx, invoice, invoice.due_minor, actor=actor, now=now)
     await refresh_states_any_account(tx, invoice_ids=[invoice.id])
+    await record_invoices(tx, [replace(invoice, status=InvoiceStatus.PAID)], PAID, now)
     return audit.Entry(
         action="invoice.settled",
         subject_id=invoice.id,
@@ -139,7 +144,7 @@ async def pay_orders_any_account(tx: Connection, invoice_ids: Sequence[str], now
                 for order in orders
                 if order.status is OrderStatus.PLACED
             ]
-            paid = [replace(order, payment_state=PaymentState.PAID) for order in fulfilled]
+            paid = [structs.replace(order, payment_state=PaymentState.PAID) for order in fulfilled]
             await move_orders(tx, moves, now, updated=paid)
             advance(len(orders))
 

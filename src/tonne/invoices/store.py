@@ -15,7 +15,7 @@ from tonne.events.notification import Stream
 from tonne.invoices.model import BilledOrganisation, Invoice, InvoiceStatus
 from tonne.orders.model import OrderKey
 
-_INVOICE = """
+INVOICE_COLUMNS = """
 invoices.id, invoices.organisation_id, invoices.mode, invoices.number, invoices.reference, invoices.currency,
 invoices.total_minor, invoices.tax_minor, invoices.credited_minor, invoices.settled_minor, invoices.billing,
 invoices.payment_method, invoices.order_count, invoices.status, invoices.issued_on, invoices.due_on, invoices.record,
@@ -25,7 +25,7 @@ invoices.written_off_at,
 """
 
 
-def _invoice(row: asyncpg.Record) -> Invoice:
+def read_invoice(row: asyncpg.Record) -> Invoice:
     return Invoice(
         **{
             **row,
@@ -127,7 +127,7 @@ async def insert_invoices(tx: Connection, invoices: Sequence[Invoice], now: date
 
 
 FIND_INVOICE = f"""
-SELECT {_INVOICE} FROM invoice_orders billed JOIN invoices ON invoices.id = billed.invoice_id
+SELECT {INVOICE_COLUMNS} FROM invoice_orders billed JOIN invoices ON invoices.id = billed.invoice_id
 WHERE billed.account_id = $1 AND billed.order_id = $2 ORDER BY billed.cancelled, invoices.number DESC LIMIT 1
 """  # noqa: S608 - a constant
 
@@ -135,22 +135,24 @@ WHERE billed.account_id = $1 AND billed.order_id = $2 ORDER BY billed.cancelled,
 async def find_invoice(connection: Connection, scope: Scope, order_id: str) -> Invoice | None:
     """The invoice of an order."""
     row = await connection.fetchrow(FIND_INVOICE, scope.account_id, order_id)
-    return None if row is None else _invoice(row)
+    return None if row is None else read_invoice(row)
 
 
-FIND_INVOICES = f"SELECT {_INVOICE} FROM invoices WHERE id = ANY ($1::text[]) ORDER BY id"  # noqa: S608 - a constant
+FIND_INVOICES = f"SELECT {INVOICE_COLUMNS} FROM invoices WHERE id = ANY ($1::text[]) ORDER BY id"  # noqa: S608 - a constant
 
 
 async def find_invoices_any_account(connection: Connection, ids: Sequence[str]) -> list[Invoice]:
-    return [_invoice(row) for row in await connection.fetch(FIND_INVOICES, ids)]
+    return [read_invoice(row) for row in await connection.fetch(FIND_INVOICES, ids)]
 
 
-LOCK_INVOICES = f"SELECT {_INVOICE} FROM invoices WHERE id = ANY ($1::text[]) ORDER BY id FOR NO KEY UPDATE OF invoices"  # noqa: S608 - a constant
+LOCK_INVOICES = (
+    f"SELECT {INVOICE_COLUMNS} FROM invoices WHERE id = ANY ($1::text[]) ORDER BY id FOR NO KEY UPDATE OF invoices"  # noqa: S608 - a constant
+)
 
 
 async def lock_invoices_any_account(tx: Connection, ids: Sequence[str]) -> list[Invoice]:
     """Lock invoices until the transaction ends, and return them as they are then. Lock their orders before."""
-    return [_invoice(row) for row in await tx.fetch(LOCK_INVOICES, ids)]
+    return [read_invoice(row) for row in await tx.fetch(LOCK_INVOICES, ids)]
 
 
 LIST_STREAMS = "SELECT DISTINCT organisation_id, mode FROM invoices WHERE id = ANY ($1::text[])"
@@ -161,15 +163,15 @@ async def list_streams_any_account(connection: Connection, ids: Sequence[str]) -
     return [Stream(row["organisation_id"], Mode(row["mode"])) for row in await connection.fetch(LIST_STREAMS, ids)]
 
 
-FIND_BY_REFERENCES = f"SELECT {_INVOICE} FROM invoices WHERE reference = ANY ($1::text[])"  # noqa: S608 - a constant
+FIND_BY_REFERENCES = f"SELECT {INVOICE_COLUMNS} FROM invoices WHERE reference = ANY ($1::text[])"  # noqa: S608 - a constant
 
 
 async def find_by_references_any_account(connection: Connection, references: Sequence[str]) -> list[Invoice]:
-    return [_invoice(row) for row in await connection.fetch(FIND_BY_REFERENCES, references)]
+    return [read_invoice(row) for row in await connection.fetch(FIND_BY_REFERENCES, references)]
 
 
 LIST_INVOICES = f"""
-SELECT {_INVOICE} FROM invoices
+SELECT {INVOICE_COLUMNS} FROM invoices
 WHERE mode = $1 AND ($2::text IS NULL OR status = $2) ORDER BY number DESC LIMIT $3
 """  # noqa: S608 - a constant
 
@@ -178,7 +180,20 @@ async def list_invoices_any_account(
     connection: Connection, mode: Mode, status: InvoiceStatus | None, limit: int
 ) -> list[Invoice]:
     """Newest first."""
-    return [_invoice(row) for row in await connection.fetch(LIST_INVOICES, mode, status, limit)]
+    return [read_invoice(row) for row in await connection.fetch(LIST_INVOICES, mode, status, limit)]
+
+
+LIST_NUMBERED = f"""
+SELECT {INVOICE_COLUMNS} FROM invoices
+WHERE mode = $1 AND ($2::bigint IS NULL OR number < $2) ORDER BY number DESC LIMIT $3
+"""  # noqa: S608 - a constant
+
+
+async def list_numbered_any_account(
+    connection: Connection, mode: Mode, before: int | None, limit: int
+) -> list[Invoice]:
+    """Newest first, with numbers below `before` if it is given."""
+    return [read_invoice(row) for row in await connection.fetch(LIST_NUMBERED, mode, before, limit)]
 
 
 # A lease: if the worker dies, the invoices are due again when it expires.
@@ -187,13 +202,13 @@ UPDATE invoices SET next_attempt_at = $2
 FROM (SELECT id FROM invoices WHERE next_attempt_at <= $1
       ORDER BY next_attempt_at LIMIT $3 FOR UPDATE SKIP LOCKED) due
 WHERE invoices.id = due.id
-RETURNING {_INVOICE}
+RETURNING {INVOICE_COLUMNS}
 """  # noqa: S608 - a constant
 
 
 async def claim_due_any_account(connection: Connection, now: datetime, until: datetime, limit: int) -> list[Invoice]:
     rows = await connection.fetch(CLAIM_DUE, now, until, limit)
-    return sorted(map(_invoice, rows), key=lambda invoice: (invoice.mode, invoice.number))
+    return sorted(map(read_invoice, rows), key=lambda invoice: (invoice.mode, invoice.number))
 
 
 POSTPONE = """

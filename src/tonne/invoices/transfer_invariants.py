@@ -34,7 +34,7 @@ TRANSFER_INVARIANTS = (
     ),
     Invariant(
         "bank transfers add up to the invoices they settled",
-        "An invoice was settled although its transfers do not cover it, or not settled although they do.",
+        "An invoice was settled although its transfers do not cover it, not settled although they do, or has too much.",
         """
         SELECT format('invoice %s is %s: %s of %s minor units received', due.reference, due.status,
                       due.received_minor, due.minor) AS "where"
@@ -48,6 +48,7 @@ TRANSFER_INVARIANTS = (
                AND due.received_minor < due.minor)
            OR (due.status = 'open' AND due.received_minor >= due.minor
                AND (due.next_attempt_at IS NULL OR due.next_attempt_at > now()))
+           OR (due.status = 'open' AND due.received_minor > due.minor)
            OR (due.status = 'cancelled' AND due.received_minor <> 0)
            OR due.received_minor < 0
         """,

@@ -222,6 +222,35 @@ async def list_transfers_any_account(
     return [_transfer(row) for row in rows]
 
 
+LIST_WAITING = f"""
+SELECT {_TRANSFER} {_FROM}
+WHERE transfer.mode = $1 AND transfer.state IN ('unmatched', 'overpaid')
+  AND (transfer.imported_at, transfer.id) > ($2, $3)
+ORDER BY transfer.imported_at, transfer.id LIMIT $4
+"""
+
+
+async def list_waiting_any_account(
+    connection: Connection, mode: Mode, after: tuple[datetime, str], limit: int
+) -> list[Transfer]:
+    """Transfers that an operator must decide about, oldest first, from the position `after` on."""
+    return [_transfer(row) for row in await connection.fetch(LIST_WAITING, mode, *after, limit)]
+
+
+LIST_BOOKED = f"""
+SELECT {_TRANSFER} {_FROM}
+WHERE transfer.mode = $1 AND transfer.booked_on <= $2 AND (transfer.booked_on, transfer.id) < ($2, $3)
+ORDER BY transfer.booked_on DESC, transfer.id DESC LIMIT $4
+"""
+
+
+async def list_booked_any_account(
+    connection: Connection, mode: Mode, before: tuple[date, str], limit: int
+) -> list[Transfer]:
+    """All transfers, the last booked first, from the position `before` on."""
+    return [_transfer(row) for row in await connection.fetch(LIST_BOOKED, mode, *before, limit)]
+
+
 RESOLVE = """
 WITH resolved AS (
     INSERT INTO transfer_resolutions (id, transfer_id, amount_minor, is_payout, note, created_at, created_by)

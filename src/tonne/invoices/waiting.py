@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tonne.base.settings import Settings
 from tonne.base.tax import TaxTreatment
 from tonne.db.queues import MAX_COUNTED, Queue
-from tonne.db.waiting_check import WaitingCheck
+from tonne.db.waiting_check import Topic, WaitingCheck
 from tonne.invoices.seller_details import missing_settings
 
 
@@ -62,6 +62,7 @@ WAITING = (
         ORDER BY missing.position
         """,
         _missing_settings,
+        topic=Topic.INVOICES,
     ),
     WaitingCheck(
         "live invoices are not held back by missing settings",
@@ -83,6 +84,7 @@ WAITING = (
         ORDER BY orders.created_at, orders.id
         """,
         _held_back_by,
+        topic=Topic.INVOICES,
     ),
     WaitingCheck(
         "live consolidated invoices are issued within an hour",
@@ -100,6 +102,7 @@ WAITING = (
                < $1::timestamptz AT TIME ZONE 'UTC'
         ORDER BY min(unbilled.placed_at)
         """,
+        topic=Topic.INVOICES,
     ),
     WaitingCheck(
         "live orders are within the credit limits of their accounts",
@@ -117,6 +120,7 @@ WAITING = (
         GROUP BY accounts.organisation_id, accounts.id
         ORDER BY min(orders.created_at)
         """,
+        topic=Topic.ORDERS,
     ),
     WaitingCheck(
         "live invoices of fulfilled orders are paid before others would be cancelled",
@@ -139,6 +143,7 @@ WAITING = (
         ORDER BY invoices.due_on, invoices.number
         """,
         _since_deadline,
+        topic=Topic.INVOICES,
     ),
     WaitingCheck(
         "write-offs are approved within three days",
@@ -153,6 +158,8 @@ WAITING = (
         WHERE written.state = 'approval' AND written.requested_at < $1::timestamptz - interval '3 days'
         ORDER BY written.requested_at
         """,
+        topic=Topic.INVOICES,
+        patience=timedelta(days=3),
     ),
     WaitingCheck(
         "live invoices are mailed within an hour",
@@ -164,6 +171,7 @@ WAITING = (
           AND created_at < $1::timestamptz - interval '1 hour'
         ORDER BY created_at
         """,
+        topic=Topic.INVOICES,
     ),
     WaitingCheck(
         "organisations with open live invoices have an admin",
@@ -178,21 +186,24 @@ WAITING = (
                           WHERE admin.organisation_id = invoices.organisation_id)
         GROUP BY invoices.organisation_id ORDER BY min(invoices.created_at)
         """,
+        topic=Topic.INVOICES,
     ),
     WaitingCheck(
         "partly paid invoices are paid in full within a week",
         "A customer transferred less than the total, and the rest did not arrive.",
         "Ask the customer for the rest, or accept it with `tonne invoice settle`.",
         """
-        SELECT format('invoice %s: %s of %s minor units of %s received, last at %s', invoices.reference,
-                      sum(each.amount_minor), invoices.total_minor - invoices.credited_minor, invoices.currency,
-                      to_char(max(each.created_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD')) AS "where"
-        FROM invoices JOIN transfer_assignments each ON each.invoice_id = invoices.id
+SELECT format('invoice %s: %s of %s minor units of %s received, last at %s', invoices.reference,
+                      received.minor, invoices.total_minor - invoices.credited_minor, invoices.currency,
+                      to_char(received.last_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')) AS "where"
+        FROM invoices
+        CROSS JOIN LATERAL (SELECT sum(each.amount_minor) AS minor, max(each.created_at) AS last_at
+                            FROM transfer_assignments each WHERE each.invoice_id = invoices.id) AS received
         WHERE invoices.mode = 'live' AND invoices.status = 'open' AND invoices.written_off_at IS NULL
-        GROUP BY invoices.id
-        HAVING max(each.created_at) < $1::timestamptz - interval '7 days' AND sum(each.amount_minor) > 0
-        ORDER BY max(each.created_at)
+          AND received.minor > 0 AND received.last_at < $1::timestamptz - interval '7 days'
+        ORDER BY received.last_at
         """,
+        topic=Topic.INVOICES,
     ),
     WaitingCheck(
         "unmatched live bank transfers are resolved within three days",
@@ -208,6 +219,8 @@ WAITING = (
           AND transfer.imported_at < $1::timestamptz - interval '3 days'
         ORDER BY transfer.imported_at
         """,
+        topic=Topic.BANK,
+        patience=timedelta(days=3),
     ),
     WaitingCheck(
         "live bank refunds are made within three days",
@@ -222,6 +235,8 @@ WAITING = (
           AND sent.created_at < $1::timestamptz - interval '3 days'
         ORDER BY sent.created_at
         """,
+        topic=Topic.REFUNDS,
+        patience=timedelta(days=3),
     ),
     WaitingCheck(
         "live orders that a card pays reach the minimum charge within two months",
@@ -238,6 +253,7 @@ WAITING = (
           AND waiting.since < $1::timestamptz - interval '2 months'
         ORDER BY waiting.since
         """,
+        topic=Topic.ORDERS,
     ),
     WaitingCheck(
         "doubtful lines of bank statements are decided within three days",
@@ -250,5 +266,7 @@ WAITING = (
           AND each.imported_at < $1::timestamptz - interval '3 days'
         ORDER BY each.imported_at
         """,
+        topic=Topic.BANK,
+        patience=timedelta(days=3),
     ),
 )

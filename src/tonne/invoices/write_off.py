@@ -80,6 +80,8 @@ async def reinstate_invoice(tx: Connection, invoice: Invoice, *, reason: str, ac
     """Undo the write-off of an open invoice, or withdraw one that waits for approval. Returns it as it was."""
     locked, left_minor = await _lock(tx, invoice)
     found = await _find(tx, locked)
+    if found.state is WriteOffState.BOOKED:
+        _require_debt(locked, left_minor)
     await write_off_store.undo_write_off_any_account(tx, found.id, left_minor, reason=reason, actor=actor, now=now)
     await _record(tx, locked, "invoice.reinstated", left_minor, reason=reason, actor=actor, now=now)
     return found
@@ -91,7 +93,7 @@ async def _lock(tx: Connection, invoice: Invoice) -> tuple[Invoice, int]:
     if locked.status is not InvoiceStatus.OPEN:
         raise InvoiceNotOpen(f"Invoice {locked.reference} is {locked.status}: nothing is left to write off.")
     received = await sum_received_any_account(tx, [locked.id])
-    return locked, max(locked.due_minor - received.get(locked.id, 0), 0)
+    return locked, locked.due_minor - received.get(locked.id, 0)
 
 
 async def _check(tx: Connection, invoice: Invoice, left_minor: int) -> None:
@@ -104,7 +106,11 @@ async def _check(tx: Connection, invoice: Invoice, left_minor: int) -> None:
             f"{orders} of invoice {invoice.reference} were not fulfilled: cancel them first with `tonne order cancel`. "
             "Only what was delivered and is not paid can be written off."
         )
-    if left_minor == 0:
+    _require_debt(invoice, left_minor)
+
+
+def _require_debt(invoice: Invoice, left_minor: int) -> None:
+    if left_minor <= 0:
         raise WriteOffInvalid(f"Nothing is left to pay of invoice {invoice.reference}: a worker is about to settle it.")
 
 

@@ -79,6 +79,20 @@ async def list_payouts_any_account(connection: Connection, mode: Mode, limit: in
     return [ListedPayout(**row) for row in await connection.fetch(LIST_PAYOUTS, mode, limit)]
 
 
+LIST_OPEN_PAYOUTS = """
+SELECT id, payout_id, paid_on, currency, amount_minor, fee_minor, transfer_id FROM gateway_payouts
+WHERE mode = $1 AND currency = $2 AND amount_minor = $3 AND transfer_id IS NULL ORDER BY paid_on, id LIMIT 10
+"""
+
+
+async def list_open_payouts_any_account(
+    connection: Connection, mode: Mode, currency: str, amount_minor: int
+) -> list[ListedPayout]:
+    """Payouts of this amount that no transfer was matched with, oldest first."""
+    rows = await connection.fetch(LIST_OPEN_PAYOUTS, mode, currency, amount_minor)
+    return [ListedPayout(**row) for row in rows]
+
+
 LOCK_PAYOUT = """
 SELECT id, payout_id, paid_on, currency, amount_minor, fee_minor, transfer_id FROM gateway_payouts
 WHERE id = $1 OR payout_id = $1 ORDER BY id FOR UPDATE

@@ -90,6 +90,27 @@ async def sum_balances_any_account(tx: Connection, period: Period) -> list[Posti
     ]
 
 
+SUM_TURNOVER = f"""
+SELECT account, currency, coalesce(sum(amount_minor) FILTER (WHERE amount_minor > 0), 0)::bigint AS debit_minor,
+       coalesce(-sum(amount_minor) FILTER (WHERE amount_minor < 0), 0)::bigint AS credit_minor
+FROM ({all_postings(_IN_PERIOD)}) AS posting WHERE kind = $4 GROUP BY account, currency
+"""  # noqa: S608 - our own constants
+
+
+async def sum_turnover_any_account(tx: Connection, period: Period) -> list[tuple[str, str, int, int]]:
+    """Debits and credits of each account, per currency. Call it in a transaction that reads one snapshot."""
+    debits: Counter[tuple[str, str]] = Counter()
+    credits_: Counter[tuple[str, str]] = Counter()
+    for source in SOURCES:
+        for row in await tx.fetch(SUM_TURNOVER, period.mode, period.start, period.end, source.kind):
+            debits[row["account"], row["currency"]] += row["debit_minor"]
+            credits_[row["account"], row["currency"]] += row["credit_minor"]
+    keys = sorted(
+        debits.keys() | credits_.keys(), key=lambda key: (key[1], [*LedgerAccount].index(LedgerAccount(key[0])))
+    )
+    return [(*key, debits[key], credits_[key]) for key in keys]
+
+
 async def read_opening_any_account(tx: Connection, before: Period) -> JournalEntry | None:
     """One entry with all balances at the end of `before`; None if nothing was booked."""
     balances = await sum_balances_any_account(tx, before)

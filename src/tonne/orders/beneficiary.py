@@ -1,6 +1,5 @@
 """In whose name an order's certificate is issued, as clients send it."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
@@ -12,8 +11,7 @@ from tonne.http.json_body import JsonNumber
 from tonne.orders.model import BeneficiaryKind
 
 
-@dataclass(frozen=True, slots=True)
-class Beneficiary:
+class Beneficiary(msgspec.Struct, frozen=True):
     """`is_public` matters only for persons: whether the person agreed to be named in public."""
 
     name: str

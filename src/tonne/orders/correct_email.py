@@ -1,6 +1,6 @@
 """Correct the address of a customer who paid at checkout."""
 
-from dataclasses import replace
+from msgspec import structs
 
 from tonne.db.pool import Connection
 from tonne.orders import store
@@ -10,6 +10,6 @@ from tonne.orders.schemas import order_document
 
 async def correct_email(tx: Connection, order: Order, email: str) -> Order:
     """The caller has locked the order. Events that were sent keep the old address."""
-    corrected = replace(order, email=email)
+    corrected = structs.replace(order, email=email)
     await store.set_email(tx, corrected, order_document(corrected))
     return corrected

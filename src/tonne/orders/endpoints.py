@@ -1,28 +1,34 @@
 """Endpoints that place, quote, read and list orders."""
 
-from decimal import Decimal
-
 from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.model import Terms
-from tonne.base.currency import DECIMALS
-from tonne.base.decimals import scaled
 from tonne.base.idempotency import Idempotency
-from tonne.base.mass import MAX_GRAMS, to_grams
-from tonne.catalog.errors import QuantityInvalid, ValueInvalid
-from tonne.catalog.price import PriceRequest, price
 from tonne.catalog.schemas import quote_out
 from tonne.catalog.snapshot import Catalogues
 from tonne.db.pool import Database
 from tonne.http.client_fields import idempotency_of, metadata_text, replay
-from tonne.http.errors import AccountClosed
-from tonne.http.json_body import Document, read
+from tonne.http.json_body import Document
 from tonne.http.lists import Paging, raw_list_response
 from tonne.http.route import Request, Response, json_response
 from tonne.orders import store
+from tonne.orders.bodies import (
+    OrderByEstimateIn,
+    OrderByMassIn,
+    OrderByValueIn,
+    OrderIn,
+    price_request,
+    read_order,
+)
 from tonne.orders.errors import OrderNotFound
+from tonne.orders.filter_store import list_filtered
+from tonne.orders.list_filter import ListFilter, read_filter
 from tonne.orders.place_order import OrderRequest, resolve_amount
 from tonne.orders.place_orders import PlaceOrders
-from tonne.orders.schemas import OrderByEstimateIn, OrderByMassIn, OrderByValueIn, OrderIn, position_of
+from tonne.orders.quote_order import quote_order
+from tonne.orders.schemas import position_of
+
+# Of quotes, which write nothing.
+_NO_KEY = Idempotency(None, b"")
 
 
 class OrderEndpoints:
@@ -47,7 +53,8 @@ class OrderEndpoints:
     async def place_by_mass(self, request: Request) -> Response:
         """Place an order by mass.
 
-        The order offsets this mass of CO2 equivalent.
+        The order offsets this mass of CO2 equivalent: `mass` is split over the bundles, `bundle_masses` has a mass for
+        each.
 
         Returns 201 with the new order. If the `idempotency_key` was used before, returns 200 with the original order in
         its current state and the header `Idempotent-Replayed: true`.
@@ -67,24 +74,21 @@ class OrderEndpoints:
     async def quote_by_estimate(self, request: Request) -> Response:
         """Price an order by estimate without placing it.
 
-        Takes the body of the order and reserves nothing. `idempotency_key`, `metadata` and `beneficiary`
-        are ignored.
+        Takes the body of the order and reserves nothing. Only the amount, the bundles and `quantity_trunc` matter.
         """
         return await self._quote(request, OrderByEstimateIn)
 
     async def quote_by_mass(self, request: Request) -> Response:
         """Price an order by mass without placing it.
 
-        Takes the body of the order and reserves nothing. `idempotency_key`, `metadata` and `beneficiary`
-        are ignored.
+        Takes the body of the order and reserves nothing. Only the amount, the bundles and `quantity_trunc` matter.
         """
         return await self._quote(request, OrderByMassIn)
 
     async def quote_by_value(self, request: Request) -> Response:
         """Price an order by value without placing it.
 
-        Takes the body of the order and reserves nothing. `idempotency_key`, `metadata` and `beneficiary`
-        are ignored.
+        Takes the body of the order and reserves nothing. Only the amount, the bundles and `quantity_trunc` matter.
         """
         return await self._quote(request, OrderByValueIn)
 
@@ -115,15 +119,15 @@ class OrderEndpoints:
     async def list_orders(self, request: Request) -> Response:
         """List the account's orders.
 
-        Returns the orders of one account, newest first. With `offset_link_id`, only those paid through that link.
+        Returns the orders of one account, newest first. All filters that are sent must match. With filters, a page may
+        be shorter than `limit`, even empty, while `has_more` is true: continue with `next_cursor`.
         """
-        (link,) = request.query("offset_link_id")
-        paging = Paging.of(request, f"orders {request.scope.account_id} {link}")
+        wanted = read_filter(request)
+        paging = Paging.of(request, f"orders {request.scope.account_id} {wanted.name}")
+        if wanted != ListFilter():
+            return await self._list_filtered(request, wanted, paging)
         async with self._database.connection() as connection:
-            if link is None:
-                found = await store.list_orders(connection, request.scope, paging.start, paging.fetch)
-            else:
-                found = await store.list_orders_of_link(connection, request.scope, paging.start, paging.fetch, link)
+            found = await store.list_orders(connection, request.scope, paging.start, paging.fetch)
         if found.number < paging.fetch:
             return raw_list_response(found.joined, None)
         last, surplus = found.last_sizes
@@ -131,13 +135,19 @@ class OrderEndpoints:
         page = memoryview(found.joined)[: -surplus - len(b",")]
         return raw_list_response(page, paging.cursor(position_of(page[-last:])))
 
+    async def _list_filtered(self, request: Request, wanted: ListFilter, paging: Paging) -> Response:
+        async with self._database.connection() as connection:
+            found = await list_filtered(connection, request.scope, wanted, paging.start, paging.limit)
+        cursor = None if found.next is None else paging.cursor(found.next)
+        return raw_list_response(b",".join(found.documents), cursor)
+
     async def _place(self, request: Request, shape: type[OrderIn]) -> Response:
         document = request.json()
         idempotency = idempotency_of(shape.__name__, document)
         body, original_digest = await self._place_orders.place(
             request.scope,
             idempotency,
-            lambda terms: _read(request, document, shape, terms, idempotency),
+            lambda terms: read_request(request, document, shape, terms, idempotency),
             key_id=request.actor.key_id,
         )
         return Response(body, 201) if original_digest is None else replay(body, original_digest, idempotency.digest)
@@ -145,41 +155,38 @@ class OrderEndpoints:
     async def _quote(self, request: Request, shape: type[OrderIn]) -> Response:
         document, scope = request.json(), request.scope
         terms, catalogue = await self._directory.terms_of(scope), await self._catalogues.current(scope.mode)
-        if terms.is_closed:
-            raise AccountClosed
-        order_request = _read(request, document, shape, terms, idempotency_of(shape.__name__, document))
-        async with self._database.connection() as connection:
-            wanted = await resolve_amount(connection, scope, order_request)
+        terms.require_open()
+        order_request = read_request(request, document, shape, terms, _NO_KEY)
+        wanted = order_request.wanted
+        if order_request.estimate_id is not None:
+            async with self._database.connection() as connection:
+                wanted = await resolve_amount(connection, scope, order_request)
         return json_response(
-            quote_out(price(wanted, terms, catalogue), wanted, terms, estimate_id=order_request.estimate_id)
+            quote_out(
+                quote_order(wanted, terms, catalogue).priced, wanted, terms, estimate_id=order_request.estimate_id
+            )
         )
 
 
-def _read(
+def read_request(
     request: Request, document: Document, shape: type[OrderIn], terms: Terms, idempotency: Idempotency
 ) -> OrderRequest:
     """Validate a body and convert its amount to grams or minor units."""
-    body = read(document, shape)
-    mass_grams = value_minor = estimate_id = None
-    if isinstance(body, OrderByMassIn):
-        mass_grams = to_grams(body.mass.amount, body.mass.unit)
-        if not 1 <= mass_grams <= MAX_GRAMS:
-            raise QuantityInvalid(field="mass.amount")
-    elif isinstance(body, OrderByValueIn):
-        decimals = DECIMALS[terms.currency]
-        value_minor = scaled(Decimal(body.value), decimals)
-        if value_minor is None:
-            count = "1 decimal" if decimals == 1 else f"{decimals or 'no'} decimals"
-            raise ValueInvalid(f"{terms.currency} has {count}. Round the value to that.", field="value")
-        if value_minor < 1:
-            raise ValueInvalid("The value must be above zero.", field="value")
-    else:
-        estimate_id = body.estimate_id
+    body = read_order(document, shape)
     return OrderRequest(
-        wanted=PriceRequest(mass_grams=mass_grams, value_minor=value_minor, choices=body.bundle_selection),
+        wanted=price_request(
+            mass=body.mass if isinstance(body, OrderByMassIn) else None,
+            masses=body.bundle_masses if isinstance(body, OrderByMassIn) else None,
+            value=body.value if isinstance(body, OrderByValueIn) else None,
+            choices=body.bundle_selection,
+            unit=body.quantity_trunc,
+            terms=terms,
+        ),
         idempotency=idempotency,
         metadata=metadata_text(document),
-        estimate_id=estimate_id,
+        estimate_id=body.estimate_id if isinstance(body, OrderByEstimateIn) else None,
         key_id=request.actor.key_id,
         beneficiary=None if body.beneficiary is None else body.beneficiary.value,
+        reject_if_short=body.reject_if_short,
+        quote_id=body.quote_id,
     )

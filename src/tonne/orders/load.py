@@ -13,6 +13,7 @@ from tonne.base.tax import TaxTreatment
 from tonne.catalog.model import ExchangeRate
 from tonne.catalog.price import OrderType
 from tonne.catalog.pricing import Priced, PricedLine
+from tonne.catalog.quantity_unit import QuantityUnit
 from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.orders.model import (
@@ -42,7 +43,8 @@ SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders
        orders.metadata, orders.created_at, orders.payment_state, orders.tax_treatment, orders.tax_rate,
        orders.tax_minor, orders.refunded_minor, orders.failure_reason, orders.cancellation_reason,
        CASE WHEN orders.status = 'placed' THEN orders.hold_reason END AS hold_reason,
-       orders.beneficiary_kind, orders.beneficiary_is_public,
+       orders.beneficiary_kind, orders.beneficiary_is_public, orders.language,
+       orders.quantity_trunc, orders.quote_id,
        coalesce(orders.beneficiary, accounts.beneficiary) AS beneficiary,
        catalogues.currency AS catalogue_currency, accounts.auto_advance,
        accounts.simulated_supply_grams, accounts.receipt_email, document.shown ->> 'certificate' AS certificate_url,
@@ -135,6 +137,9 @@ def _order(row: asyncpg.Record, lines: tuple[PricedLine, ...], projects: tuple[O
         else CancellationReason(row["cancellation_reason"]),
         beneficiary_kind=BeneficiaryKind(row["beneficiary_kind"]),
         beneficiary_is_public=row["beneficiary_is_public"],
+        language=row["language"],
+        quantity_trunc=None if row["quantity_trunc"] is None else QuantityUnit(row["quantity_trunc"]),
+        quote_id=row["quote_id"],
         projects=projects,
         certificate_url=row["certificate_url"],
         public_certificate_url=row["public_certificate_url"],

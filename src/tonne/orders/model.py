@@ -1,16 +1,19 @@
 """Orders and their transitions."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+import msgspec
+
 from tonne.accounts.model import PaymentMethod
+from tonne.base.language import DEFAULT_LANGUAGE
 from tonne.base.scope import Scope
 from tonne.base.tax import TaxTreatment
 from tonne.catalog.price import OrderType
 from tonne.catalog.pricing import Priced, PricedLine
+from tonne.catalog.quantity_unit import QuantityUnit
 
 
 class OrderStatus(StrEnum):
@@ -49,6 +52,10 @@ EVENT_TYPES: dict[OrderStatus, str] = {
 
 # The order's payment changed, but not its status.
 PAYMENT_UPDATED = "order.payment_updated"
+# The data of a person was erased from the order and from all its events.
+PERSON_ERASED = "order.person_erased"
+# Events that do not change the status.
+STATUS_KEPT = (PAYMENT_UPDATED, PERSON_ERASED)
 
 
 class PaymentState(StrEnum):
@@ -102,8 +109,7 @@ class BeneficiaryKind(StrEnum):
     PERSON = "person"
 
 
-@dataclass(frozen=True, slots=True)
-class OrderTax:
+class OrderTax(msgspec.Struct, frozen=True):
     """`tax_minor` is None until the order is priced, or until it is billed on a consolidated invoice."""
 
     treatment: TaxTreatment = TaxTreatment.NONE
@@ -130,8 +136,7 @@ class OrderKey(NamedTuple):
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class OrderProject:
+class OrderProject(msgspec.Struct, frozen=True):
     """The quantity of a project in a line, at the price of the line."""
 
     line_position: int
@@ -143,10 +148,11 @@ class OrderProject:
     unit_price_minor: int
     offset_cost_minor: int
     status: ProjectStatus
+    # URL of an image.
+    project_logo: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(msgspec.Struct, frozen=True):
     """Exactly one of the two requested amounts is set. `priced` is None until bundles are assigned, then fixed."""
 
     scope: Scope
@@ -158,7 +164,7 @@ class Order:
     payment_method: PaymentMethod
     requested_quantity_grams: int | None
     requested_value_minor: int | None
-    # As the client sent it; None for the default.
+    # As the client sent it, or the masses of bundles; None for the default.
     bundle_selection: list[dict[str, Any]] | None
     priced: Priced | None
     estimate_id: str | None
@@ -185,8 +191,14 @@ class Order:
     beneficiary_kind: BeneficiaryKind = BeneficiaryKind.ORGANISATION
     # Whether a person agreed to be named in public.
     beneficiary_is_public: bool = False
+    # Of its mails and PDFs, fixed when the order is placed.
+    language: str = DEFAULT_LANGUAGE
     # Of the account: gets a receipt for orders that are paid by the stored card.
     receipt_email: str | None = None
+    # The unit that the quantity was cut to.
+    quantity_trunc: QuantityUnit | None = None
+    # The locked quote that fixed its price.
+    quote_id: str | None = None
     # Set when supply is allocated.
     projects: tuple[OrderProject, ...] = ()
     # Set when the order is complete.

@@ -1,11 +1,12 @@
 """Changes the status of orders: checks the transition table, updates by compare-and-set, and appends the event."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from tonne.base.money import format_money
 from tonne.base.scope import Scope
@@ -13,7 +14,16 @@ from tonne.db.pool import Connection
 from tonne.events.log import NewEvent, append, append_to_streams
 from tonne.orders import store
 from tonne.orders.errors import TransitionInvalid
-from tonne.orders.model import EVENT_TYPES, PAYMENT_UPDATED, TRANSITIONS, Order, OrderKey, OrderStatus, PaymentState
+from tonne.orders.model import (
+    EVENT_TYPES,
+    PAYMENT_UPDATED,
+    PERSON_ERASED,
+    TRANSITIONS,
+    Order,
+    OrderKey,
+    OrderStatus,
+    PaymentState,
+)
 from tonne.orders.schemas import OrderOut, order_document
 
 
@@ -25,7 +35,7 @@ async def move_order(
     Raises TransitionInvalid if the table does not allow it, or if another transaction has moved the order meanwhile.
     """
     _check(order.status, to)
-    moved = replace(order, status=to)
+    moved = structs.replace(order, status=to)
     document = order_document(moved)
     if not await store.move_order(
         tx, moved, expected=order.status, document=document, now=now, next_attempt_at=next_attempt_at
@@ -38,13 +48,17 @@ async def move_order(
 async def mark_paid(tx: Connection, order: Order, now: datetime) -> Order:
     """Move a placed order to paid. It is due at once, and a worker allocates supply."""
     return await move_order(
-        tx, replace(order, payment_state=PaymentState.PAID), OrderStatus.PAID, now, next_attempt_at=order.due_at(now)
+        tx,
+        structs.replace(order, payment_state=PaymentState.PAID),
+        OrderStatus.PAID,
+        now,
+        next_attempt_at=order.due_at(now),
     )
 
 
 def with_payment(order: Order) -> Order:
     """The order once its payment has arrived."""
-    return replace(order, status=OrderStatus.PAID, payment_state=PaymentState.PAID)
+    return structs.replace(order, status=OrderStatus.PAID, payment_state=PaymentState.PAID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +155,15 @@ def event_of(order: Order, document: bytes) -> NewEvent:
 
 
 def order_event(status: OrderStatus, order_id: str, document: bytes) -> NewEvent:
-    return NewEvent(EVENT_TYPES[status], "order", order_id, document.decode())
+    return NewEvent(EVENT_TYPES[status], order_id, document)
 
 
 def payment_event(order: Order, document: bytes) -> NewEvent:
-    return NewEvent(PAYMENT_UPDATED, "order", order.id, document.decode())
+    return NewEvent(PAYMENT_UPDATED, order.id, document)
+
+
+def person_erased_event(order: Order, document: bytes) -> NewEvent:
+    return NewEvent(PERSON_ERASED, order.id, document)
 
 
 def _check(status: OrderStatus, to: OrderStatus) -> None:

@@ -2,12 +2,14 @@
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import asyncpg
+import msgspec
+from msgspec import structs
 
 from tonne.accounts.model import Terms
+from tonne.base import tracing
 from tonne.base.errors import TonneError
 from tonne.base.scope import Scope
 from tonne.base.spending_limit import SpendingLimit
@@ -27,8 +29,7 @@ Placed = tuple[bytes, bytes | None]
 Outcome = Placed | NotWritten
 
 
-@dataclass(frozen=True, slots=True)
-class WantedOrder:
+class WantedOrder(msgspec.Struct, frozen=True):
     """A valid request, with everything that is needed to price it."""
 
     scope: Scope
@@ -36,6 +37,8 @@ class WantedOrder:
     terms: Terms
     catalogue: Catalogue
     limits: Sequence[SpendingLimit]
+    # Of the request, for the events of the order.
+    trace: str | None = msgspec.field(default_factory=tracing.sampled_context)
 
     @property
     def stream(self) -> Stream:
@@ -87,13 +90,16 @@ async def _compose(
         if number in named:
             if named[number] not in masses:
                 continue
-            amount = replace(amount, mass_grams=masses[named[number]])
-        if order.terms.is_closed:
+            amount = structs.replace(amount, mass_grams=masses[named[number]])
+        if not order.terms.takes_orders:
             continue
         try:
-            composed[number] = compose_order(
-                *(order.scope, order.request, amount, order.terms, order.catalogue), now=now, retry_after=retry_after
-            )
+            with tracing.attached(order.trace):
+                composed[number] = compose_order(
+                    *(order.scope, order.request, amount, order.terms, order.catalogue),
+                    now=now,
+                    retry_after=retry_after,
+                )
         except TonneError:
             continue
     return composed

@@ -1,43 +1,49 @@
 """Place an order: price and insert it with its events, or return the original if its idempotency key is known."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from tonne.accounts.model import Terms
+import msgspec
+from msgspec import structs
+
+from tonne.accounts import audit
+from tonne.accounts.model import PaymentMethod, Terms
+from tonne.base.actor import Actor
 from tonne.base.idempotency import Idempotency
 from tonne.base.ids import new_id
+from tonne.base.mass import format_tonnes
+from tonne.base.money import format_money
 from tonne.base.scope import Scope
 from tonne.base.spending_limit import SpendingLimit
 from tonne.catalog.model import Catalogue
-from tonne.catalog.price import OrderType, PriceRequest, price_if_available
+from tonne.catalog.price import OrderType, PriceRequest, price, price_if_available
 from tonne.catalog.pricing import Priced
-from tonne.catalog.selection import storable
 from tonne.db.pool import Connection
 from tonne.estimates.store import find_mass_grams
 from tonne.events.log import NewEvent, append
-from tonne.http.errors import AccountClosed
 from tonne.orders.beneficiary import Beneficiary
-from tonne.orders.errors import EstimateUnknown
+from tonne.orders.errors import EstimateUnknown, OfferChanged, QuoteUsed, SupplyInsufficient
 from tonne.orders.insert_store import NewOrder, insert_order
+from tonne.orders.locked_price import LockedPrice
 from tonne.orders.model import Order, OrderStatus, OrderTax
 from tonne.orders.move_order import event_of, order_event
+from tonne.orders.offer_digest import digest_offer
 from tonne.orders.order_tax import tax_of
+from tonne.orders.quote_store import use_quote
 from tonne.orders.schemas import order_document, placing_documents
 from tonne.orders.spending import count_spending
+from tonne.orders.use_quote import QuotedOrder, require_open_quote
 
 
-@dataclass(frozen=True, slots=True)
-class CheckoutCustomer:
+class CheckoutCustomer(msgspec.Struct, frozen=True):
     """The person who pays at checkout, through an offset link."""
 
     offset_link_id: str
     email: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrderRequest:
+class OrderRequest(msgspec.Struct, frozen=True, kw_only=True):
     """If `estimate_id` is set, the estimate's mass is bought, and `wanted` has no amount of its own."""
 
     wanted: PriceRequest
@@ -47,8 +53,20 @@ class OrderRequest:
     customer: CheckoutCustomer | None = None
     # None: the account's.
     beneficiary: Beneficiary | None = None
+    # None: the account's.
+    payment_method: PaymentMethod | None = None
     # The id of the API key that places the order.
     key_id: str | None = None
+    # The user who places the order, for the audit log.
+    user: Actor | None = None
+    # The language that the customer saw. None: the account's.
+    language: str | None = None
+    # Digest of the offer that a person saw: nothing else is ordered.
+    shown_offer: bytes | None = None
+    # Refuse the order instead of letting it wait for supply or a price.
+    reject_if_short: bool = False
+    # The locked quote that fixes its price.
+    quote_id: str | None = None
 
 
 class ComposedOrder(NamedTuple):
@@ -80,14 +98,29 @@ async def place_order(
     waits at the unique constraint until the first commits, and then gets None. Call it last in the transaction: it
     locks the event stream.
     """
-    if terms.is_closed:
-        raise AccountClosed
-    wanted = await resolve_amount(tx, scope, request)
-    new, events = compose_order(scope, request, wanted, terms, catalogue, now=now, retry_after=retry_after)
+    terms.require_open()
+    locked = None
+    if request.quote_id is None:
+        wanted = await resolve_amount(tx, scope, request)
+    else:
+        quoted = QuotedOrder(
+            request.quote_id, request.wanted, request.estimate_id, reject_if_short=request.reject_if_short
+        )
+        locked = await require_open_quote(tx, scope, quoted, terms, catalogue, now=now)
+        wanted = locked.wanted
+    new, events = compose_order(
+        scope, request, wanted, terms, catalogue, now=now, retry_after=retry_after, locked=locked
+    )
     if not await insert_order(tx, new):
         return None
+    if request.quote_id is not None and not await use_quote(
+        tx, scope, request.quote_id, order_id=new.order.id, now=now
+    ):
+        raise QuoteUsed(field="quote_id")
     if limits:
         await count_spending(tx, new.order, limits)
+    if request.user is not None:
+        await _record(tx, new.order, actor=request.user, now=now)
     await append(tx, scope, events, now)
     return PlacedOrder(new.order, new.document)
 
@@ -101,11 +134,22 @@ def compose_order(
     *,
     now: datetime,
     retry_after: timedelta,
+    locked: LockedPrice | None = None,
 ) -> ComposedOrder:
-    """Price the order and make its document and events. `wanted` has its amount, also if it names an estimate."""
+    """Price the order and make its document and events. `wanted` has its amount, also if it names an estimate.
+
+    With `locked`, it gets that price. Raises OfferChanged if the person saw another offer.
+    """
     if request.customer is not None:
         terms = terms.at_checkout()
-    order = _compose(scope, request, wanted, terms, priced=price_if_available(wanted, terms, catalogue), now=now)
+    elif request.payment_method is not None:
+        terms = terms.paid_by(request.payment_method)
+    price = _locked_or_current_price(request, wanted, terms, catalogue, locked)
+    order = _compose(scope, request, wanted, terms, price=price, now=now)
+    if request.shown_offer is not None:
+        offer = None if order.priced is None else digest_offer(order.priced, order.tax, catalogue)
+        if offer != request.shown_offer:
+            raise OfferChanged
     is_waiting = order.priced is None
     if is_waiting:
         document = order_document(order)
@@ -123,19 +167,47 @@ def compose_order(
     return ComposedOrder(new, events)
 
 
+def _locked_or_current_price(
+    request: OrderRequest, wanted: PriceRequest, terms: Terms, catalogue: Catalogue, locked: LockedPrice | None
+) -> tuple[Priced | None, OrderTax]:
+    if locked is not None:
+        return locked.priced, locked.tax
+    priced = (_price_now if request.reject_if_short else price_if_available)(wanted, terms, catalogue)
+    return priced, OrderTax() if priced is None else tax_of(priced, terms)
+
+
+def _price_now(wanted: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
+    priced = price(wanted, terms, catalogue)
+    if any(line.insufficient_available_quantity for line in priced.lines):
+        raise SupplyInsufficient
+    return priced
+
+
 async def resolve_amount(connection: Connection, scope: Scope, request: OrderRequest) -> PriceRequest:
     """What the request wants, with the mass of its estimate if it names one."""
     if request.estimate_id is None:
         return request.wanted
-    mass_grams = await find_mass_grams(connection, scope, request.estimate_id)
+    return await find_amount(connection, scope, request.wanted, request.estimate_id)
+
+
+async def find_amount(connection: Connection, scope: Scope, wanted: PriceRequest, estimate_id: str) -> PriceRequest:
+    """With the mass of the estimate."""
+    mass_grams = await find_mass_grams(connection, scope, estimate_id)
     if mass_grams is None:
         raise EstimateUnknown(field="estimate_id")
-    return replace(request.wanted, mass_grams=mass_grams)
+    return structs.replace(wanted, mass_grams=mass_grams)
 
 
 def _compose(
-    scope: Scope, request: OrderRequest, wanted: PriceRequest, terms: Terms, *, priced: Priced | None, now: datetime
+    scope: Scope,
+    request: OrderRequest,
+    wanted: PriceRequest,
+    terms: Terms,
+    *,
+    price: tuple[Priced | None, OrderTax],
+    now: datetime,
 ) -> Order:
+    priced, tax = price
     customer, beneficiary = request.customer, request.beneficiary or Beneficiary(terms.beneficiary)
     return Order(
         scope=scope,
@@ -147,7 +219,7 @@ def _compose(
         payment_method=terms.payment_method,
         requested_quantity_grams=wanted.mass_grams,
         requested_value_minor=wanted.value_minor,
-        bundle_selection=None if wanted.choices is None else storable(wanted.choices),
+        bundle_selection=wanted.stored_selection,
         priced=priced,
         estimate_id=request.estimate_id,
         offset_link_id=None if customer is None else customer.offset_link_id,
@@ -158,6 +230,30 @@ def _compose(
         account_beneficiary=terms.beneficiary,
         beneficiary_kind=beneficiary.kind,
         beneficiary_is_public=beneficiary.is_public,
-        tax=OrderTax() if priced is None else tax_of(priced, terms),
+        language=request.language or terms.language,
+        tax=tax,
         auto_advance=terms.auto_advance,
+        quantity_trunc=wanted.unit,
+        quote_id=request.quote_id,
+    )
+
+
+async def _record(tx: Connection, order: Order, *, actor: Actor, now: datetime) -> None:
+    """Orders of API keys and checkouts name their key or link. Users are named in the audit log only."""
+    due_minor = order.amount_due_minor
+    await audit.record(
+        tx,
+        order.scope.organisation_id,
+        "order.placed",
+        actor=actor,
+        at=now,
+        subject_id=order.id,
+        mode=order.scope.mode,
+        after={
+            "account_id": order.scope.account_id,
+            "payment_method": order.payment_method,
+            "quantity": None if order.priced is None else format_tonnes(order.priced.quantity_grams),
+            "amount_due": None if due_minor is None else format_money(due_minor, order.currency),
+            "currency": order.currency,
+        },
     )

@@ -81,7 +81,8 @@ class PlaceOrders:
         finally:
             self._shares.leave(scope.organisation_id)
         wanted = WantedOrder(scope, request, terms, catalogue, limits)
-        if limits:
+        if limits or request.user is not None or request.quote_id is not None:
+            # Limits are counted, audit entries written and quotes used with each order alone.
             return await self._group.write_apart(wanted)
         return await self._group.write(f"{scope.organisation_id} {scope.mode}", wanted)
 

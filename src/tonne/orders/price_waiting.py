@@ -1,10 +1,9 @@
 """Prices received orders that had no price when they were placed. They fail after `pricing_give_up_s`."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
-import msgspec
+from msgspec import structs
 
 from tonne.accounts.directory import account_limits
 from tonne.accounts.limit_store import find_key_limit
@@ -16,7 +15,6 @@ from tonne.base.settings import Settings
 from tonne.catalog.errors import PriceRoundsToZero, PriceUnavailable
 from tonne.catalog.price import PriceRequest, price
 from tonne.catalog.pricing import Priced
-from tonne.catalog.selection import BundleChoiceIn
 from tonne.catalog.snapshot import Catalogues
 from tonne.db.pool import Connection, Database
 from tonne.orders import store
@@ -70,18 +68,17 @@ class PriceWaiting:
             # A retry is pointless: a bundle is gone, the value buys less than a gram, or a card cannot pay so little.
             await _fail(tx, order, FailureReason.NOT_PAYABLE, now)
         else:
-            order = replace(order, priced=priced, tax=tax)
+            order = structs.replace(order, priced=priced, tax=tax)
             await store.price_order(tx, order)
             await _count(tx, order)
             await move_order(tx, order, OrderStatus.PLACED, now, next_attempt_at=order.due_at(now))
 
     async def _price(self, tx: Connection, order: Order) -> tuple[Priced, OrderTax]:
-        choices = order.bundle_selection
         wanted = PriceRequest(
             mass_grams=order.requested_quantity_grams,
             value_minor=order.requested_value_minor,
-            choices=None if choices is None else [msgspec.convert(choice, BundleChoiceIn) for choice in choices],
-        )
+            unit=order.quantity_trunc,
+        ).with_stored_selection(order.bundle_selection)
         found = await find_terms(tx, order.scope, self._seller_tax)
         terms = found.with_minimum(self._minimum_orders).paid_by(order.payment_method)
         if order.is_paid_at_checkout:
@@ -99,4 +96,4 @@ async def _count(tx: Connection, order: Order) -> None:
 
 
 async def _fail(tx: Connection, order: Order, reason: FailureReason, now: datetime) -> None:
-    await move_order(tx, replace(order, failure_reason=reason), OrderStatus.FAILED, now)
+    await move_order(tx, structs.replace(order, failure_reason=reason), OrderStatus.FAILED, now)

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from tonne.accounts.model import PaymentMethod
 from tonne.base.clock import to_wire
-from tonne.base.decimals import PATTERN, parse_decimal
+from tonne.base.erased import ERASED
 from tonne.base.mass import format_tonnes
 from tonne.base.money import format_money
 from tonne.base.paging import Position
@@ -26,11 +26,7 @@ from tonne.catalog.schemas import (
     Tonnes,
     bundle_item_out,
 )
-from tonne.catalog.selection import BundleChoiceIn
-from tonne.estimates.schemas import MassIn, MetadataOut
-from tonne.http.client_fields import IdempotencyKey, Metadata
-from tonne.http.json_body import JsonNumber
-from tonne.orders.beneficiary import BENEFICIARY, BeneficiaryIn
+from tonne.estimates.schemas import MetadataOut
 from tonne.orders.model import (
     CancellationReason,
     FailureReason,
@@ -42,58 +38,7 @@ from tonne.orders.model import (
     ProjectStatus,
 )
 
-
-def _read_value(value: Any) -> str:
-    """Only a string: JSON libraries may round a number."""
-    if not isinstance(value, str) or isinstance(value, JsonNumber) or parse_decimal(value) is None:
-        raise ValueError('expected a decimal string such as "250.00", at most 15 digits before the point and 12 after')
-    return value
-
-
 OrderId = Annotated[str, Meta(description="Id of the order.", examples=["ord_06gtv1alff3htg9thvlvj59t20"])]
-_Selection = Annotated[
-    list[BundleChoiceIn],
-    Meta(
-        description="The bundles to buy and their percentages. Without percentages the amount is split equally. "
-        "Omit it to use the account's default selection.",
-        min_length=1,
-    ),
-]
-
-
-class OrderByEstimateIn(msgspec.Struct, forbid_unknown_fields=True):
-    estimate_id: Annotated[EstimateId, Meta(max_length=100, description="The estimate whose mass is offset.")]
-    idempotency_key: IdempotencyKey | None = None
-    bundle_selection: _Selection | None = None
-    metadata: Metadata | None = None
-    beneficiary: Annotated[BeneficiaryIn | None, BENEFICIARY] = None
-
-
-class OrderByMassIn(msgspec.Struct, forbid_unknown_fields=True):
-    mass: Annotated[MassIn, Meta(description="The mass of CO2 equivalent to offset.")]
-    idempotency_key: IdempotencyKey | None = None
-    bundle_selection: _Selection | None = None
-    metadata: Metadata | None = None
-    beneficiary: Annotated[BeneficiaryIn | None, BENEFICIARY] = None
-
-
-class OrderByValueIn(msgspec.Struct, forbid_unknown_fields=True):
-    value: Annotated[
-        str,
-        _read_value,
-        Meta(
-            description="The most that may be spent, including the fee and the tax, in the account's currency.",
-            pattern=PATTERN,
-            examples=["250.00"],
-        ),
-    ]
-    idempotency_key: IdempotencyKey | None = None
-    bundle_selection: _Selection | None = None
-    metadata: Metadata | None = None
-    beneficiary: Annotated[BeneficiaryIn | None, BENEFICIARY] = None
-
-
-OrderIn = OrderByEstimateIn | OrderByMassIn | OrderByValueIn
 
 
 class ProjectItemOut(msgspec.Struct):
@@ -113,6 +58,14 @@ class ProjectItemOut(msgspec.Struct):
             examples=["retired"],
         ),
     ]
+    project_logo: Annotated[
+        str | msgspec.UnsetType,
+        Meta(
+            description="URL of the project's logo when supply was allocated. Omitted if it has none.",
+            extra_json_schema={"format": "uri"},
+            examples=["https://offsets.example.com/logo/sierra-wind-farm.png"],
+        ),
+    ] = msgspec.UNSET
 
 
 class BeneficiaryOut(msgspec.Struct):
@@ -120,7 +73,10 @@ class BeneficiaryOut(msgspec.Struct):
 
 
 class OrderOut(msgspec.Struct):
-    """Every field but `hold_reason` is always present. What is not known yet is null or an empty list."""
+    """Every field but `hold_reason` and `quote_id` is always present.
+
+    What is not known yet is null or an empty list.
+    """
 
     id: OrderId
     idempotency_key: Annotated[
@@ -177,9 +133,8 @@ class OrderOut(msgspec.Struct):
     email: Annotated[
         str | None,
         Meta(
-            description="Address of the person who paid at checkout, or null.",
-            examples=[None, "ada@example.com"],
-            extra_json_schema={"format": "email"},
+            description="Address of the person who paid at checkout, or null. `erased` once the person was erased.",
+            examples=[None, "ada@example.com", ERASED],
         ),
     ]
     estimate_id: Annotated[
@@ -223,6 +178,13 @@ class OrderOut(msgspec.Struct):
             "soon as it is paid, or others are, or the limit is raised.",
         ),
     ] = msgspec.UNSET
+    quote_id: Annotated[
+        str | msgspec.UnsetType,
+        Meta(
+            description="The locked quote that fixed its price. Present only if it was placed with one.",
+            examples=["quo_06gtv1alff3htg9thvlvj59t20"],
+        ),
+    ] = msgspec.UNSET
 
 
 _PROJECT_EXAMPLE = {
@@ -246,6 +208,13 @@ COMPLETE_EXAMPLE: dict[str, Any] = {
     "projects": [{**_PROJECT_EXAMPLE, "status": ProjectStatus.RETIRED}],
     "certificate": "https://offsets.example.com/v1/orders/ord_06gtv1alff3htg9thvlvj59t20/certificate",
     "public_certificate_url": "https://offsets.example.com/certificates/7XKD-M2QH-9RTV-4WNC",
+}
+
+PERSON_ERASED_EXAMPLE: dict[str, Any] = {
+    **COMPLETE_EXAMPLE,
+    "public_certificate_url": None,
+    "email": ERASED,
+    "beneficiary": {"name": ERASED},
 }
 
 
@@ -288,6 +257,7 @@ def _project_item_out(project: OrderProject, currency: str) -> ProjectItemOut:
         unit_price=format_money(project.unit_price_minor, currency),
         offset_cost=format_money(project.offset_cost_minor, currency),
         status=project.status,
+        project_logo=msgspec.UNSET if project.project_logo is None else project.project_logo,
     )
 
 
@@ -324,6 +294,7 @@ def _order_out(order: Order) -> OrderOut:
         cancellation_reason=order.cancellation_reason,
         beneficiary=BeneficiaryOut(order.beneficiary),
         hold_reason=_hold_reason(order),
+        quote_id=msgspec.UNSET if order.quote_id is None else order.quote_id,
     )
 
 

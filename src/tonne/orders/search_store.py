@@ -10,11 +10,12 @@ from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.orders.model import OrderKey
 
-_FOUND = """
+FOUND = """
 orders.id, orders.mode, orders.status, orders.payment_state, orders.created_at, orders.quantity_grams,
 orders.total_cost_minor, orders.total_cost_minor + orders.tax_minor AS amount_due_minor, orders.refunded_minor,
 orders.currency, orders.payment_method, orders.email, orders.beneficiary, orders.idempotency_key,
-orders.offset_link_id, orders.metadata, orders.account_id, orders.organisation_id
+orders.offset_link_id, orders.metadata, orders.account_id, orders.organisation_id, orders.status_changed_at,
+orders.hold_reason, orders.requested_quantity_grams, orders.requested_value_minor
 """
 _MATCHES = """
 ($1::text IS NULL OR orders.organisation_id = $1) AND ($2::text IS NULL OR orders.account_id = $2)
@@ -68,10 +69,15 @@ class FoundOrder:
     metadata: str
     account_id: str
     organisation_id: str
+    status_changed_at: datetime
+    hold_reason: str | None
+    # One of the two is set. The quantity and the cost are null until the order is priced.
+    requested_quantity_grams: int | None
+    requested_value_minor: int | None
 
 
 SEARCH_ORDERS = f"""
-SELECT {_FOUND} FROM orders WHERE {_MATCHES} ORDER BY orders.created_at DESC, orders.id DESC LIMIT $10
+SELECT {FOUND} FROM orders WHERE {_MATCHES} ORDER BY orders.created_at DESC, orders.id DESC LIMIT $10
 """  # noqa: S608 - constants
 
 
@@ -81,7 +87,7 @@ async def search_orders_any_account(connection: Connection, search: OrderSearch,
 
 
 FILTER_ORDERS = f"""
-SELECT {_FOUND} FROM unnest($11::text[], $12::text[]) AS wanted (account_id, id)
+SELECT {FOUND} FROM unnest($11::text[], $12::text[]) AS wanted (account_id, id)
 JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
 WHERE {_MATCHES} ORDER BY orders.created_at DESC, orders.id DESC LIMIT $10
 """  # noqa: S608 - constants

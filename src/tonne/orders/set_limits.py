@@ -64,7 +64,7 @@ async def set_key_limit(tx: Connection, key_id: str, amount: str, *, actor: Acto
         raise KeyNotFound(f"There is no API key {key_id}. Run `tonne key list` to see the keys of an organisation.")
     minor = _changed(None, amount, found.currency)
     await limit_store.set_key_limit(tx, found.scope.organisation_id, key_id, minor)
-    await forget_spending(tx, key_id)
+    await forget_spending(tx, found.subject_id)
     await audit.record(
         tx,
         found.scope.organisation_id,

@@ -92,7 +92,8 @@ async def _recount(tx: Connection, order: Order, limit: SpendingLimit, month: da
 SUM_SPENDING = """
 SELECT coalesce(sum(orders.total_cost_minor + coalesce(orders.tax_minor, 0)), 0)::bigint
 FROM accounts JOIN orders ON orders.account_id = accounts.id
-WHERE accounts.organisation_id = $1 AND (accounts.id = $2 OR orders.placed_by_key = $2)
+WHERE accounts.organisation_id = $1 AND (accounts.id = $2 OR orders.placed_by_key IN (
+      SELECT id FROM api_keys WHERE organisation_id = $1 AND coalesce(limit_key_id, id) = $2))
   AND (NOT starts_with($2, 'acc_') OR accounts.id = $2)
   AND orders.created_at >= $3 AND orders.created_at < $4 AND orders.status NOT IN ('cancelled', 'failed')
   AND orders.offset_link_id IS NULL AND orders.total_cost_minor IS NOT NULL
@@ -100,7 +101,7 @@ WHERE accounts.organisation_id = $1 AND (accounts.id = $2 OR orders.placed_by_ke
 
 
 async def sum_spending(connection: Connection, organisation_id: str, subject_id: str, month: date) -> int:
-    """What an account, or an API key of the organisation, has ordered in a month."""
+    """What an account, or an API key of the organisation and the keys of its rotations, has ordered in a month."""
     start = datetime.fromisoformat(f"{month.isoformat()}T00:00:00+00:00")
     spent: int = await connection.fetchval(SUM_SPENDING, organisation_id, subject_id, start, next_month(month))
     return spent

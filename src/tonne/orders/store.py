@@ -7,18 +7,21 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from tonne.base.actor import Actor
+from tonne.base.erased import ERASED_DIGEST
 from tonne.base.paging import Position
-from tonne.base.scope import Mode, Scope
+from tonne.base.scope import Scope
 from tonne.catalog.pricing import Priced
 from tonne.db.columns import columns
 from tonne.db.pool import Connection
+from tonne.orders.bundle_totals import count_projects, lock_pending
+from tonne.orders.metadata_totals import move_values
 from tonne.orders.model import Order, OrderKey, OrderStatus, OrderTax
 
 # Of `order_lines` and `order_projects`, without keys and positions: the fields of PricedLine and OrderProject.
 LINE_COLUMNS = """bundle_id, bundle_name, primary_image, quantity_grams, unit_price_minor, gross_unit_price_minor, \
 offset_cost_minor, insufficient_available_quantity"""
-PROJECT_COLUMNS = """line_position, project_id, project_name, project_type, project_slug, quantity_grams, \
-unit_price_minor, offset_cost_minor"""
+PROJECT_COLUMNS = """line_position, project_id, project_name, project_type, project_slug, project_logo, \
+quantity_grams, unit_price_minor, offset_cost_minor"""
 
 FIND_BY_KEY = "SELECT wire_document, request_digest FROM orders WHERE account_id = $1 AND idempotency_key = $2"
 
@@ -27,19 +30,6 @@ async def find_by_key(connection: Connection, scope: Scope, idempotency_key: str
     """The order's document and the digest of the request that placed it."""
     row = await connection.fetchrow(FIND_BY_KEY, scope.account_id, idempotency_key)
     return None if row is None else (row["wire_document"], row["request_digest"])
-
-
-# Probes the primary key once per account: there is no index on the id alone.
-FIND_SCOPE = """
-SELECT orders.organisation_id, orders.account_id, orders.mode
-FROM accounts JOIN orders ON orders.account_id = accounts.id AND orders.id = $1
-"""
-
-
-async def find_scope_any_account(connection: Connection, order_id: str) -> Scope | None:
-    """The scope of an order that an operator names by its id."""
-    row = await connection.fetchrow(FIND_SCOPE, order_id)
-    return None if row is None else Scope(row["organisation_id"], row["account_id"], Mode(row["mode"]))
 
 
 FIND_KEY_OF_ORDER = "SELECT placed_by_key FROM orders WHERE account_id = $1 AND id = $2"
@@ -83,20 +73,15 @@ async def list_orders(connection: Connection, scope: Scope, start: Position, lim
     return JoinedOrders(**row)
 
 
-LIST_ORDERS_OF_LINK = f"""
-SELECT {_JOINED}
-FROM (SELECT created_at, id, wire_document FROM orders
-      WHERE account_id = $1 AND offset_link_id = $5 AND (created_at, id) < ($2, $3)
-      ORDER BY created_at DESC, id DESC LIMIT $4) AS page
-"""  # noqa: S608 - a constant
+COUNT_ORDERS_OF_LINK = """
+SELECT count(*) FROM (SELECT FROM orders WHERE account_id = $1 AND offset_link_id = $2 LIMIT $3) AS found
+"""
 
 
-async def list_orders_of_link(
-    connection: Connection, scope: Scope, start: Position, limit: int, offset_link_id: str
-) -> JoinedOrders:
-    place = (scope.account_id, start.created_at, start.id, limit)
-    [row] = await connection.fetch(LIST_ORDERS_OF_LINK, *place, offset_link_id)
-    return JoinedOrders(**row)
+async def count_orders_of_link(connection: Connection, scope: Scope, offset_link_id: str, limit: int) -> int:
+    """Counts up to `limit`, so that the time is bounded."""
+    count: int = await connection.fetchval(COUNT_ORDERS_OF_LINK, scope.account_id, offset_link_id, limit)
+    return count
 
 
 # Compare-and-set on the status.
@@ -246,6 +231,24 @@ async def set_email(tx: Connection, order: Order, document: bytes) -> None:
     await tx.execute(SET_EMAIL, order.scope.account_id, order.id, order.email, document)
 
 
+# The digest of the request is overwritten: it was computed from the data.
+ERASE_PERSON = """
+UPDATE orders SET email = $3, beneficiary = $4, beneficiary_is_public = $5, metadata = $6, idempotency_key = $7,
+                  cancel_reason = $8, request_digest = $9, wire_document = $10
+WHERE account_id = $1 AND id = $2
+"""
+
+
+async def erase_person(tx: Connection, order: Order, cancel_reason: str | None, document: bytes) -> None:
+    """Store a locked order without the data of a person."""
+    await move_values(tx, order, order.metadata)
+    await tx.execute(
+        ERASE_PERSON,
+        *(order.scope.account_id, order.id, order.email, order.beneficiary, order.beneficiary_is_public),
+        *(order.metadata, order.idempotency_key, cancel_reason, ERASED_DIGEST, document),
+    )
+
+
 SET_CANCELLATION = "UPDATE orders SET cancelled_by = $3, cancel_reason = $4 WHERE account_id = $1 AND id = $2"
 
 
@@ -284,7 +287,7 @@ INSERT_PROJECTS = f"""
 INSERT INTO order_projects (account_id, order_id, position, {PROJECT_COLUMNS})
 SELECT account_id, order_id, position, {PROJECT_COLUMNS}
 FROM unnest($1::text[], $2::text[], $3::smallint[], $4::smallint[], $5::text[], $6::text[], $7::text[], $8::text[],
-            $9::bigint[], $10::bigint[], $11::bigint[])
+            $9::text[], $10::bigint[], $11::bigint[], $12::bigint[])
      AS new (account_id, order_id, position, {PROJECT_COLUMNS})
 """  # noqa: S608 - a constant
 
@@ -306,8 +309,11 @@ DELETE_PROJECTS = "DELETE FROM order_projects WHERE account_id = $1 AND order_id
 
 async def replace_projects(tx: Connection, order: Order) -> None:
     """Store the projects of a locked order that was supplied from other lots."""
+    await lock_pending(tx, order)
+    await count_projects(tx, order, times=-1)
     await tx.execute(DELETE_PROJECTS, order.scope.account_id, order.id)
     await insert_projects(tx, [order])
+    await count_projects(tx, order, times=1)
 
 
 def price_columns(priced: Priced | None) -> tuple[object, ...]:

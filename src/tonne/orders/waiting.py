@@ -1,7 +1,7 @@
 """The queues of orders, and what `tonne doctor` warns of. Orders of test accounts wait for nobody but a developer."""
 
 from tonne.db.queues import MAX_COUNTED, Queue
-from tonne.db.waiting_check import WaitingCheck
+from tonne.db.waiting_check import Topic, WaitingCheck
 from tonne.orders.model import OrderStatus
 
 
@@ -42,5 +42,6 @@ WAITING = (
           AND created_at < $1::timestamptz - interval '1 hour'
         ORDER BY created_at
         """,
+        topic=Topic.ORDERS,
     ),
 )

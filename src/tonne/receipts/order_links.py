@@ -54,3 +54,14 @@ async def order_urls(
             _log.error("order_link_left_out", order_id=order.id, reason=str(error))
             urls[order.id] = None
     return urls
+
+
+async def find_order_url(connection: Connection, order: Order, *, settings: Settings) -> str | None:
+    """The URL of the order's page, if a mail with it was enqueued and the key is available."""
+    box, sealed = box_of(settings), await find_boxes(connection, [order.key])
+    if box is None or order.id not in sealed:
+        return None
+    try:
+        return f"{settings.base_url}/o/{box.open(sealed[order.id], order.id)}"
+    except SecretUnreadable:
+        return None

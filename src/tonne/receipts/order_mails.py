@@ -8,22 +8,30 @@ from collections.abc import Sequence
 from datetime import datetime
 from email.message import EmailMessage
 
-from tonne.base.mass import format_tonnes
-from tonne.base.money import format_money
+from tonne.base.language import N_
 from tonne.base.scope import Mode
 from tonne.base.settings import Settings
-from tonne.base.tax import format_rate
+from tonne.base.tax import TaxTreatment
 from tonne.db.pool import Connection
-from tonne.gateways.mail import TEST_SUBJECT, compose_mail
-from tonne.gateways.mail_layout import fact_lines, one_line
+from tonne.gateways.mail import compose_mail
+from tonne.gateways.mail_layout import button_lines, fact_lines, join_blocks, one_line, sum_lines
 from tonne.orders.model import Order, OrderStatus
-from tonne.receipts.expected_completion import expected_completion
+from tonne.receipts.expected_completion import Expectation, expected_completion
 from tonne.receipts.order_links import order_urls
 from tonne.receipts.recipients import Parties, enqueue_order_mail, payer_of, read_parties
+from tonne.web.wording import LocalWording, wording_in
 
-_MONTHS = (
-    *("January", "February", "March", "April", "May", "June", "July"),
-    *("August", "September", "October", "November", "December"),
+# Where the money was returned to.
+REFUNDED = N_(
+    "We have refunded %(amount)s to the card or bank account that you paid with. It can take some days until your bank"
+    " shows it."
+)
+REFUNDED_TO_CARD = N_(
+    "We have refunded %(amount)s to the card that you paid with. It can take some days until your bank shows it."
+)
+REFUNDED_TO_BANK = N_(
+    "We have refunded %(amount)s to the bank account that you paid from. It can take some days until your bank shows"
+    " it."
 )
 
 
@@ -36,9 +44,7 @@ async def enqueue_receipts(tx: Connection, orders: Sequence[Order], *, settings:
     urls = await order_urls(tx, wanted, settings=settings, now=now)
     for order in wanted:
         expected = await expected_completion(tx, order, settings=settings, now=now)
-        message = compose_receipt(
-            settings, order, parties[order.id], url=urls[order.id], expected=expected.sentence, now=now
-        )
+        message = compose_receipt(settings, order, parties[order.id], url=urls[order.id], expected=expected, now=now)
         await enqueue_order_mail(tx, order, parties[order.id], message)
 
 
@@ -50,13 +56,13 @@ async def enqueue_refund_mail(
     settings: Settings,
     now: datetime,
     reason: str | None = None,
-    returned_to: str = "the card or bank account that you paid with",
+    returned: str = REFUNDED,
 ) -> None:
-    """For a refund that was made. `refunds/mail_refunds.py` calls it."""
+    """For a refund that was made. `refunds/mail_refunds.py` calls it. `returned` is one of the sentences above."""
     parties = (await read_parties(tx, [order]))[order.id]
     urls = await order_urls(tx, [order], settings=settings, now=now)
     message = compose_refund(
-        settings, order, parties, amount_minor=amount_minor, url=urls[order.id], reason=reason, returned_to=returned_to
+        settings, order, parties, amount_minor=amount_minor, url=urls[order.id], reason=reason, returned=returned
     )
     await enqueue_order_mail(tx, order, parties, message)
 
@@ -72,24 +78,39 @@ async def enqueue_cancellation_mail(
 
 
 def compose_receipt(
-    settings: Settings, order: Order, parties: Parties, *, url: str | None, expected: str, now: datetime
+    settings: Settings, order: Order, parties: Parties, *, url: str | None, expected: Expectation, now: datetime
 ) -> EmailMessage:
-    paid = _money(order.amount_due_minor or 0, order)
-    facts = [*_price_facts(order), ("Paid", paid), ("Order", order.id), ("Date", in_words(now))]
-    facts += [("In the name of", order.beneficiary), *_party_facts(settings, parties)]
-    certificate = (
-        "We then mail you the certificate."
-        if order.is_paid_at_checkout
-        else "The certificate is then on the page of the order."
+    wording = wording_in(order.language)
+    _, paid = wording.translate, wording.money(order.amount_due_minor or 0, order.currency)
+    facts = [
+        (_("Order"), order.id),
+        (_("Date"), wording.day(now)),
+        (_("Name on the certificate"), order.beneficiary),
+        *_party_facts(settings, parties, wording),
+    ]
+    if order.is_paid_at_checkout:
+        next_step = _("Next, the credits are retired at the registry. We then mail you the certificate.")
+    else:
+        next_step = _(
+            "Next, the credits are retired at the registry. The certificate is then on the page of the order."
+        )
+    blocks = [
+        _("Thank you. We have received your payment of %(amount)s.", amount=paid),
+        sum_lines(price_rows(order, wording), [(_("Paid"), paid)]),
+        f"{next_step} {expected.describe(wording)}",
+        button_lines(_("See your order and its certificate"), url),
+        _("Keep this mail: its link always leads back to your order, your receipt and your certificate.")
+        if url
+        else "",
+        fact_lines(facts),
+        button_lines(_("Receipt to print or save"), url and f"{url}/receipt"),
+    ]
+    subject = _(
+        "Your receipt: %(amount)s for %(mass)s of carbon credits",
+        amount=paid,
+        mass=wording.mass(_quantity_grams(order)),
     )
-    text = (
-        f"Thank you. We have received your payment of {paid}.\n\n"
-        f"{fact_lines(facts)}\n"
-        f"Next, the credits are retired at the registry. {certificate} {expected}\n\n"
-        f"{_link('See your order and its certificate', url)}"
-    )
-    subject = f"Your receipt: {paid} for {format_tonnes(_quantity_grams(order))} t of carbon credits"
-    return _compose(settings, order, parties, subject=subject, text=text)
+    return _compose(settings, order, parties, subject=subject, blocks=blocks)
 
 
 def compose_refund(
@@ -100,94 +121,106 @@ def compose_refund(
     amount_minor: int,
     url: str | None,
     reason: str | None,
-    returned_to: str,
+    returned: str,
 ) -> EmailMessage:
-    amount = _money(amount_minor, order)
-    facts = [("Refund", amount)]
+    wording = wording_in(order.language)
+    _, amount = wording.translate, wording.money(amount_minor, order.currency)
+    sums = [(_("Refund"), amount)]
     if order.refunded_minor > amount_minor:
-        facts.append(("Refunded in total", _money(order.refunded_minor, order)))
-    facts += [("Paid", _money(order.amount_due_minor or 0, order)), ("Order", order.id)]
-    facts += [("Reason", reason)] if reason else []
-    goes_on = (
-        "Your order was cancelled. No credits are retired for it."
-        if order.status is OrderStatus.CANCELLED
-        else "This does not change your order: the quantity and the certificate stay the same."
-    )
-    text = (
-        f"We have refunded {amount} to {returned_to}. It can take some days until your bank shows it.\n\n"
-        f"{fact_lines([*facts, *_party_facts(settings, parties)])}\n"
-        f"{goes_on}\n\n"
-        f"{_link('See your order', url)}"
-    )
-    return _compose(settings, order, parties, subject=f"Your refund of {amount}", text=text)
+        sums.append((_("Refunded in total"), wording.money(order.refunded_minor, order.currency)))
+    facts = [(_("Order"), order.id), *([(_("Reason"), reason)] if reason else [])]
+    if order.status is OrderStatus.CANCELLED:
+        outcome = _("Your order was cancelled. No credits are retired for it.")
+    else:
+        outcome = _("This does not change your order: the quantity and the certificate stay the same.")
+    blocks = [
+        _(returned, amount=amount),
+        sum_lines([(_("Paid"), wording.money(order.amount_due_minor or 0, order.currency))], sums),
+        outcome,
+        button_lines(_("See your order"), url),
+        fact_lines([*facts, *_party_facts(settings, parties, wording)]),
+    ]
+    subject = _("Your refund of %(amount)s", amount=amount)
+    return _compose(settings, order, parties, subject=subject, blocks=blocks)
 
 
 def compose_cancelled(
     settings: Settings, order: Order, parties: Parties, *, url: str | None, reason: str | None
 ) -> EmailMessage:
-    paid = _money(order.amount_due_minor or 0, order)
-    facts = [("Order", order.id), ("Paid", paid), *([("Reason", reason)] if reason else [])]
-    text = (
-        "Your order was cancelled after it was paid. No credits are retired for it. You will get another mail when "
-        "your money is refunded.\n\n"
-        f"{fact_lines([*facts, *_party_facts(settings, parties)])}\n"
-        f"{_link('See your order', url)}"
-    )
-    return _compose(settings, order, parties, subject=f"Your order for {paid} was cancelled", text=text)
+    wording = wording_in(order.language)
+    _, paid = wording.translate, wording.money(order.amount_due_minor or 0, order.currency)
+    facts = [(_("Paid"), paid), (_("Order"), order.id), *([(_("Reason"), reason)] if reason else [])]
+    blocks = [
+        _(
+            "Your order was cancelled after it was paid. No credits are retired for it. You will get another mail when"
+            " your money is refunded."
+        ),
+        fact_lines([*facts, *_party_facts(settings, parties, wording)]),
+        button_lines(_("See your order"), url),
+    ]
+    subject = _("Your order for %(amount)s was cancelled", amount=paid)
+    return _compose(settings, order, parties, subject=subject, blocks=blocks)
 
 
-def in_words(moment: datetime) -> str:
-    """`31 March 2026`, which is unambiguous in every country."""
-    return f"{moment.day} {_MONTHS[moment.month - 1]} {moment.year}"
-
-
-def _price_facts(order: Order) -> list[tuple[str, str]]:
+def price_rows(order: Order, wording: LocalWording) -> list[tuple[str, str]]:
     """Bundles, fee and tax. Their amounts sum to what was paid."""
-    priced = order.priced
+    priced, _ = order.priced, wording.translate
     if priced is None:
         return []
-    facts = [
-        (one_line(line.bundle_name), f"{format_tonnes(line.quantity_grams)} t, {_money(line.offset_cost_minor, order)}")
+    rows = [
+        (
+            f"{one_line(line.bundle_name)}, {wording.mass(line.quantity_grams)}",
+            wording.money(line.offset_cost_minor, order.currency),
+        )
         for line in priced.lines
     ]
     if priced.commission_minor:
-        facts.append(("Service fee", _money(priced.commission_minor, order)))
-    if order.tax.tax_minor is not None and order.tax.treatment != "none":
-        facts.append((_tax_name(order), _money(order.tax.tax_minor, order)))
-    return facts
+        rows.append((_("Service fee"), wording.money(priced.commission_minor, order.currency)))
+    name = tax_name(order, wording)
+    if name is not None:
+        rows.append((name, wording.money(order.tax.tax_minor or 0, order.currency)))
+    return rows
 
 
-def _tax_name(order: Order) -> str:
-    names = {"reverse_charge": "Tax (reverse charge)", "exempt": "Tax (exempt)", "outside_scope": "Tax (outside scope)"}
-    return names.get(order.tax.treatment, f"Tax ({format_rate(order.tax.rate)} %)")
+def tax_name(order: Order, wording: LocalWording) -> str | None:
+    """None if no tax is shown for the order."""
+    _ = wording.translate
+    if order.tax.tax_minor is None or order.tax.treatment is TaxTreatment.NONE:
+        return None
+    names = {
+        TaxTreatment.REVERSE_CHARGE: _("Tax (reverse charge)"),
+        TaxTreatment.EXEMPT: _("Tax (exempt)"),
+        TaxTreatment.OUTSIDE_SCOPE: _("Tax (outside scope)"),
+    }
+    return names.get(order.tax.treatment) or _("Tax (%(rate)s)", rate=wording.percent(order.tax.rate))
 
 
-def _party_facts(settings: Settings, parties: Parties) -> list[tuple[str, str]]:
+def _party_facts(settings: Settings, parties: Parties, wording: LocalWording) -> list[tuple[str, str]]:
+    _ = wording.translate
     address = ", ".join(part.strip() for part in settings.seller_address.replace("\n", ";").split(";") if part.strip())
     seller = ", ".join(part for part in (one_line(settings.seller_name), address) if part)
-    return [("Merchant", parties.merchant), ("Sold by", seller)]
+    tax_id = settings.seller_vat_id or settings.seller_tax_id
+    return [
+        (_("Merchant"), parties.merchant),
+        (_("Sold by"), seller),
+        *([(_("Tax ID of the seller"), tax_id)] if tax_id else []),
+    ]
 
 
-def _link(label: str, url: str | None) -> str:
-    return "" if url is None else f"{label}:\n{url}\n"
-
-
-def _compose(settings: Settings, order: Order, parties: Parties, *, subject: str, text: str) -> EmailMessage:
-    is_test = order.scope.mode is Mode.TEST
-    questions = f"Questions? Write to {settings.seller_email}\n" if settings.seller_email else ""
+def _compose(settings: Settings, order: Order, parties: Parties, *, subject: str, blocks: list[str]) -> EmailMessage:
+    is_test, wording = order.scope.mode is Mode.TEST, wording_in(order.language)
+    _ = wording.translate
     recipients = [parties.payer] if parties.payer is not None else parties.admins
     return compose_mail(
         settings,
         recipients,
-        f"{TEST_SUBJECT if is_test else ''}{subject}",
-        text,
-        notice="This is a test. No money was moved and no credits are retired." if is_test else None,
-        closing=f"{one_line(settings.seller_name)}\n{questions}",
+        subject,
+        join_blocks(blocks),
+        wording=wording,
+        merchant=parties.merchant,
+        is_test=is_test,
+        notice=_("This is a test. No money was moved and no credits are retired.") if is_test else None,
     )
-
-
-def _money(amount_minor: int, order: Order) -> str:
-    return f"{format_money(amount_minor, order.currency)} {order.currency}"
 
 
 def _quantity_grams(order: Order) -> int:

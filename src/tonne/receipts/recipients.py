@@ -12,11 +12,12 @@ from tonne.gateways.outbox import enqueue
 from tonne.orders.model import Order
 
 READ_PARTIES = """
-SELECT orders.id, organisations.name AS merchant,
+SELECT orders.id, CASE WHEN accounts.kind = 'client_account' THEN accounts.name ELSE organisations.name END AS merchant,
        ARRAY (SELECT admin.email FROM organisation_admins admin
               WHERE admin.organisation_id = orders.organisation_id ORDER BY admin.email) AS admins
 FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
 JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
+JOIN accounts ON accounts.id = orders.account_id
 JOIN organisations ON organisations.id = orders.organisation_id
 """
 

@@ -35,10 +35,11 @@ NEEDS_REFUND = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancellation:
-    """`with_refund`: also if the order is paid."""
+    """`with_refund`: also if the order is paid. `by_member`: for their own organisation, as its API key would."""
 
     reason: str | None
     with_refund: bool
+    by_member: bool = False
 
 
 async def cancel_by_id(
@@ -64,17 +65,21 @@ async def cancel_by_id(
         for charge in money.charges:
             if charge.status is ChargeStatus.MISMATCHED and charge.captured_minor and charge.code != MODE_MISMATCH:
                 await give_back(tx, charge, charge.captured_minor, charge.captured_currency or charge.currency, now)
-        return await cancel_order(tx, order, actor=actor, reason=reason, now=now)
+        code = CancellationReason.REQUESTED_BY_CLIENT if cancellation.by_member else None
+        return await cancel_order(tx, order, actor=actor, reason=reason, now=now, code=code)
     if not cancellation.with_refund:
         raise TransitionInvalid(NEEDS_REFUND)
-    await require_permission(tx, scope, actor)
-    return await _cancel_paid(tx, money, reason, settings=settings, actor=actor, now=now)
+    by_client = cancellation.by_member or actor.kind is ActorKind.KEY
+    await require_permission(tx, scope, actor, is_operator=not by_client)
+    code = CancellationReason.REQUESTED_BY_CLIENT if by_client else CancellationReason.REQUESTED_BY_OPERATOR
+    await _refund_and_credit(tx, money, reason, settings=settings, actor=actor, now=now)
+    return await release_order(tx, order, code, actor=actor, reason=reason, now=now)
 
 
-async def _cancel_paid(
+async def _refund_and_credit(
     tx: Connection, money: OrderMoney, reason: str | None, *, settings: Settings, actor: Actor, now: datetime
-) -> Order:
-    """The refund is written in the same transaction: no order is cancelled without it."""
+) -> None:
+    """In the same transaction as the cancellation: no paid order is cancelled without a refund."""
     refund = None
     if money.refundable_minor:
         request = RefundRequest(amount_minor=None, reason=reason or "The order was cancelled")
@@ -92,6 +97,3 @@ async def _cancel_paid(
     if money.order.payment_method is PaymentMethod.CARD and note is None:
         # Those who got an invoice get the credit note.
         await enqueue_cancellation_mail(tx, money.order, settings=settings, now=now, reason=reason)
-    by_client = actor.kind is ActorKind.KEY
-    code = CancellationReason.REQUESTED_BY_CLIENT if by_client else CancellationReason.REQUESTED_BY_OPERATOR
-    return await release_order(tx, money.order, code, actor=actor, reason=reason, now=now)

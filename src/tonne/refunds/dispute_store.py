@@ -112,6 +112,20 @@ async def search_disputes_any_account(connection: Connection, search: DisputeSea
     return [_dispute(row) for row in await connection.fetch(SEARCH_DISPUTES, *search, limit)]
 
 
+LIST_OF_MODE = f"""
+SELECT {_DISPUTE} FROM disputes
+WHERE mode = $1 AND (recorded_at, id) < ($2, $3)
+ORDER BY recorded_at DESC, id DESC LIMIT $4
+"""  # noqa: S608 - a constant
+
+
+async def list_disputes_of_mode_any_account(
+    connection: Connection, mode: Mode, before: tuple[datetime, str], limit: int
+) -> list[Dispute]:
+    """Newest first, from the position `before` on."""
+    return [_dispute(row) for row in await connection.fetch(LIST_OF_MODE, mode, *before, limit)]
+
+
 # Open disputes change at the gateway without a new object that a poll would list.
 LIST_OPEN_REFERENCES = """
 SELECT DISTINCT charges.reference FROM disputes

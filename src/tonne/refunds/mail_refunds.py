@@ -11,14 +11,11 @@ from tonne.db.columns import columns
 from tonne.db.pool import Connection, Database
 from tonne.orders.load import load_orders
 from tonne.orders.model import OrderKey
-from tonne.receipts.order_mails import enqueue_refund_mail
+from tonne.receipts.order_mails import REFUNDED_TO_BANK, REFUNDED_TO_CARD, enqueue_refund_mail
 from tonne.refunds.model import RefundMethod, RefundPurpose
 
 BATCH = 50
-_RETURNED_TO = {
-    RefundMethod.CARD: "the card that you paid with",
-    RefundMethod.BANK: "the bank account that you paid from",
-}
+_RETURNED = {RefundMethod.CARD: REFUNDED_TO_CARD, RefundMethod.BANK: REFUNDED_TO_BANK}
 
 
 class UnmailedRefund(NamedTuple):
@@ -86,7 +83,7 @@ class MailRefunds:
                 settings=self._settings,
                 now=self._clock(),
                 reason=refund.reason_for_payer,
-                returned_to=_RETURNED_TO[refund.method],
+                returned=_RETURNED[refund.method],
             )
         await self._schedule_any_account(tx, refunds, None)
 

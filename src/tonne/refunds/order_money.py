@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 import structlog
+from msgspec import structs
 
 from tonne.accounts.audit import Entry, record_all
 from tonne.accounts.model import PaymentMethod
@@ -22,6 +23,7 @@ from tonne.invoices.credit_note import CreditCause
 from tonne.invoices.credit_note_store import sum_corrections
 from tonne.invoices.issue_credit_note import credit_order
 from tonne.invoices.store import find_invoice
+from tonne.orders.load import load_order
 from tonne.orders.model import CancellationReason, Order, OrderKey, OrderStatus, PaymentState
 from tonne.orders.move_order import show_payment
 from tonne.orders.queue import lock_order, wake_paid
@@ -35,6 +37,7 @@ from tonne.refunds.model import (
     refundable,
     refunded,
 )
+from tonne.refunds.refund_events import record_refund
 from tonne.refunds.release_order import release_order
 
 _OVER = (OrderStatus.CANCELLED, OrderStatus.FAILED)
@@ -124,18 +127,28 @@ async def lock_money(tx: Connection, scope: Scope, order_id: str) -> OrderMoney 
         return None
     charges = await find_captured(tx, order)
     await lock_shared(tx, charges)
+    return await _money_of(tx, order, charges)
+
+
+async def read_money(connection: Connection, scope: Scope, order_id: str) -> OrderMoney | None:
+    """Without locks, to show it. It may change at any time."""
+    order = await load_order(connection, scope, order_id)
+    return None if order is None else await _money_of(connection, order, await find_captured(connection, order))
+
+
+async def _money_of(connection: Connection, order: Order, charges: list[CapturedCharge]) -> OrderMoney:
     money = OrderMoney(
         order,
         charges,
-        await store.list_of_order(tx, order),
-        await dispute_store.list_disputes(tx, order),
-        await sum_corrections(tx, order),
-        is_billed=order.payment_method is PaymentMethod.CARD and await _is_billed(tx, order),
+        await store.list_of_order(connection, order),
+        await dispute_store.list_disputes(connection, order),
+        await sum_corrections(connection, order),
+        is_billed=order.payment_method is PaymentMethod.CARD and await _is_billed(connection, order),
     )
     shared = next((charge for charge in charges if charge.is_shared), None)
     if shared is not None:
         only = None if money.disputes else order.id
-        shares = await list_paid_shares(tx, shared, only)
+        shares = await list_paid_shares(connection, shared, only)
         money.share_minor = shares.get(order.key, 0)
         money.disputes = [divide_dispute(each, shares)[order.key] for each in money.disputes]
     return money
@@ -158,6 +171,7 @@ async def add_refund(tx: Connection, money: OrderMoney, refund: Refund, *, actor
     await store.insert_refund(tx, refund)
     money.refunds.append(refund)
     await record_all(tx, [entry_of(refund, "refund.requested", before=None)], actor=actor, at=refund.created_at)
+    await record_refund(tx, refund, refund.created_at)
 
 
 async def change_refund(
@@ -170,6 +184,8 @@ async def change_refund(
     money.refunds = store.with_update(money.refunds, refund)
     if old.state is not refund.state:
         await record_all(tx, [entry_of(refund, action, before=old.state)], actor=actor, at=now)
+        if refund.state is not RefundState.DUE:
+            await record_refund(tx, refund, now)
     return True
 
 
@@ -206,7 +222,7 @@ async def settle(tx: Connection, money: OrderMoney, *, actor: Actor, now: dateti
 
 def next_state(money: OrderMoney) -> tuple[Order, CancellationReason | None]:
     """What the order shows of its money, and why it is cancelled, if it is."""
-    order = replace(money.order, payment_state=_payment_state(money), refunded_minor=_refunded_minor(money))
+    order = structs.replace(money.order, payment_state=_payment_state(money), refunded_minor=_refunded_minor(money))
     return order, _ended_by_gateway(money, order)
 
 
@@ -233,7 +249,7 @@ async def finish_settling(
     if why is None:
         await _plan_owed(tx, money, actor=actor, now=now)
         return await _store(tx, money, order, now)
-    money.order = replace(order, status=OrderStatus.CANCELLED)
+    money.order = structs.replace(order, status=OrderStatus.CANCELLED)
     await _plan_owed(tx, money, actor=actor, now=now)
     return await release_order(tx, order, why, actor=actor, reason=None, now=now)
 

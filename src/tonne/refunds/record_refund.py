@@ -30,10 +30,14 @@ async def cancel_exceeding(tx: Connection, money: OrderMoney, charge: CapturedCh
     if charge.is_shared:
         captured, refunds = money.share_minor, [r for r in refunds if r.purpose is not RefundPurpose.SURPLUS]
     for refund in exceeding(captured, refunds, money.disputes_of(charge)):
-        _log.warning("refund_cancelled", refund_id=refund.id, order_id=refund.order_id)
-        message = "The money went back another way."
-        cancelled = replace(refund, state=RefundState.CANCELLED, settled_at=now, next_attempt_at=None, message=message)
-        await change_refund(tx, money, cancelled, "refund.cancelled", actor=ACTOR, now=now)
+        await cancel_refund(tx, money, refund, now)
+
+
+async def cancel_refund(tx: Connection, money: OrderMoney, refund: Refund, now: datetime) -> None:
+    _log.warning("refund_cancelled", refund_id=refund.id, order_id=refund.order_id)
+    message = "The money went back another way."
+    cancelled = replace(refund, state=RefundState.CANCELLED, settled_at=now, next_attempt_at=None, message=message)
+    await change_refund(tx, money, cancelled, "refund.cancelled", actor=ACTOR, now=now)
 
 
 async def store_amount(

@@ -1,7 +1,8 @@
 """Cancel a paid order that nothing is allocated to."""
 
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec import structs
 
 from tonne.accounts import audit
 from tonne.base.actor import Actor
@@ -34,4 +35,4 @@ async def release_order(
         cancellation_reason=code,
     )
     await delete_of_orders(tx, [order.key])
-    return await move_order(tx, replace(order, cancellation_reason=code), OrderStatus.CANCELLED, now)
+    return await move_order(tx, structs.replace(order, cancellation_reason=code), OrderStatus.CANCELLED, now)

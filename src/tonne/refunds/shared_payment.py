@@ -23,7 +23,7 @@ from tonne.invoices.store import lock_invoices_any_account
 from tonne.orders.model import OrderKey
 from tonne.orders.queue import lock_orders
 from tonne.refunds import dispute_store, store
-from tonne.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState, refundable
+from tonne.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState, exceeding, refundable
 from tonne.refunds.order_money import (
     OrderMoney,
     add_refund,
@@ -37,6 +37,7 @@ from tonne.refunds.record_refund import (
     ACTOR,
     STATES,
     cancel_exceeding,
+    cancel_refund,
     store_amount,
     store_found_dispute,
     update_refund,
@@ -74,6 +75,7 @@ async def record_shared_payment(
     await _divide_disputes(tx, moneys, charge, shares)
     for money in moneys.values():
         await cancel_exceeding(tx, money, charge, now)
+    await _cancel_beyond_charge(tx, moneys, charge, now)
     await _refund_surplus(tx, moneys, charge, now)
     await _settle(tx, moneys, now)
 
@@ -84,6 +86,22 @@ async def _divide_disputes(
     for dispute in await dispute_store.list_disputes_of_charge(tx, charge):
         for key, part in divide_dispute(dispute, shares).items():
             moneys[key].disputes.append(part)
+
+
+async def _cancel_beyond_charge(
+    tx: Connection, moneys: Mapping[OrderKey, OrderMoney], charge: CapturedCharge, now: datetime
+) -> None:
+    """Cancel refunds that fit their order, but not what disputes have left of the charge.
+
+    A dispute is divided by what was paid for each order. If one was refunded before, the others lose more than that.
+    """
+    disputes = await dispute_store.list_disputes_of_charge(tx, charge)
+    if not disputes:
+        return
+    of_refund = {refund.id: (money, refund) for money in moneys.values() for refund in money.of_charge(charge)}
+    refunds = [refund for _, refund in of_refund.values()]
+    for refund in exceeding(charge.captured_minor or 0, refunds, disputes):
+        await cancel_refund(tx, of_refund[refund.id][0], refund, now)
 
 
 async def _record_refund(

@@ -126,6 +126,31 @@ async def search_refunds_any_account(connection: Connection, search: RefundSearc
     return [_refund(row) for row in await connection.fetch(SEARCH_REFUNDS, *search, limit)]
 
 
+LIST_OPEN = f"""
+SELECT {_REFUND} FROM refunds
+WHERE mode = $1 AND state IN ('approval', 'due', 'pending') ORDER BY created_at, id LIMIT $2
+"""  # noqa: S608 - a constant
+
+
+async def list_open_any_account(connection: Connection, mode: Mode, limit: int) -> list[Refund]:
+    """Refunds that wait for an approval or are under way, oldest first."""
+    return [_refund(row) for row in await connection.fetch(LIST_OPEN, mode, limit)]
+
+
+LIST_CLOSED = f"""
+SELECT {_REFUND} FROM refunds
+WHERE mode = $1 AND state IN ('succeeded', 'failed', 'cancelled') AND (created_at, id) < ($2, $3)
+ORDER BY created_at DESC, id DESC LIMIT $4
+"""  # noqa: S608 - a constant
+
+
+async def list_refunds_of_mode_any_account(
+    connection: Connection, mode: Mode, before: tuple[datetime, str], limit: int
+) -> list[Refund]:
+    """Refunds that were made, failed or cancelled, newest first, from the position `before` on."""
+    return [_refund(row) for row in await connection.fetch(LIST_CLOSED, mode, *before, limit)]
+
+
 class DueRefund(NamedTuple):
     """A claimed refund with what the gateway needs. `held_until` is the end of the lease, `sent_at` its begin."""
 

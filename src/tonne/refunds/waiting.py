@@ -1,7 +1,7 @@
 """The queues of refunds, and what `tonne doctor` warns of."""
 
 from tonne.db.queues import MAX_COUNTED, Queue
-from tonne.db.waiting_check import WaitingCheck
+from tonne.db.waiting_check import Topic, WaitingCheck
 
 QUEUES = (
     Queue(
@@ -31,6 +31,7 @@ WAITING = (
                OR refunds.created_at < $1::timestamptz - interval '14 days')
         ORDER BY refunds.created_at
         """,
+        topic=Topic.REFUNDS,
     ),
     WaitingCheck(
         "no live refund waits for an approval",
@@ -42,6 +43,7 @@ WAITING = (
         FROM refunds WHERE mode = 'live' AND state = 'approval' AND $1::timestamptz IS NOT NULL
         ORDER BY created_at
         """,
+        topic=Topic.REFUNDS,
     ),
     WaitingCheck(
         "no live refund by bank waits for a person",
@@ -53,6 +55,7 @@ WAITING = (
           AND $1::timestamptz IS NOT NULL
         ORDER BY created_at
         """,
+        topic=Topic.REFUNDS,
     ),
     WaitingCheck(
         "no live payment is disputed",
@@ -65,6 +68,7 @@ WAITING = (
         FROM disputes WHERE mode = 'live' AND state = 'opened' AND $1::timestamptz IS NOT NULL
         ORDER BY evidence_due NULLS LAST, id
         """,
+        topic=Topic.PAYMENTS,
     ),
     WaitingCheck(
         "every live payment arrived with the requested amount",
@@ -79,5 +83,6 @@ WAITING = (
         FROM charges WHERE mode = 'live' AND status = 'mismatched' AND $1::timestamptz IS NOT NULL
         ORDER BY settled_at
         """,
+        topic=Topic.PAYMENTS,
     ),
 )

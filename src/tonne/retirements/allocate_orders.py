@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import structlog
+from msgspec import structs
 
 from tonne.base.clock import Clock
 from tonne.base.money import apportion
@@ -20,6 +21,7 @@ from tonne.orders.move_order import Transitions, move_orders
 from tonne.orders.queue import postpone, run_due_any_account
 from tonne.orders.store import insert_projects
 from tonne.retirements import hold_store, supply_store
+from tonne.retirements.allocation_events import record_allocations
 from tonne.retirements.complete_orders import certify_orders, complete_orders
 from tonne.retirements.hold_store import HeldForOrder
 from tonne.retirements.model import ParcelStatus, Share
@@ -73,8 +75,9 @@ class AllocateOrders:
 class Sources:
     """The projects of the bundles of a batch."""
 
-    def __init__(self, found: Sequence[BundleSource]) -> None:
+    def __init__(self, found: Sequence[BundleSource], base_url: str) -> None:
         self._found = found
+        self._base_url = base_url
         self.by_bundle: defaultdict[str, list[Source]] = defaultdict(list)
         self.drawn: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self.projects: dict[str, BundleSource] = {}
@@ -82,6 +85,11 @@ class Sources:
             self.by_bundle[each.bundle_id].append(Source(each.project_id, each.weight, each.granularity_grams))
             self.drawn[each.bundle_id][each.project_id] = each.drawn_grams
             self.projects[each.project_id] = each
+
+    def logo_of(self, project_id: str) -> str | None:
+        """As a URL: the catalogue may have a path on this server."""
+        logo = self.projects[project_id].logo
+        return f"{self._base_url}{logo}" if logo and logo.startswith("/") else logo
 
     def changed(self, drawn: Mapping[str, Mapping[str, int]]) -> list[BundleSource]:
         """Those on which orders have drawn, as they are to be stored."""
@@ -123,7 +131,7 @@ async def allocate_orders(tx: Connection, orders: Sequence[Order], settings: Set
         if shares is None:
             short.append(order.key)
         else:
-            retiring = replace(order, status=OrderStatus.RETIRING, projects=_projects(order, shares, sources))
+            retiring = structs.replace(order, status=OrderStatus.RETIRING, projects=_projects(order, shares, sources))
             allocations.append(_Allocation(order, retiring, shares))
     if short:
         _log.warning("supply_short", mode=mode, orders=len(short), first_order_id=short[0].id)
@@ -137,6 +145,7 @@ async def allocate_orders(tx: Connection, orders: Sequence[Order], settings: Set
             await hold_store.delete_of_orders(tx, holders)
         retired = [each.retiring for each in allocations if all_retired(each.shares)]
         completed = {order.id: order for order in await certify_orders(tx, retired, settings, now)}
+        await record_allocations(tx, [each.retiring for each in allocations], now)
         moves = [
             Transitions(paid, [retiring, completed[paid.id]] if paid.id in completed else [retiring])
             for paid, retiring, _ in allocations
@@ -149,7 +158,8 @@ async def lock_supply(
 ) -> tuple[Sources, Supply, Holds]:
     """Lock what can supply these orders: the projects of their bundles, lots, and units with room."""
     account_ids = {order.scope.account_id for order in orders}
-    sources = Sources(await lock_sources(tx, mode, [line.bundle_id for order in orders for line in order.lines]))
+    bundle_ids = [line.bundle_id for order in orders for line in order.lines]
+    sources = Sources(await lock_sources(tx, mode, bundle_ids), settings.base_url)
     lots = await supply_store.lock_lots(tx, mode, sources.projects)
     if mode is Mode.TEST:
         lots += await replenish(tx, _needed(orders, sources), lots, now)
@@ -240,6 +250,7 @@ def _projects(order: Order, shares: Sequence[Share], sources: Sources) -> tuple[
                     project_name=project.name,
                     project_type=project.type,
                     project_slug=project.slug,
+                    project_logo=sources.logo_of(project_id),
                     quantity_grams=quantity_grams,
                     unit_price_minor=line.unit_price_minor,
                     offset_cost_minor=cost_minor,

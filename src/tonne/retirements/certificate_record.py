@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from tonne.base.language import DEFAULT_LANGUAGE
 from tonne.base.scope import Mode
 from tonne.catalog.schemas import (
     Country,
@@ -93,6 +94,31 @@ class CertificateRecord(msgspec.Struct, frozen=True):
     replaces: Annotated[
         Replacement | None,
         Meta(description="Null for the first certificate of an order.", examples=[None]),
+    ] = None
+    name_erased_on: Annotated[
+        Day | None,
+        Meta(
+            description="When the name was erased at the person's request; `beneficiary` is then `erased`. Otherwise "
+            "null.",
+            examples=[None],
+        ),
+    ] = None
+    language: Annotated[
+        str,
+        Meta(
+            description="The language of the PDF, that of the order. Certificates that were issued before this field "
+            "existed are English.",
+            examples=["en"],
+        ),
+    ] = DEFAULT_LANGUAGE
+    logo: Annotated[
+        str | None,
+        Meta(
+            description="SHA-256 of the beneficiary's logo on the PDF, in hexadecimal: the logo of the account's "
+            "Sustainability page when the certificate was issued. Null without one, and if the beneficiary is not the "
+            "account's own.",
+            examples=[None],
+        ),
     ] = None
 
 

@@ -15,9 +15,11 @@ from msgspec.structs import replace
 from tonne.base.clock import to_wire
 from tonne.base.mass import format_tonnes
 from tonne.base.scope import Mode, Scope
+from tonne.base.serials import serial_range
 from tonne.db.columns import columns
 from tonne.db.pool import Connection
 from tonne.orders.model import Order
+from tonne.retirements.certificate_logos import keep_logos
 from tonne.retirements.certificate_record import (
     CertificateLine,
     CertificateOut,
@@ -28,7 +30,6 @@ from tonne.retirements.certificate_record import (
     SharedUnit,
 )
 from tonne.retirements.lots import earliest_day
-from tonne.retirements.model import serial_range
 
 # Crockford's base 32: no letters that look like digits.
 _LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -87,8 +88,12 @@ async def issue_certificates(
 ) -> dict[str, str]:
     """Issue a certificate for each of these fully retired orders. Returns their numbers by order id."""
     lines = await read_lines(tx, orders, issuer=issuer, assigned_at=now)
+    logos = await keep_logos(tx, orders)
     records = [
-        compose_certificate(order, lines[order.id], base_url=base_url, issuer=issuer, now=now) for order in orders
+        compose_certificate(
+            *(order, lines[order.id]), base_url=base_url, issuer=issuer, now=now, logo=logos.get(order.id)
+        )
+        for order in orders
     ]
     await tx.execute(
         INSERT_CERTIFICATES,
@@ -107,9 +112,10 @@ def compose_certificate(
     base_url: str,
     issuer: str,
     now: datetime,
+    logo: str | None = None,
     replaces: Replacement | None = None,
 ) -> CertificateRecord:
-    """A certificate with a new number."""
+    """A certificate with a new number. `logo` is that of `keep_logos`."""
     number = new_number(order.scope.mode)
     return CertificateRecord(
         number=number,
@@ -123,6 +129,8 @@ def compose_certificate(
         # Credits that were retired in advance have the name of the seller, as the line says.
         lines=[line if line.in_advance is None else replace(line, registry_name=None) for line in lines],
         replaces=replaces,
+        language=order.language,
+        logo=logo,
     )
 
 
@@ -208,28 +216,29 @@ class StoredCertificate:
         )
 
 
-_STORED = """organisation_id, account_id, mode, record, state, replaced_by, state_reason, state_changed_at, is_public"""
+STORED = """organisation_id, account_id, mode, record, state, replaced_by, state_reason, state_changed_at, is_public"""
 LIST_OF_ORDER = f"""
-SELECT {_STORED} FROM certificates WHERE account_id = $1 AND order_id = $2
+SELECT {STORED} FROM certificates WHERE account_id = $1 AND order_id = $2
 ORDER BY state <> 'replaced' DESC, state_changed_at DESC
 """  # noqa: S608 - columns above
 
 
 async def list_of_order(connection: Connection, scope: Scope, order_id: str) -> list[StoredCertificate]:
     """The certificates of an order: the current one, then those that were replaced, newest first."""
-    return [_stored(row) for row in await connection.fetch(LIST_OF_ORDER, scope.account_id, order_id)]
+    return [stored_certificate(row) for row in await connection.fetch(LIST_OF_ORDER, scope.account_id, order_id)]
 
 
-FIND_BY_NUMBER = f"SELECT {_STORED} FROM certificates WHERE number = $1"  # noqa: S608 - columns above
+FIND_BY_NUMBER = f"SELECT {STORED} FROM certificates WHERE number = $1"  # noqa: S608 - columns above
 
 
 async def find_by_number_any_account(connection: Connection, number: str) -> StoredCertificate | None:
     """Knowing the number is the permission to read the certificate."""
     row = await connection.fetchrow(FIND_BY_NUMBER, number)
-    return None if row is None else _stored(row)
+    return None if row is None else stored_certificate(row)
 
 
-def _stored(row: asyncpg.Record) -> StoredCertificate:
+def stored_certificate(row: asyncpg.Record) -> StoredCertificate:
+    """From the columns of `STORED`."""
     return StoredCertificate(
         scope=Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])),
         record=msgspec.json.decode(row["record"], type=CertificateRecord),
@@ -256,6 +265,15 @@ ORDER BY rendered_at, sha256
 
 async def list_documents_any_account(connection: Connection, number: str) -> list[CertificateDocument]:
     return [CertificateDocument(**row) for row in await connection.fetch(LIST_DOCUMENTS, number)]
+
+
+FIND_NUMBER_OF_DOCUMENT = "SELECT number FROM certificate_documents WHERE sha256 = $1 LIMIT 1"
+
+
+async def find_number_of_document_any_account(connection: Connection, sha256: str) -> str | None:
+    """The number of the certificate for which a file with this hash was sent out."""
+    number: str | None = await connection.fetchval(FIND_NUMBER_OF_DOCUMENT, bytes.fromhex(sha256))
+    return number
 
 
 INSERT_DOCUMENT = """

@@ -1,15 +1,19 @@
 """Complete orders whose grams are all retired."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec import structs
 
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection
+from tonne.events.log import lock_streams
+from tonne.events.notification import Stream
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderKey, OrderStatus
 from tonne.orders.move_order import Transitions, move_orders, rewrite_documents
 from tonne.orders.queue import postpone
+from tonne.retirements.allocation_events import record_allocations
 from tonne.retirements.certificates import issue_certificates, public_address
 from tonne.retirements.supply_store import find_unretired
 from tonne.retirements.totals import add_totals
@@ -18,19 +22,34 @@ from tonne.retirements.totals import add_totals
 async def complete_orders(tx: Connection, keys: Sequence[OrderKey], settings: Settings, now: datetime) -> None:
     """Complete those of these locked retiring orders whose grams are all retired. Call it last in the transaction."""
     unretired = await find_unretired(tx, keys)
+    recorded: set[Stream] = set()
     if unretired:
         # Retiring another of their parcels makes them due again.
         await postpone(tx, sorted(unretired), OrderStatus.RETIRING, None)
-        await show_retired_projects(tx, sorted(unretired))
+        recorded = await show_retired_projects(tx, sorted(unretired), now)
     orders = await load_orders(tx, [key for key in keys if key not in unretired])
     if orders:
+        await record_allocations(tx, orders, now)
         completed = await certify_orders(tx, orders, settings, now)
+        if recorded:
+            # In one order with those of the completed ones: the commit would lock them after these.
+            await lock_streams(tx, [*recorded, *map(_stream, orders)])
         await move_orders(tx, [Transitions(order, [done]) for order, done in zip(orders, completed, strict=True)], now)
 
 
-async def show_retired_projects(tx: Connection, keys: Sequence[OrderKey]) -> None:
-    """Update the JSON of these locked retiring orders: parcels of some of their projects were retired."""
-    await rewrite_documents(tx, await load_orders(tx, keys))
+async def show_retired_projects(tx: Connection, keys: Sequence[OrderKey], now: datetime) -> set[Stream]:
+    """Update the JSON of these locked retiring orders: parcels of some of their projects were retired.
+
+    Returns the streams to which the commit may append events.
+    """
+    orders = await load_orders(tx, keys)
+    recorded = await record_allocations(tx, orders, now)
+    await rewrite_documents(tx, orders)
+    return {_stream(order) for order in orders} if recorded else set()
+
+
+def _stream(order: Order) -> Stream:
+    return Stream(order.scope.organisation_id, order.scope.mode)
 
 
 async def certify_orders(tx: Connection, orders: Sequence[Order], settings: Settings, now: datetime) -> list[Order]:
@@ -44,7 +63,7 @@ async def certify_orders(tx: Connection, orders: Sequence[Order], settings: Sett
     numbers = await issue_certificates(tx, orders, base_url=base_url, issuer=settings.seller_name, now=now)
     await add_totals(tx, orders, now)
     return [
-        replace(
+        structs.replace(
             order,
             status=OrderStatus.COMPLETE,
             certificate_url=f"{base_url}/v1/orders/{order.id}/certificate",

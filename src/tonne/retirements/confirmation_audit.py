@@ -29,6 +29,7 @@ async def record_import_any_account(
     *,
     now: datetime,
     actor: Actor,
+    reference: str | None = None,
 ) -> None:
     """Each organisation sees in its audit log who confirmed or corrected the retirement of its credits."""
     before = {stored.id: stored for stored in book.stored}
@@ -38,7 +39,11 @@ async def record_import_any_account(
             action="confirmations.imported",
             subject_id=sha256(file.content).hexdigest(),
             mode=mode,
-            details={"file": file.name, "parcels": len(confirmed)},
+            details={
+                "file": file.name,
+                "parcels": len(confirmed),
+                **({} if reference is None else {"reference": reference}),
+            },
         )
     ]
     for owned in await tx.fetch(FIND_OWNERS, mode, list(facts)):

@@ -1,4 +1,4 @@
-"""Endpoints for certificates and retirements, and test helpers."""
+"""Endpoints for retirements and the name on a certificate, and test helpers."""
 
 from collections.abc import Awaitable, Callable
 
@@ -19,22 +19,12 @@ from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.schemas import order_document
 from tonne.retirements import retirement_store
-from tonne.retirements.certificate_record import CertificateRecord
-from tonne.retirements.certificates import StoredCertificate, list_of_order, normal_number
-from tonne.retirements.errors import CertificateNotAvailable
 from tonne.retirements.rename_order import rename_order
-from tonne.retirements.render_certificate import render_certificate
 from tonne.retirements.retire_test_order import RetireTestOrder
 from tonne.retirements.schemas import RenameIn, SupplyIn, SupplyOut
 from tonne.retirements.simulate_supply import simulate_supply
 
-PDF = b"application/pdf"
 Step = Callable[[Scope, str], Awaitable[bytes]]
-
-
-def pdf_answer(record: CertificateRecord, pdf: bytes) -> Response:
-    name = f'inline; filename="certificate-{record.number}.pdf"'
-    return Response(pdf, media_type=PDF, headers={"content-disposition": name})
 
 
 class RetirementEndpoints:
@@ -54,31 +44,6 @@ class RetirementEndpoints:
         self._clock = clock
         self._settings = settings
         self._notifier = notifier
-
-    async def certificate(self, request: Request) -> Response:
-        """Download the certificate of a complete order as a PDF.
-
-        The PDF states what was retired, with serial numbers, and a code to verify it. With `number`, returns that
-        certificate of the order, even if it was replaced.
-        """
-        record = (await self._find(request)).record
-        return pdf_answer(record, await render_certificate(self._database, record, self._clock))
-
-    async def certificate_json(self, request: Request) -> Response:
-        """Read the certificate of a complete order as JSON.
-
-        It has the contents of the PDF, which never change, and the state of the certificate. With `number`, returns
-        that certificate of the order, even if it was replaced.
-        """
-        return json_response((await self._find(request)).out)
-
-    async def list_certificates(self, request: Request) -> Response:
-        """List the certificates of an order.
-
-        The first is the current one. The others were replaced, the latest first. The list is empty until the order is
-        complete.
-        """
-        return list_response([each.out for each in await self._list(request)], None)
 
     async def rename_order(self, request: Request) -> Response:
         """Correct the name on the certificate.
@@ -103,26 +68,6 @@ class RetirementEndpoints:
             )
         self._notifier.notify(WorkKind.EVENTS, WorkKind.CERTIFICATES, WorkKind.MAILS, scope=request.scope)
         return Response(order_document(order))
-
-    async def _find(self, request: Request) -> StoredCertificate:
-        (number,) = request.query("number")
-        found = await self._list(request)
-        if not found:
-            raise CertificateNotAvailable
-        if number is None:
-            return found[0]
-        wanted = normal_number(number)
-        for each in found:
-            if each.record.number == wanted:
-                return each
-        raise CertificateNotAvailable("The order has no certificate with this number.", field="number")
-
-    async def _list(self, request: Request) -> list[StoredCertificate]:
-        async with self._database.connection() as connection:
-            found = await list_of_order(connection, request.scope, request.path("order_id"))
-            if not found and await order_store.find_by_id(connection, request.scope, request.path("order_id")) is None:
-                raise OrderNotFound
-        return found
 
     async def list_retirements(self, request: Request) -> Response:
         """List the retirements of your organisation.

@@ -56,6 +56,25 @@ async def replace_holds(
     )
 
 
+INSERT_QUOTE_HOLDS = """
+INSERT INTO supply_holds (account_id, checkout_id, organisation_id, mode, expires_at, charges_before, bundle_id,
+                          project_id, quantity_grams, reserved_grams)
+SELECT $1, $2, $3, $4, $5, 0, bundle_id, project_id, quantity_grams, reserved_grams
+FROM unnest($6::text[], $7::text[], $8::bigint[], $9::bigint[])
+     AS part (bundle_id, project_id, quantity_grams, reserved_grams)
+"""
+
+
+async def insert_quote_holds(
+    tx: Connection, scope: Scope, quote_id: str, parts: Sequence[HeldPart], expires_at: datetime
+) -> None:
+    await tx.execute(
+        INSERT_QUOTE_HOLDS,
+        *(scope.account_id, quote_id, scope.organisation_id, scope.mode, expires_at),
+        *columns(parts, "bundle_id, project_id, quantity_grams, reserved_grams"),
+    )
+
+
 READ_RESERVED = """
 SELECT project_id, sum(reserved_grams)::bigint AS grams FROM supply_holds
 WHERE mode = $1 AND project_id = ANY ($2::text[]) AND checkout_id <> $3 GROUP BY project_id
@@ -65,7 +84,7 @@ WHERE mode = $1 AND project_id = ANY ($2::text[]) AND checkout_id <> $3 GROUP BY
 async def read_reserved_any_account(
     tx: Connection, mode: Mode, project_ids: Iterable[str], *, without_checkout: str = ""
 ) -> dict[str, int]:
-    """The grams that checkouts have reserved, by project."""
+    """The grams that checkouts and quotes have reserved, by project."""
     rows = await tx.fetch(READ_RESERVED, mode, list(project_ids), without_checkout)
     return {row["project_id"]: row["grams"] for row in rows}
 
@@ -81,7 +100,7 @@ class HeldBy(NamedTuple):
     organisation: int
 
 
-# Without what is paid: the limits are for customers who hold supply without paying.
+# Without what is paid: the limits are for customers who hold supply without paying. Quotes have a quota of their own.
 READ_HELD_BY = """
 SELECT hold.bundle_id,
        coalesce(sum(hold.quantity_grams) FILTER (WHERE hold.offset_link_id = $3), 0)::bigint AS link,
@@ -91,7 +110,7 @@ FROM supply_holds hold
 LEFT JOIN checkouts ON checkouts.account_id = hold.account_id AND checkouts.id = hold.checkout_id
 LEFT JOIN orders ON orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id
 WHERE hold.mode = $1 AND hold.bundle_id = ANY ($2::text[]) AND hold.checkout_id <> $6
-  AND orders.status IS DISTINCT FROM 'paid'
+  AND hold.offset_link_id IS NOT NULL AND orders.status IS DISTINCT FROM 'paid'
 GROUP BY hold.bundle_id
 """
 
@@ -150,7 +169,7 @@ async def is_removed_project_held_any_account(tx: Connection, mode: Mode) -> boo
 
 
 class HeldForOrder(NamedTuple):
-    """`order_id` is None while the checkout has no order yet."""
+    """`order_id` is None while the checkout or quote has no order yet."""
 
     order_id: str | None
     bundle_id: str
@@ -159,9 +178,10 @@ class HeldForOrder(NamedTuple):
 
 
 READ_HOLDS = """
-SELECT checkouts.order_id, hold.bundle_id, hold.project_id, hold.reserved_grams
+SELECT coalesce(checkouts.order_id, quotes.order_id) AS order_id, hold.bundle_id, hold.project_id, hold.reserved_grams
 FROM supply_holds hold
 LEFT JOIN checkouts ON checkouts.account_id = hold.account_id AND checkouts.id = hold.checkout_id
+LEFT JOIN quotes ON quotes.account_id = hold.account_id AND quotes.id = hold.checkout_id
 WHERE hold.mode = $1 AND hold.project_id = ANY ($2::text[])
 """
 
@@ -176,10 +196,17 @@ DELETE FROM supply_holds USING unnest($1::text[], $2::text[]) AS allocated (acco
 WHERE checkouts.account_id = allocated.account_id AND checkouts.order_id = allocated.id
   AND supply_holds.account_id = checkouts.account_id AND supply_holds.checkout_id = checkouts.id
 """
+DELETE_OF_QUOTED_ORDERS = """
+DELETE FROM supply_holds USING unnest($1::text[], $2::text[]) AS allocated (account_id, id), orders
+WHERE orders.account_id = allocated.account_id AND orders.id = allocated.id
+  AND supply_holds.account_id = orders.account_id AND supply_holds.checkout_id = orders.quote_id
+"""
 
 
 async def delete_of_orders(tx: Connection, keys: Sequence[OrderKey]) -> None:
+    """What was held for these orders by their checkouts or quotes."""
     await tx.execute(DELETE_OF_ORDERS, *columns(keys, "account_id, id"))
+    await tx.execute(DELETE_OF_QUOTED_ORDERS, *columns(keys, "account_id, id"))
 
 
 # The charge of a checkout with an order may be open: then the worker releases the hold.
@@ -193,14 +220,17 @@ async def delete_unordered(tx: Connection, scope: Scope, checkout_id: str, expir
     await tx.execute(DELETE_UNORDERED, scope.account_id, checkout_id, expires_at)
 
 
-# A pending charge may still be captured, even if its page has expired here: the gateway decides. SKIP LOCKED: the
-# checkout is being paid again, or its order is being allocated.
+# A pending charge may still be captured, even if its page has expired here: the gateway decides. The hold of a quote
+# that was used lasts until its order has its supply or has ended. SKIP LOCKED: the checkout is being paid again, or the
+# order is being allocated.
 RELEASE_ENDED = """
 DELETE FROM supply_holds WHERE (account_id, checkout_id, bundle_id, project_id) IN (
     SELECT hold.account_id, hold.checkout_id, hold.bundle_id, hold.project_id
     FROM supply_holds hold
     LEFT JOIN checkouts ON checkouts.account_id = hold.account_id AND checkouts.id = hold.checkout_id
-    LEFT JOIN orders ON orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id
+    LEFT JOIN quotes ON quotes.account_id = hold.account_id AND quotes.id = hold.checkout_id
+    LEFT JOIN orders ON orders.account_id = hold.account_id
+         AND orders.id = coalesce(checkouts.order_id, quotes.order_id)
     CROSS JOIN LATERAL (
         SELECT coalesce(bool_or(charges.status = 'pending'), false) AS is_pending,
                coalesce(bool_or(charges.status = 'failed' AND charges.attempt > hold.charges_before), false)
@@ -209,12 +239,12 @@ DELETE FROM supply_holds WHERE (account_id, checkout_id, bundle_id, project_id) 
     ) charged
     WHERE orders.status IN ('cancelled', 'failed', 'retiring', 'complete')
        OR coalesce(orders.status, 'placed') IN ('received', 'placed') AND NOT charged.is_pending
-          AND (charged.has_failed OR hold.expires_at <= $1)
+          AND quotes.order_id IS NULL AND (charged.has_failed OR hold.expires_at <= $1)
     FOR UPDATE OF hold SKIP LOCKED)
 RETURNING checkout_id
 """
 
 
 async def release_ended_any_account(tx: Connection, now: datetime) -> list[str]:
-    """Delete the holds whose checkout expired or was declined, and return the ids of the checkouts."""
+    """Delete the holds whose checkout or quote expired or was declined, and return the ids of those."""
     return sorted({row["checkout_id"] for row in await tx.fetch(RELEASE_ENDED, now)})

@@ -1,17 +1,23 @@
-"""Hold supply for customers on the gateway's payment page, so that nobody is charged for credits that do not exist."""
+"""Hold supply for customers on the gateway's payment page, so that nobody is charged for credits that do not exist.
+
+Locked quotes hold supply, too, within a quota.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import structlog
 
 from tonne.base.clock import Clock
 from tonne.base.mass import GRAMS_PER_TONNE, format_tonnes
+from tonne.base.scope import Mode, Scope
 from tonne.base.settings import Settings
 from tonne.catalog.coverage import Coverage, Demand, cover
 from tonne.catalog.pricing import PricedLine
 from tonne.catalog.sources import find_sources
 from tonne.db.pool import Connection, Database
+from tonne.orders.quote_store import end_holding_any_account
 from tonne.retirements import hold_store
 from tonne.retirements.errors import NotEnoughInStock
 from tonne.retirements.hold_store import HeldBy, HeldPart, Holder
@@ -32,13 +38,33 @@ async def hold_supply(
     Raises NotEnoughInStock if that much is not free, or if the link, the client or the organisation would hold more
     than its limit. Call it in a transaction of its own: it locks lots, which come after orders in the lock order.
     """
-    mode = holder.scope.mode
+    found = await find_free_parts(tx, holder.scope.mode, lines, without_checkout=holder.checkout_id)
+    held_by = await hold_store.read_held_by(tx, holder.scope, holder, [line.bundle_id for line in lines])
+    for line, of_line in zip(lines, found.projects, strict=True):
+        reserved_grams = sum(part.reserved_grams for part in found.parts if part.bundle_id == line.bundle_id)
+        total = sum(found.unallocated[id_] for id_ in of_line)
+        _require_within_limits(line, reserved_grams, total, held_by.get(line.bundle_id), settings)
+    await hold_store.replace_holds(tx, holder.scope, holder, found.parts, now + HOLD_LIFE)
+
+
+class FreeParts(NamedTuple):
+    """What can be held for some lines; the projects of each line; and the unallocated grams of each project."""
+
+    parts: list[HeldPart]
+    projects: list[list[str]]
+    unallocated: dict[str, int]
+
+
+async def find_free_parts(
+    tx: Connection, mode: Mode, lines: Sequence[PricedLine], *, without_checkout: str = ""
+) -> FreeParts:
+    """Lock the lots of these lines, and find free grams for all of them. Raises NotEnoughInStock."""
     sources = await find_sources(tx, mode, [line.bundle_id for line in lines])
     units = {source.project_id: source.granularity_grams for source in sources}
     unallocated = dict.fromkeys(units, 0)
     for lot in await lock_lots(tx, mode, units):
         unallocated[lot.project_id] += lot.quantity_grams - lot.allocated_grams
-    reserved = await hold_store.read_reserved_any_account(tx, mode, units, without_checkout=holder.checkout_id)
+    reserved = await hold_store.read_reserved_any_account(tx, mode, units, without_checkout=without_checkout)
     free = {id_: max(0, grams - reserved.get(id_, 0)) // units[id_] * units[id_] for id_, grams in unallocated.items()}
     projects = [[source.project_id for source in sources if source.bundle_id == line.bundle_id] for line in lines]
     coverage = cover(
@@ -46,12 +72,19 @@ async def hold_supply(
     )
     parts = _parts(lines, coverage, units)
     _require_free(lines, projects, coverage, parts, free)
-    held_by = await hold_store.read_held_by(tx, holder.scope, holder, [line.bundle_id for line in lines])
-    for line, of_line in zip(lines, projects, strict=True):
-        reserved_grams = sum(part.reserved_grams for part in parts if part.bundle_id == line.bundle_id)
-        total = sum(unallocated[id_] for id_ in of_line)
-        _require_within_limits(line, reserved_grams, total, held_by.get(line.bundle_id), settings)
-    await hold_store.replace_holds(tx, holder.scope, holder, parts, now + HOLD_LIFE)
+    return FreeParts(parts, projects, unallocated)
+
+
+async def hold_for_quote(
+    tx: Connection, scope: Scope, quote_id: str, lines: Sequence[PricedLine], expires_at: datetime
+) -> int:
+    """Hold the grams of these lines for a quote, and return how many are reserved, in whole units of the registries.
+
+    Raises NotEnoughInStock. It locks lots until the transaction ends.
+    """
+    found = await find_free_parts(tx, scope.mode, lines)
+    await hold_store.insert_quote_holds(tx, scope, quote_id, found.parts, expires_at)
+    return sum(part.reserved_grams for part in found.parts)
 
 
 def _parts(lines: Sequence[PricedLine], coverage: Coverage, units: dict[str, int]) -> list[HeldPart]:
@@ -115,7 +148,7 @@ async def release_hold(database: Database, holder: Holder, held_at: datetime) ->
 
 
 class ReleaseHolds:
-    """A job of the worker: releases holds of checkouts that expired, were declined, or whose order has ended."""
+    """A job of the worker: releases what checkouts and quotes hold that expired, failed, or whose order has ended."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
@@ -124,7 +157,9 @@ class ReleaseHolds:
     async def run_once(self) -> bool:
         """False if there was nothing to release."""
         async with self._database.transaction() as tx:
-            released = await hold_store.release_ended_any_account(tx, self._clock())
-        for checkout_id in released:
-            _log.info("hold_released", checkout_id=checkout_id)
+            now = self._clock()
+            released = await hold_store.release_ended_any_account(tx, now)
+            await end_holding_any_account(tx, now)
+        for holder_id in released:
+            _log.info("hold_released", holder_id=holder_id)
         return bool(released)

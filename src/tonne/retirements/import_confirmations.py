@@ -1,7 +1,7 @@
 """Import what the operator retired at the registries: all or nothing."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import partial
 from typing import Annotated, ClassVar
@@ -95,6 +95,8 @@ class ConfirmationReport:
     corrected_count: int
     known_count: int
     details: list[str]
+    # Those that are confirmed or corrected.
+    parcel_ids: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +121,20 @@ class _Recorded:
 
 
 async def import_confirmations(
-    tx: Connection, mode: Mode, file: SheetFile, *, now: datetime, actor: Actor, pages: Sequence[RegistryPage] = ()
+    tx: Connection,
+    mode: Mode,
+    file: SheetFile,
+    *,
+    now: datetime,
+    actor: Actor,
+    pages: Sequence[RegistryPage] = (),
+    reference: str | None = None,
 ) -> ConfirmationReport:
     """Record every retirement in the file, or raise SheetInvalid with every error.
 
     Importing the same file again changes nothing. A confirmation can be corrected until a certificate states it. Orders
     that are now fully retired are completed by the worker. `pages` are where registries publish retirements, besides
-    those that are known.
+    those that are known. `reference` is the registry's number of the retirement, for the audit log.
     """
     sheet = read_sheet(file, ConfirmationRow, partial(_check_row, latest_day(now)), ignored=EXPORT_COLUMNS)
     book, lines, certified = await _lock_book(tx, mode, sheet)
@@ -158,9 +167,10 @@ async def import_confirmations(
     await _write(tx, mode, book, new, corrected, now=now)
     if new or corrected:
         confirmed = [each.confirmation for each in (*new, *corrected)]
-        await record_import_any_account(tx, mode, file, book, confirmed, now=now, actor=actor)
+        await record_import_any_account(tx, mode, file, book, confirmed, now=now, actor=actor, reference=reference)
     grams = sum(each.parcel.quantity_grams for each in new)
-    return ConfirmationReport(len(new), grams, len(corrected), known_count, _details(book))
+    parcel_ids = [each.parcel.id for each in (*new, *corrected)]
+    return ConfirmationReport(len(new), grams, len(corrected), known_count, _details(book), parcel_ids)
 
 
 async def _lock_book(

@@ -11,6 +11,7 @@ from tonne.catalog.import_store import acquire_import_lock
 from tonne.db.pool import Connection
 from tonne.orders.model import Order, OrderKey, OrderStatus
 from tonne.orders.queue import lock_orders
+from tonne.orders.quote_store import recount_held_any_account
 from tonne.retirements.errors import LotNotFound, LotNotInUse
 from tonne.retirements.hold_store import delete_overheld_any_account
 from tonne.retirements.lot_case_store import (
@@ -58,6 +59,7 @@ async def invalidate_lot(tx: Connection, lot_id: str, *, reason: str, actor: Act
     cases = [_new_case(orders[key.id], grams, certificates.get(key.id), now) for key, grams in held.items()]
     await insert_cases_any_account(tx, lot.mode, lot.id, cases, now)
     lost = await delete_overheld_any_account(tx, lot.mode)
+    await recount_held_any_account(tx, lost)
     await _record(tx, lot, cases, lost, reason=reason, actor=actor, now=now)
     return Invalidation(lot, await list_cases_any_account(tx, lot_id), lost)
 

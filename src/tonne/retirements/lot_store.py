@@ -81,6 +81,21 @@ async def list_lots(connection: Connection, mode: Mode) -> list[ListedLot]:
     return [_listed(row) for row in await connection.fetch(LIST_LOTS, mode)]
 
 
+LIST_PROJECT_LOTS = f"""
+SELECT {_LOT} FROM lots lot
+JOIN serial_blocks block ON block.number = lot.serial_block
+JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
+WHERE lot.mode = $1 AND lot.project_id = $2 AND (lot.vintage, lot.id) > ($3, $4) ORDER BY lot.vintage, lot.id LIMIT $5
+"""  # noqa: S608 - a constant
+
+
+async def list_project_lots(
+    connection: Connection, mode: Mode, project_id: str, *, after: tuple[int, str] = (0, ""), limit: int
+) -> list[ListedLot]:
+    """Oldest vintage first, as they are allocated, after this vintage and id."""
+    return [_listed(row) for row in await connection.fetch(LIST_PROJECT_LOTS, mode, project_id, *after, limit)]
+
+
 READ_RETIRED = """
 SELECT lot_id, sum(quantity_grams)::bigint AS grams FROM parcels
 WHERE mode = $1 AND lot_id = ANY ($2::text[]) AND status = 'retired' GROUP BY lot_id
@@ -189,13 +204,17 @@ SELECT parcel.id, parcel.start_grams, parcel.quantity_grams, parcel.allocated_gr
        parcel.retired_on,
        ARRAY(SELECT DISTINCT share.order_id FROM shares share
              WHERE share.mode = parcel.mode AND share.parcel_id = parcel.id ORDER BY share.order_id) AS order_ids
-FROM parcels parcel WHERE parcel.mode = $1 AND parcel.lot_id = $2 ORDER BY parcel.start_grams
+FROM parcels parcel WHERE parcel.mode = $1 AND parcel.lot_id = $2 AND parcel.start_grams >= $3
+ORDER BY parcel.start_grams LIMIT $4
 """
 
 
-async def list_parcels_any_account(connection: Connection, lot: ListedLot) -> list[ListedParcel]:
-    """The parcels of a lot with the orders that hold them."""
-    return [ListedParcel(**row) for row in await connection.fetch(LIST_PARCELS, lot.mode, lot.id)]
+async def list_parcels_any_account(
+    connection: Connection, lot: ListedLot, *, from_grams: int = 0, limit: int | None = None
+) -> list[ListedParcel]:
+    """The parcels of a lot with the orders that hold them, beginning at these grams of the lot."""
+    rows = await connection.fetch(LIST_PARCELS, lot.mode, lot.id, from_grams, limit)
+    return [ListedParcel(**row) for row in rows]
 
 
 def _listed(row: asyncpg.Record) -> ListedLot:

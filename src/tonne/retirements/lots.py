@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 from tonne.base.currency import DECIMALS
 from tonne.base.decimals import parse_decimal, scaled
 from tonne.base.scope import Mode
-from tonne.catalog.import_rows import ProjectReference
+from tonne.catalog.project_rows import ProjectReference
 from tonne.db.json_rows import json_rows
 from tonne.db.pool import Connection
 from tonne.sheets.columns import (

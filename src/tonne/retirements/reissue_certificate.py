@@ -3,11 +3,11 @@
 A certificate that was sent out never changes: its number stays valid for verification, and says what became of it.
 """
 
-from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from tonne.accounts import audit
 from tonne.base.actor import Actor
@@ -15,6 +15,8 @@ from tonne.base.settings import Settings
 from tonne.db.pool import Connection
 from tonne.orders.model import Order
 from tonne.orders.move_order import rewrite_documents
+from tonne.retirements.certificate_events import record_replacement
+from tonne.retirements.certificate_logos import keep_logos
 from tonne.retirements.certificate_record import (
     CertificateLine,
     CertificateRecord,
@@ -87,15 +89,18 @@ async def reissue_certificate(
     the certificate: PDF, verification page and mail state it.
 
     The old number says that it is replaced. Rewrites the order's JSON, because the public address changes, records it
-    in the audit log, and lets a worker mail the new certificate to the customer of a checkout. Appends no event: the
-    status of the order does not change. Returns the order with the new address.
+    in the audit log, and lets a worker mail the new certificate to the customer of a checkout. Records the event
+    `certificate.replaced`. Returns the order with the new address.
     """
     old = await _lock_current(tx, order)
     base_url, issuer = settings.base_url, settings.seller_name
     present = await read_lines(tx, [order], issuer=issuer, assigned_at=assigned_at or now)
     lines = _kept(old.record, present[order.id], order.beneficiary)
     replaces = Replacement(old.record.number, reason)
-    new = compose_certificate(order, lines, base_url=base_url, issuer=issuer, now=now, replaces=replaces)
+    logo = (await keep_logos(tx, [order])).get(order.id)
+    new = compose_certificate(order, lines, base_url=base_url, issuer=issuer, now=now, logo=logo, replaces=replaces)
+    if order.beneficiary == old.record.beneficiary:
+        new = msgspec.structs.replace(new, name_erased_on=old.record.name_erased_on)
     # The new certificate leads to the old one, which may be in a private name.
     is_public = old.is_public and order.is_named_in_public
     await tx.execute(MARK_REPLACED, order.scope.account_id, old.record.number, new.number, reason, now)
@@ -109,7 +114,7 @@ async def reissue_certificate(
         await tx.execute(HIDE_CHAIN, order.scope.account_id, order.id)
     await _change_totals(tx, old, former, order)
     address = public_address(base_url, new.number) if is_public else None
-    reissued = replace(order, public_certificate_url=address)
+    reissued = structs.replace(order, public_certificate_url=address)
     await rewrite_documents(tx, [reissued])
     await audit.record(
         tx,
@@ -124,6 +129,7 @@ async def reissue_certificate(
         after={"number": new.number},
         reason=reason,
     )
+    await record_replacement(tx, reissued, new, old.record.number, base_url=base_url, now=now)
     return reissued
 
 

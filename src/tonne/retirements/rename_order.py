@@ -4,8 +4,9 @@ A name at a registry cannot be changed. So exactly one of two things happens whe
 registry gets the new name, or the correction is refused until the order is complete.
 """
 
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec import structs
 
 from tonne.accounts import audit
 from tonne.base.actor import Actor
@@ -14,7 +15,7 @@ from tonne.base.settings import Settings
 from tonne.db.pool import Connection
 from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.errors import OrderNotFound, TransitionInvalid
-from tonne.orders.model import Order, OrderStatus
+from tonne.orders.model import BeneficiaryKind, Order, OrderStatus
 from tonne.orders.move_order import rewrite_documents
 from tonne.orders.queue import lock_order
 from tonne.orders.store import set_beneficiary
@@ -94,7 +95,7 @@ async def _rename(
     actor: Actor,
     now: datetime,
 ) -> Order:
-    renamed = replace(
+    renamed = structs.replace(
         order,
         beneficiary=beneficiary.name,
         beneficiary_kind=beneficiary.kind,
@@ -117,7 +118,7 @@ async def _rename(
 
 
 async def _record(tx: Connection, order: Order, renamed: Order, *, reason: str, actor: Actor, now: datetime) -> None:
-    """Without private names: audit entries cannot be deleted."""
+    """Without names of persons: audit entries cannot be deleted."""
     await audit.record(
         tx,
         order.scope.organisation_id,
@@ -134,7 +135,8 @@ async def _record(tx: Connection, order: Order, renamed: Order, *, reason: str, 
 
 def _audited_values(order: Order, private: str) -> audit.Values:
     return {
-        "beneficiary": order.beneficiary if order.is_named_in_public else private,
+        # A person who agreed to be named in public may be erased later.
+        "beneficiary": private if order.beneficiary_kind is BeneficiaryKind.PERSON else order.beneficiary,
         "kind": order.beneficiary_kind,
         "is_public": order.is_named_in_public,
         "registry_beneficiary": registry_beneficiary(order),

@@ -2,10 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import structlog
+from msgspec import structs
 
 from tonne.accounts import audit
 from tonne.base.actor import job_actor
@@ -21,6 +22,7 @@ from tonne.orders.move_order import rewrite_documents
 from tonne.orders.queue import lock_orders, postpone
 from tonne.orders.store import replace_projects
 from tonne.retirements.allocate_orders import SHORT_RETRY, Sources, lock_supply, recipient_of, write_supply
+from tonne.retirements.allocation_events import record_allocations
 from tonne.retirements.lot_case_store import (
     CaseState,
     LotCase,
@@ -98,6 +100,7 @@ async def resupply(tx: Connection, case: LotCase, settings: Settings, now: datet
     await write_supply(tx, case.scope.mode, supply, held, now=now, assigned_at=now)
     changed = await _change_projects(tx, order, lost, shares, sources)
     await _record(tx, case, order, changed, now)
+    await record_allocations(tx, [changed], now)
     await _finish(tx, case, order, changed, settings=settings, now=now)
 
 
@@ -196,7 +199,7 @@ async def _change_projects(
         for (id_, quantity), cost_minor in zip(grams.items(), costs, strict=True):
             named = known.get(id_) or _named(sources, id_)
             projects.append(
-                replace(
+                structs.replace(
                     named,
                     line_position=position,
                     quantity_grams=quantity,
@@ -204,7 +207,7 @@ async def _change_projects(
                     offset_cost_minor=cost_minor,
                 )
             )
-    await replace_projects(tx, replace(order, projects=tuple(projects)))
+    await replace_projects(tx, structs.replace(order, projects=tuple(projects)))
     # Read again: whether a project is retired depends on its parcels.
     (changed,) = await load_orders(tx, [order.key])
     return changed
@@ -218,6 +221,7 @@ def _named(sources: Sources, project_id: str) -> OrderProject:
         project_name=project.name,
         project_type=project.type,
         project_slug=project.slug,
+        project_logo=sources.logo_of(project_id),
         quantity_grams=0,
         unit_price_minor=0,
         offset_cost_minor=0,
@@ -274,6 +278,7 @@ async def _finish(
 async def _reissue_if_retired(tx: Connection, case: LotCase, settings: Settings, now: datetime) -> None:
     """Issue the certificate again if every gram of the order is retired. Call it last in the transaction."""
     order = (await lock_orders(tx, [case.order_key]))[case.order_id]
+    await record_allocations(tx, [order], now)
     if await find_unretired(tx, [order.key]):
         await rewrite_documents(tx, [order])
         await move_case(tx, case.order_key, case.lot_id, CaseState.RETIRING, now=now, due_at=now + RECHECK)

@@ -36,7 +36,7 @@ class RetireTestOrder:
             order = await _lock(tx, scope, order_id)
             # The worker may have completed it already.
             if order.status is OrderStatus.RETIRING:
-                await show_retired_projects(tx, [order.key])
+                await show_retired_projects(tx, [order.key], self._clock())
             return await _read(tx, scope, order_id)
 
     async def complete(self, scope: Scope, order_id: str) -> bytes:

@@ -7,8 +7,8 @@ from tonne.base.clock import to_wire
 from tonne.base.mass import format_tonnes
 from tonne.base.paging import Position
 from tonne.base.scope import Scope
+from tonne.base.serials import serial_range
 from tonne.db.pool import Connection
-from tonne.retirements.model import serial_range
 from tonne.retirements.schemas import RetirementOut, RetirementShareOut
 
 # Only the organisation's own shares are listed: other organisations may have shares of the same unit.

@@ -1,41 +1,21 @@
-"""Routes of certificates and retirements."""
+"""Routes of retirements."""
 
 from tonne.http.errors import RouteNotFound
 from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
-from tonne.http.route import PDF_FILE, Parameter, Route, RouteMaker
+from tonne.http.route import Route, RouteMaker
 from tonne.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.orders.schemas import COMPLETE_EXAMPLE, RETIRING_EXAMPLE, OrderOut
-from tonne.retirements.certificate_record import CertificateOut
 from tonne.retirements.endpoints import RetirementEndpoints
-from tonne.retirements.errors import BeneficiaryRetired, CertificateNotAvailable, CertificateNotValid, SupplyShort
+from tonne.retirements.errors import BeneficiaryRetired, CertificateNotValid, SupplyShort
 from tonne.retirements.schemas import RenameIn, RetirementOut, SupplyIn, SupplyOut
 
 
 def retirement_routes(endpoints: RetirementEndpoints) -> list[Route]:
     order, helper = RouteMaker("Orders"), RouteMaker("Test helpers")
     helped = "POST /v1/test-helpers/orders/{order_id}"
-    not_found = (OrderNotFound, CertificateNotAvailable)
     refused = (RouteNotFound, OrderNotFound, TransitionInvalid, SupplyShort)
     page = ListOut[RetirementOut]
-    number = Parameter("number", "A certificate of the order. Default: the current one.", {"type": "string"})
     return [
-        order(
-            *("GET /v1/orders/{order_id}/certificate", endpoints.certificate, PDF_FILE, *not_found),
-            operation_id="downloadCertificate",
-            query=(number,),
-        ),
-        order(
-            *("GET /v1/orders/{order_id}/certificate.json", endpoints.certificate_json, CertificateOut, *not_found),
-            operation_id="getCertificate",
-            query=(number,),
-        ),
-        order(
-            "GET /v1/orders/{order_id}/certificates",
-            endpoints.list_certificates,
-            ListOut[CertificateOut],
-            OrderNotFound,
-            operation_id="listCertificates",
-        ),
         order(
             *("PUT /v1/orders/{order_id}/beneficiary", endpoints.rename_order, OrderOut),
             *(OrderNotFound, TransitionInvalid, BeneficiaryRetired, CertificateNotValid),

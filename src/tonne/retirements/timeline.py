@@ -1,19 +1,19 @@
 """The credits of an order, their retirement, and its certificates."""
 
-from datetime import UTC, datetime, time
-
-import asyncpg
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
 
 from tonne.base.mass import format_tonnes
 from tonne.base.scope import Scope
+from tonne.base.serials import serial_range
 from tonne.base.timeline import TimelineEntry
 from tonne.db.pool import Connection
-from tonne.retirements.model import serial_range
 
 LIST_PARCELS_OF_ORDER = """
 SELECT parcel.id, parcel.status, parcel.start_grams, parcel.quantity_grams, parcel.allocated_grams,
        parcel.in_service_name, parcel.opened_at, parcel.close_at, parcel.retired_on, parcel.retired_at,
-       parcel.retirement_url, parcel.invalidated_at, lot.first_number, project.registry, project.registry_project_id,
+       parcel.retirement_url, parcel.invalidated_at, lot.first_number, lot.vintage, project.name AS project_name,
+       project.registry, project.registry_project_id,
        coalesce(lot.block_spelling, block.block) AS serial_block, sum(share.quantity_grams)::bigint AS share_grams
 FROM shares share
 JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
@@ -26,37 +26,72 @@ ORDER BY parcel.opened_at, parcel.id
 """
 
 
-async def retirement_timeline(connection: Connection, scope: Scope, order_id: str) -> list[TimelineEntry]:
-    """A parcel of whole tonnes, or a unit that fractions of several orders share."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldParcel:
+    """A parcel of whole tonnes, or a unit that fractions of several orders share, and the part that an order has."""
+
+    id: str
+    status: str
+    start_grams: int
+    quantity_grams: int
+    allocated_grams: int
+    in_service_name: bool
+    opened_at: datetime
+    close_at: datetime | None
+    retired_on: date | None
+    retired_at: datetime | None
+    retirement_url: str | None
+    invalidated_at: datetime | None
+    first_number: int
+    project_name: str
+    registry: str
+    registry_project_id: str
+    vintage: int
+    serial_block: str
+    share_grams: int
+
+    @property
+    def is_shared(self) -> bool:
+        return self.share_grams < self.quantity_grams
+
+    @property
+    def serials(self) -> str:
+        return serial_range(self.serial_block, self.first_number, self.start_grams, self.quantity_grams)
+
+
+async def list_held_parcels(connection: Connection, scope: Scope, order_id: str) -> list[HeldParcel]:
     rows = await connection.fetch(LIST_PARCELS_OF_ORDER, scope.account_id, order_id)
-    return [entry for row in rows for entry in _parcel(row)]
+    return [HeldParcel(**row) for row in rows]
 
 
-def _parcel(row: asyncpg.Record) -> list[TimelineEntry]:
-    is_shared = row["share_grams"] < row["quantity_grams"]
-    kind, id_ = ("unit" if is_shared else "parcel"), row["id"]
-    serials = serial_range(row["serial_block"], row["first_number"], row["start_grams"], row["quantity_grams"])
-    named = f"{row['registry']} {row['registry_project_id']}, {serials}"
-    share = format_tonnes(row["share_grams"])
-    of_unit = f" of a unit of {format_tonnes(row['quantity_grams'])} t" if is_shared else ""
+async def retirement_timeline(connection: Connection, scope: Scope, order_id: str) -> list[TimelineEntry]:
+    held = await list_held_parcels(connection, scope, order_id)
+    return [entry for parcel in held for entry in _parcel(parcel)]
+
+
+def _parcel(parcel: HeldParcel) -> list[TimelineEntry]:
+    kind, id_ = ("unit" if parcel.is_shared else "parcel"), parcel.id
+    named = f"{parcel.registry} {parcel.registry_project_id}, {parcel.serials}"
+    share, whole = format_tonnes(parcel.share_grams), format_tonnes(parcel.quantity_grams)
+    of_unit = f" of a unit of {whole} t" if parcel.is_shared else ""
     # A unit may be older than the order's share of it. The event order.retiring says when it was allocated.
     entries = [
         TimelineEntry(
-            at=row["opened_at"], kind=kind, text=f"opened, now supplies {share} t{of_unit}: {named}", subject_id=id_
+            at=parcel.opened_at, kind=kind, text=f"opened, now supplies {share} t{of_unit}: {named}", subject_id=id_
         )
     ]
-    if row["status"] == "open":
-        fill = f"{format_tonnes(row['allocated_grams'])} of {format_tonnes(row['quantity_grams'])} t"
+    if parcel.close_at is not None:
+        fill = f"{format_tonnes(parcel.allocated_grams)} of {whole} t"
         text = f"closes in the service's name unless it is full before ({fill} taken): {named}"
-        entries.append(TimelineEntry(at=row["close_at"], kind=kind, text=text, subject_id=id_, is_planned=True))
-    if row["retired_on"] is not None:
+        entries.append(TimelineEntry(at=parcel.close_at, kind=kind, text=text, subject_id=id_, is_planned=True))
+    if parcel.retired_on is not None:
         # Simulated retirements have no address.
-        address = f", {row['retirement_url']}" if row["retirement_url"] else ""
-        text = f"retired on {row['retired_on']}: {named}{address}"
-        at = row["retired_at"] or datetime.combine(row["retired_on"], time(), UTC)
+        address = f", {parcel.retirement_url}" if parcel.retirement_url else ""
+        text = f"retired on {parcel.retired_on}: {named}{address}"
+        at = parcel.retired_at or datetime.combine(parcel.retired_on, time(), UTC)
         entries.append(TimelineEntry(at=at, kind=kind, text=text, subject_id=id_))
-    if row["invalidated_at"] is not None:
-        entries.append(TimelineEntry(at=row["invalidated_at"], kind=kind, text=f"invalid: {named}", subject_id=id_))
+    if parcel.invalidated_at is not None:
+        entries.append(TimelineEntry(at=parcel.invalidated_at, kind=kind, text=f"invalid: {named}", subject_id=id_))
     return entries
 
 

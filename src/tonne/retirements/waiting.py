@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from tonne.base.settings import Settings
 from tonne.db.queues import MAX_COUNTED, Queue
-from tonne.db.waiting_check import WaitingCheck
+from tonne.db.waiting_check import Topic, WaitingCheck
 from tonne.retirements.work_list import IS_HELD
 
 
@@ -49,6 +49,7 @@ WAITING = (
                       coalesce(certificate_number, '-'), to_char(opened_at, 'YYYY-MM-DD HH24:MI')) AS "where"
         FROM lot_cases WHERE mode = 'live' AND state = 'undecided' AND opened_at <= $1 ORDER BY opened_at, order_id
         """,
+        topic=Topic.SUPPLY,
     ),
     WaitingCheck(
         "live orders of invalid lots get other credits within an hour",
@@ -60,6 +61,7 @@ WAITING = (
         FROM lot_cases WHERE mode = 'live' AND state = 'resupply' AND opened_at < $1::timestamptz - interval '1 hour'
         ORDER BY opened_at, order_id
         """,
+        topic=Topic.SUPPLY,
     ),
     WaitingCheck(
         "live units are closed at the end of their waiting time",
@@ -71,6 +73,7 @@ WAITING = (
         FROM parcels WHERE mode = 'live' AND status = 'open' AND close_at < $1::timestamptz - interval '1 hour'
         ORDER BY close_at
         """,
+        topic=Topic.RETIREMENTS,
     ),
     WaitingCheck(
         "paid live orders get supply within a day",
@@ -84,6 +87,10 @@ WAITING = (
           AND status_changed_at < $1::timestamptz - interval '1 day'
         ORDER BY status_changed_at
         """,
+        topic=Topic.ORDERS,
+        # Most orders that are paid just now get their credits within seconds: Today shows those that wait for an hour,
+        # like the list of stuck orders.
+        patience=timedelta(hours=23),
     ),
     WaitingCheck(
         "live retirements are confirmed within TONNE_RETIREMENT_DAYS",
@@ -108,6 +115,7 @@ WAITING = (
         ORDER BY ready.since
         """,  # noqa: S608 - a constant
         _retirement_times,
+        topic=Topic.RETIREMENTS,
     ),
     WaitingCheck(
         "no pooled live unit is retired within three days with a rest that nobody bought",
@@ -121,5 +129,6 @@ WAITING = (
         FROM parcels WHERE mode = 'live' AND status = 'open' AND close_at < $1::timestamptz + interval '3 days'
         ORDER BY close_at
         """,
+        topic=Topic.RETIREMENTS,
     ),
 )

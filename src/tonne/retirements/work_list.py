@@ -13,8 +13,8 @@ from tonne.base.clock import to_wire
 from tonne.base.mass import GRAMS_PER_TONNE, format_tonnes
 from tonne.base.progress import progress
 from tonne.base.scope import Mode
+from tonne.base.serials import part_of_tonnes, serial_range
 from tonne.db.pool import Connection
-from tonne.retirements.model import part_of_tonnes, serial_range
 from tonne.retirements.serial_runs import MAX_RUNS, Numbers, format_runs, join_runs
 from tonne.sheets.formulas import escape_formula
 from tonne.sheets.read_sheet import MAX_ROWS
@@ -71,6 +71,7 @@ class Task:
     opened_at: datetime
     parcel_ids: list[str] = field(default_factory=list)
     runs: list[Numbers] = field(default_factory=list)
+    project_id: str = ""
 
     @property
     def serials(self) -> str:
@@ -114,7 +115,7 @@ coalesce((
     FROM shares share WHERE share.mode = parcel.mode AND share.parcel_id = parcel.id), false)
 """
 LIST_TO_RETIRE = f"""
-SELECT parcel.id AS parcel_id, parcel.lot_id, project.registry, project.registry_project_id,
+SELECT parcel.id AS parcel_id, parcel.lot_id, parcel.project_id, project.registry, project.registry_project_id,
        project.name AS project_name,
        lot.vintage, coalesce(lot.block_spelling, block.block) AS serial_block,
        lot.first_number + parcel.start_grams / 1000000 AS first_number,
@@ -127,14 +128,18 @@ FROM parcels parcel
 JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
 JOIN serial_blocks block ON block.number = lot.serial_block
 JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
-WHERE parcel.mode = $1 AND parcel.status = 'to_retire' AND NOT {IS_HELD}
+WHERE parcel.mode = $1 AND parcel.status = 'to_retire' AND ($3::text IS NULL OR parcel.project_id = $3)
+  AND NOT {IS_HELD}
 ORDER BY parcel.opened_at, parcel.lot_id, parcel.start_grams LIMIT $2
 """  # noqa: S608 - a constant
 
 
-async def list_tasks_any_account(connection: Connection, mode: Mode) -> list[Task]:
+async def list_tasks_any_account(
+    connection: Connection, mode: Mode, *, project_id: str | None = None, max_parcels: int = MAX_ROWS
+) -> list[Task]:
     """Oldest first, of at most as many parcels as one file may have lines when it is imported."""
-    return merge_tasks([Task(**row) for row in await connection.fetch(LIST_TO_RETIRE, mode, MAX_ROWS)])
+    rows = await connection.fetch(LIST_TO_RETIRE, mode, max_parcels, project_id)
+    return merge_tasks([Task(**row) for row in rows])
 
 
 def merge_tasks(tasks: Iterable[Task]) -> list[Task]:

@@ -6,17 +6,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RowError:
-    """`line` counts from 1 and includes the header; None means the whole file or the whole line."""
+    """`line` counts from 1 and includes the header; None means the whole file or the whole line.
+
+    `accept_option` is the option of the command line that accepts the row as it is. Only the text for the command line
+    names it: pages have a checkbox.
+    """
 
     file: str
     line: int | None
     column: str | None
     message: str
+    accept_option: str = ""
 
     def __str__(self) -> str:
         line = "" if self.line is None else f", line {self.line}"
         column = "" if self.column is None else f", column {self.column}"
-        return f"{self.file}{line}{column}: {self.message}"
+        option = f" To accept it, use {self.accept_option}." if self.accept_option else ""
+        return f"{self.file}{line}{column}: {self.message}{option}"
 
 
 class SheetInvalid(Exception):

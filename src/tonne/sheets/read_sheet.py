@@ -53,6 +53,8 @@ class Sheet(Generic[R]):
     line_of: dict[tuple[Any, ...], int] = field(default_factory=dict)
     complete: bool = True
     errors: list[RowError] = field(default_factory=list)
+    # Those that the file has.
+    columns: frozenset[str] = frozenset()
 
     def add_error(self, line: int | None, column: str | None, message: str) -> None:
         self.errors.append(RowError(self.name, line, column, message))
@@ -113,6 +115,7 @@ def _read_rows(
         required = ",".join(name for name, each in columns.items() if not each.has_default)
         raise Unreadable(1, f"the file is empty: its first line must be {required}.")
     header = _read_header(*first, columns, ignored)
+    sheet.columns = frozenset(header)
     for number, (line, cells) in enumerate(lines, 1):
         if number > MAX_ROWS:
             raise Unreadable(line, f"the file has more than {MAX_ROWS:,} rows: split it and import the parts.")

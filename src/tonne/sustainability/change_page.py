@@ -7,17 +7,25 @@ from tonne.base.actor import Actor
 from tonne.base.scope import Scope
 from tonne.db.pool import Connection
 from tonne.sustainability import store
-from tonne.sustainability.errors import SlugLimitReached, SlugTaken
+from tonne.sustainability.errors import (
+    SlugLimitReached,
+    SlugTaken,
+    SustainabilityPageExists,
+    SustainabilityPageNotFound,
+)
 from tonne.sustainability.model import (
+    DescriptionFormat,
     Logo,
     PageSection,
     SustainabilityPage,
+    TitleFormat,
     check_description,
     check_sections,
     check_slug,
     check_title,
 )
 from tonne.sustainability.read_page import read_page
+from tonne.sustainability.set_logo import save_logo
 
 # A page keeps every slug it had. Without a limit, one account could take all the good ones.
 MAX_SLUGS = 20
@@ -31,18 +39,31 @@ class PageChange:
     slug: str | None = None
     title: str | None = None
     description: str | None = None
+    title_format: TitleFormat | None = None
+    description_format: DescriptionFormat | None = None
     sections: list[PageSection] | None = None
     logo: Logo | None = None
     removes_logo: bool = False
 
 
 async def change_page(
-    tx: Connection, scope: Scope, change: PageChange, *, actor: Actor, now: datetime
+    tx: Connection,
+    scope: Scope,
+    change: PageChange,
+    *,
+    actor: Actor,
+    now: datetime,
+    must_exist: bool | None = None,
 ) -> SustainabilityPage:
-    """Locks the account, so that changes run one after another. The previous slug redirects to the page."""
+    """Locks the account, so that changes run one after another. The previous slug redirects to the page.
+
+    `must_exist` requires that the page was set up before, or that it was not.
+    """
     # The page itself has no row to lock until it is first saved.
     await lock_account(tx, scope)
     old = await read_page(tx, scope)
+    if must_exist is not None:
+        _check_exists(old, must_exist=must_exist)
     new = replace(
         old,
         enabled=old.enabled if change.enabled is None else change.enabled,
@@ -50,12 +71,16 @@ async def change_page(
         title=old.title if change.title is None else check_title(change.title),
         description=old.description if change.description is None else check_description(change.description),
         sections=old.sections if change.sections is None else check_sections(change.sections),
+        title_format=change.title_format or old.title_format,
+        description_format=change.description_format or old.description_format,
     )
+    if change.description_format is None:
+        new = with_shown_text(new, old)
     if old.updated_at is None or new.slug != old.slug:
         await _take_slug(tx, scope, new.slug, now)
     await store.save_page(tx, scope, new, now)
     if change.logo is not None or change.removes_logo:
-        await store.save_logo(tx, scope, change.logo)
+        await save_logo(tx, scope, change.logo)
     saved = await read_page(tx, scope)
     await audit.record(
         tx,
@@ -79,8 +104,25 @@ def _audited_values(page: SustainabilityPage) -> audit.Values:
         "title": page.title,
         "description": page.description,
         "sections": list(page.sections),
+        "title_format": page.title_format,
+        "description_format": page.description_format,
         "logo": page.logo_version,
     }
+
+
+def with_shown_text(new: SustainabilityPage, old: SustainabilityPage) -> SustainabilityPage:
+    """A new text is shown, whatever was shown instead of the old one."""
+    if new.description == old.description:
+        return new
+    return replace(new, description_format=DescriptionFormat.BY_CUSTOM_DESCRIPTION)
+
+
+def _check_exists(page: SustainabilityPage, *, must_exist: bool) -> None:
+    is_set_up = page.updated_at is not None
+    if is_set_up and not must_exist:
+        raise SustainabilityPageExists
+    if must_exist and not is_set_up:
+        raise SustainabilityPageNotFound("The account has no Sustainability page yet. Create it with POST.")
 
 
 async def _take_slug(tx: Connection, scope: Scope, slug: str, now: datetime) -> None:

@@ -1,14 +1,20 @@
 """The settings of an account's Sustainability page."""
 
+import asyncio
+
 from tonne.base.clock import Clock
 from tonne.base.settings import Settings
 from tonne.db.pool import Database
 from tonne.http.json_body import read
 from tonne.http.route import Request, Response, json_response
 from tonne.sustainability.change_page import PageChange, change_page
+from tonne.sustainability.change_settings import change_settings
+from tonne.sustainability.errors import SustainabilityPageNotFound
 from tonne.sustainability.logo import read_logo
 from tonne.sustainability.read_page import read_page
 from tonne.sustainability.schemas import SustainabilityPageIn, page_out
+from tonne.sustainability.settings_schemas import PageSettingsIn, PageSettingsOut, page_settings_out
+from tonne.sustainability.store import find_page
 
 
 class SustainabilityEndpoints:
@@ -36,15 +42,52 @@ class SustainabilityEndpoints:
         """
         document = request.json()
         body = read(document, SustainabilityPageIn)
+        sent = body.logo
+        logo = None if sent is None else await asyncio.to_thread(read_logo, sent.media_type, sent.data)
         change = PageChange(
             enabled=body.enabled,
             slug=body.slug,
             title=body.title,
             description=body.description,
             sections=body.sections,
-            logo=None if body.logo is None else read_logo(body.logo.media_type, body.logo.data),
-            removes_logo="logo" in document.members and body.logo is None,
+            logo=logo,
+            removes_logo="logo" in document.members and sent is None,
         )
         async with self._database.transaction() as tx:
             page = await change_page(tx, request.scope, change, actor=request.actor, now=self._clock())
         return json_response(page_out(page, self._base_url))
+
+    async def create_page(self, request: Request) -> Response:
+        """Create the account's Sustainability page.
+
+        Fails with `sustainability_page_exists` if the account has one. Its heading, timeline, projects and logo are
+        set with `PUT /v1/sustainability-page`.
+        """
+        return json_response(await self._settings(request, must_exist=False), 201)
+
+    async def replace_page(self, request: Request) -> Response:
+        """Replace the settings of the account's Sustainability page.
+
+        Heading, timeline, projects and logo stay as they are. Previous addresses of the page redirect to the current
+        one.
+        """
+        return json_response(await self._settings(request, must_exist=True))
+
+    async def read_current_page(self, request: Request) -> Response:
+        """Read the settings of the account's Sustainability page.
+
+        404 if the account has none yet.
+        """
+        async with self._database.connection() as connection:
+            page = await find_page(connection, request.scope)
+        if page is None:
+            raise SustainabilityPageNotFound("The account has no Sustainability page yet. Create it with POST.")
+        return json_response(page_settings_out(page))
+
+    async def _settings(self, request: Request, *, must_exist: bool) -> PageSettingsOut:
+        body = read(request.json(), PageSettingsIn)
+        async with self._database.transaction() as tx:
+            page = await change_settings(
+                tx, request.scope, body, must_exist=must_exist, actor=request.actor, now=self._clock()
+            )
+        return page_settings_out(page)

@@ -10,145 +10,235 @@ from babel import Locale
 from babel.numbers import format_percent
 
 from tonne.base.money import apportion
-from tonne.catalog.model import Catalogue
-from tonne.sustainability.charts import ColumnChart, Segment, bar_width, column_chart, stacked_bar
-from tonne.sustainability.store import Retired
-from tonne.web import visitor
+from tonne.catalog.countries import country_code
+from tonne.catalog.model import Catalogue, Project
+from tonne.catalog.pictures import project_picture
+from tonne.sustainability.countries import country_name, place_of
+from tonne.sustainability.figure_store import FigurePeriod, Retired, VintageTotal
+from tonne.sustainability.goals import Goal, flights_of, goals_of
+from tonne.sustainability.timeline import Timeline, timeline_of
+from tonne.web.charts import Segment, bar_width, stacked_bar
 
-SHORT_SPAN, LONG_SPAN = 12, 24
 # The style sheet has this many colours; further bundles share the last one.
 SERIES = 6
 MAX_PROJECTS = 60
+MECHANISMS = ("removal", "avoidance")
+# The series of a project whose mechanism is not known.
+UNKNOWN_MECHANISM = 6
+# Radii of markers on the map.
+SMALLEST_MARKER, LARGEST_MARKER = 9.0, 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Month:
-    first_day: date
-    name: str
-    grams: int
+class FigureShare:
+    """A part of the total: a bundle, a vintage, or what removes or avoids emissions."""
 
-
-@dataclass(frozen=True, slots=True)
-class Timeline:
-    """The months of the chart, and the earlier totals by year."""
-
-    months: tuple[Month, ...]
-    chart: ColumnChart
-    best: Month
-    older_years: tuple[tuple[int, int], ...]
-
-    @property
-    def older_grams(self) -> int:
-        return sum(grams for _, grams in self.older_years)
-
-
-@dataclass(frozen=True, slots=True)
-class BundleTotal:
     name: str
     grams: int
     percent: str
     series: int
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class CountryTotal:
+    """`place` is None for a country that is not on the map."""
+
+    name: str
+    grams: int
+    projects_count: int
+    place: tuple[int, int] | None
+    radius: float
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectTotal:
-    """`country`, `registry` and `url` are empty for a project that is no longer in the catalogue."""
+    """`project` is None, and what comes from it empty, if it is no longer in the catalogue."""
 
+    project: Project | None
     name: str
     type: str
     country: str
     registry: str
     url: str | None
+    mechanism: str
+    vintages: str
+    picture: str | None
     grams: int
     width: float
 
 
 @dataclass(frozen=True, slots=True)
+class Retirements:
+    """What the page is made of. `months` has all years, the others only those of the period."""
+
+    period: FigurePeriod
+    months: dict[date, int]
+    retired: Sequence[Retired]
+    vintages: Sequence[VintageTotal]
+
+    @property
+    def years(self) -> list[int]:
+        """Those with retirements, the latest first."""
+        return sorted({month.year for month in self.months}, reverse=True)
+
+
+@dataclass(frozen=True, slots=True)
 class Figures:
+    year: int | None
+    years: Sequence[int]
     total_grams: int
+    first_month: date | None
     timeline: Timeline | None
-    bundles: tuple[BundleTotal, ...]
+    bundles: tuple[FigureShare, ...]
     bundle_bar: tuple[Segment, ...]
+    mechanisms: tuple[FigureShare, ...]
+    mechanism_bar: tuple[Segment, ...]
+    vintages: tuple[FigureShare, ...]
     projects: tuple[ProjectTotal, ...]
     # Beyond MAX_PROJECTS: shown as one total.
     other_projects: tuple[ProjectTotal, ...]
-    countries_count: int
+    countries: tuple[CountryTotal, ...]
+    goals: tuple[Goal, ...] = ()
+
+    @property
+    def flights(self) -> int:
+        return flights_of(self.total_grams)
+
+    @property
+    def projects_count(self) -> int:
+        return len(self.projects) + len(self.other_projects)
+
+    @property
+    def removal(self) -> FigureShare | None:
+        return next((share for share in self.mechanisms if share.name == "removal"), None)
 
 
-def figures_of(retired: Sequence[Retired], catalogue: Catalogue, locale: Locale, this_month: date) -> Figures:
-    """`retired` is ordered as `sum_retired` returns it."""
-    months = {each.month: each.grams for each in retired if each.month is not None}
-    by_project = [each for each in retired if each.project_id is not None]
-    projects = [_project(each, catalogue, by_project[0].grams) for each in by_project]
-    bundles = _bundles([each for each in retired if each.bundle_id is not None], catalogue, locale)
+def figures_of(found: Retirements, catalogue: Catalogue, locale: Locale, this_month: date) -> Figures:
+    year = found.period.year
+    months = {month: grams for month, grams in found.months.items() if year in {None, month.year}}
+    by_project = [each for each in found.retired if each.project_id is not None]
+    vintages = _vintages_by_project(found.vintages)
+    projects = [_project(each, catalogue, by_project[0].grams, vintages, locale) for each in by_project]
+    bundles = _bundles([each for each in found.retired if each.bundle_id is not None], catalogue, locale)
     series: defaultdict[int, int] = defaultdict(int)
     for bundle in bundles:
         series[bundle.series] += bundle.grams
+    mechanisms = _mechanisms(projects, locale)
     return Figures(
+        year=year,
+        years=found.years,
         total_grams=sum(months.values()),
-        timeline=_timeline(months, locale, this_month) if months else None,
+        first_month=min(months, default=None),
+        timeline=timeline_of(months, locale, this_month, year) if months else None,
         bundles=tuple(bundles),
         bundle_bar=tuple(stacked_bar(list(series.values()))),
+        mechanisms=tuple(mechanisms),
+        mechanism_bar=tuple(stacked_bar([share.grams for share in mechanisms])),
+        vintages=tuple(_vintages(found.vintages, locale)),
         projects=tuple(projects[:MAX_PROJECTS]),
         other_projects=tuple(projects[MAX_PROJECTS:]),
-        countries_count=len({project.country for project in projects if project.country}),
+        countries=tuple(_countries(projects)),
+        goals=goals_of(each.project for each in projects if each.project is not None),
     )
 
 
-def _timeline(grams: dict[date, int], locale: Locale, this_month: date) -> Timeline:
-    """Ends with this month and includes empty months. Spans two years when one is not enough."""
-    last = max(this_month, *grams)
-    span = SHORT_SPAN if min(grams) > _months_before(last, SHORT_SPAN) else LONG_SPAN
-    days = [_months_before(last, back) for back in range(span - 1, -1, -1)]
-    months = tuple(Month(day, visitor.month(day, locale), grams.get(day, 0)) for day in days)
-    years: defaultdict[int, int] = defaultdict(int)
-    for day in sorted(grams, reverse=True):
-        if day < days[0]:
-            years[day.year] += grams[day]
-    return Timeline(
-        months=months,
-        chart=column_chart([month.grams for month in months], [month.name for month in months]),
-        best=max(months, key=lambda month: month.grams),
-        older_years=tuple(years.items()),
-    )
-
-
-def _months_before(month: date, count: int) -> date:
-    index = month.year * 12 + month.month - 1 - count
-    return date(index // 12, index % 12 + 1, 1)
-
-
-def _bundles(retired: Sequence[Retired], catalogue: Catalogue, locale: Locale) -> list[BundleTotal]:
-    known = catalogue.bundles
+def _shares(parts: Sequence[tuple[str, int, int]], locale: Locale) -> list[FigureShare]:
+    """Of names, grams and series."""
+    grams = [part[1] for part in parts]
     # Tenths of a per cent, apportioned so that they add up to exactly 100 %.
-    parts = apportion(1000, [each.grams for each in retired]) if retired else []
+    tenths = apportion(1000, grams) if parts else []
     return [
-        BundleTotal(
-            name=known[each.bundle_id].name if each.bundle_id in known else each.name,
-            grams=each.grams,
-            percent=format_percent(Decimal(part) / 1000, locale=locale, decimal_quantization=False),
-            series=min(place, SERIES),
+        FigureShare(
+            name=name,
+            grams=mass,
+            percent=format_percent(Decimal(tenth) / 1000, locale=locale, decimal_quantization=False),
+            series=series,
+            width=bar_width(mass, max(grams)),
         )
-        for place, (each, part) in enumerate(zip(retired, parts, strict=True), 1)
+        for (name, mass, series), tenth in zip(parts, tenths, strict=True)
     ]
 
 
-def _project(retired: Retired, catalogue: Catalogue, largest: int) -> ProjectTotal:
+def _bundles(retired: Sequence[Retired], catalogue: Catalogue, locale: Locale) -> list[FigureShare]:
+    known = catalogue.bundles
+    names = [known[each.bundle_id].name if each.bundle_id in known else each.name for each in retired]
+    places = enumerate(zip(names, retired, strict=True), 1)
+    return _shares([(name, each.grams, min(place, SERIES)) for place, (name, each) in places], locale)
+
+
+def _mechanisms(projects: Sequence[ProjectTotal], locale: Locale) -> list[FigureShare]:
+    grams: defaultdict[str, int] = defaultdict(int)
+    for project in projects:
+        grams[project.mechanism] += project.grams
+    series = dict(zip((*MECHANISMS, ""), (1, 2, UNKNOWN_MECHANISM), strict=True))
+    return _shares([(name, grams[name], place) for name, place in series.items() if grams[name]], locale)
+
+
+def _vintages(totals: Sequence[VintageTotal], locale: Locale) -> list[FigureShare]:
+    """The newest first."""
+    grams: defaultdict[int, int] = defaultdict(int)
+    for each in totals:
+        grams[each.vintage] += each.grams
+    return _shares([(str(vintage), mass, 1) for vintage, mass in sorted(grams.items(), reverse=True)], locale)
+
+
+def _vintages_by_project(totals: Sequence[VintageTotal]) -> dict[tuple[str, str], str]:
+    found: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for each in totals:
+        found[each.registry, each.registry_project_id].append(each.vintage)
+    return {key: years_in_words(vintages) for key, vintages in found.items()}
+
+
+def years_in_words(years: Sequence[int]) -> str:
+    """`2019–2021, 2023`."""
+    runs: list[list[int]] = []
+    for year in sorted(set(years)):
+        if runs and runs[-1][-1] == year - 1:
+            runs[-1].append(year)
+        else:
+            runs.append([year])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs)
+
+
+def _countries(projects: Sequence[ProjectTotal]) -> list[CountryTotal]:
+    """The largest first."""
+    members: defaultdict[str, list[ProjectTotal]] = defaultdict(list)
+    for project in projects:
+        if project.project is not None and project.country:
+            members[country_code(project.project.country) or project.country].append(project)
+    grams = {code: sum(project.grams for project in found) for code, found in members.items()}
+    largest = max(grams.values(), default=0)
+    return [
+        CountryTotal(
+            name=members[code][0].country,
+            grams=grams[code],
+            projects_count=len(members[code]),
+            place=place_of(code),
+            # The area of a marker grows with its tonnes.
+            radius=max(SMALLEST_MARKER, LARGEST_MARKER * (grams[code] / largest) ** 0.5),
+        )
+        for code in sorted(grams, key=lambda code: (-grams[code], code))
+    ]
+
+
+def _project(
+    retired: Retired, catalogue: Catalogue, largest: int, vintages: dict[tuple[str, str], str], locale: Locale
+) -> ProjectTotal:
     known, width = catalogue.projects.get(retired.project_id or ""), bar_width(retired.grams, largest)
     if known is None:
-        return ProjectTotal(retired.name, retired.project_type, "", "", None, retired.grams, width)
+        return ProjectTotal(None, retired.name, retired.project_type, "", "", None, "", "", None, retired.grams, width)
     return ProjectTotal(
+        project=known,
         name=known.name,
         type=known.type,
-        country=country_in_words(known.country),
+        country=country_name(known.country, locale),
         registry=known.registry,
         # A javascript: URL would run on the page. The import rejects it too.
         url=known.registry_url if (known.registry_url or "").startswith(("https://", "http://")) else None,
+        mechanism=known.mechanism if known.mechanism in MECHANISMS else "",
+        vintages=vintages.get((known.registry, known.registry_project_id), ""),
+        picture=project_picture(known),
         grams=retired.grams,
         width=width,
     )
-
-
-def country_in_words(country: str) -> str:
-    """The English name of a country code. Catalogues may also hold the name itself."""
-    return str(visitor.DEFAULT.territories.get(country, country))

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from tonne.accounts.model import PagesVisibility
 from tonne.base.errors import Fault, Invalid
+from tonne.base.language import DEFAULT_LANGUAGE
 from tonne.base.scope import Mode, Scope
 from tonne.sustainability.errors import SlugReserved
 
@@ -36,6 +38,27 @@ class PageSection(StrEnum):
     BUNDLES_BREAKDOWN = "bundles_breakdown"
     PROJECTS = "projects"
     CERTIFICATES = "certificates"
+    # The goals of the United Nations that the projects contribute to.
+    UNSDG = "unsdg"
+
+
+# Of pages that were never set up.
+DEFAULT_SECTIONS = (PageSection.TIMELINE, PageSection.BUNDLES_BREAKDOWN, PageSection.PROJECTS, PageSection.CERTIFICATES)
+
+
+class TitleFormat(StrEnum):
+    """What the total is shown in: tonnes, or the money that was paid for them."""
+
+    BY_VOLUME = "by_volume"
+    BY_PRICE = "by_price"
+
+
+class DescriptionFormat(StrEnum):
+    """What the text below the heading says."""
+
+    BY_EQUIVALENT = "by_equivalent"
+    BY_SUPPORTED_GOALS = "by_supported_goals"
+    BY_CUSTOM_DESCRIPTION = "by_custom_description"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +79,17 @@ class SustainabilityPage:
     sections: tuple[PageSection, ...]
     logo_version: str | None
     updated_at: datetime | None
+    # Of the account, for visitors whose browser names none of ours.
+    language: str = DEFAULT_LANGUAGE
+    title_format: TitleFormat = TitleFormat.BY_VOLUME
+    # `description` is shown only by custom description.
+    description_format: DescriptionFormat = DescriptionFormat.BY_CUSTOM_DESCRIPTION
+    visibility: PagesVisibility = PagesVisibility.PUBLIC
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether search engines are asked not to list it."""
+        return self.visibility is not PagesVisibility.PUBLIC
 
     def address(self, base_url: str) -> str:
         return f"{base_url}{page_path(self.scope.mode, self.slug)}"

@@ -1,7 +1,7 @@
 from tonne.base.scope import Scope
 from tonne.db.pool import Connection
 from tonne.sustainability import store
-from tonne.sustainability.model import MAX_TITLE, PageSection, SustainabilityPage, slug_candidates
+from tonne.sustainability.model import DEFAULT_SECTIONS, MAX_TITLE, SustainabilityPage, slug_candidates
 
 
 async def read_page(connection: Connection, scope: Scope) -> SustainabilityPage:
@@ -18,7 +18,7 @@ async def read_page(connection: Connection, scope: Scope) -> SustainabilityPage:
         enabled=False,
         title=f"Carbon credits retired for {owner.beneficiary}"[:MAX_TITLE],
         description="",
-        sections=tuple(PageSection),
-        logo_version=None,
+        sections=DEFAULT_SECTIONS,
+        logo_version=owner.logo_version,
         updated_at=None,
     )

@@ -1,23 +1,33 @@
 """Routes of Sustainability pages and public certificates."""
 
+from functools import partial
+
 from tonne.base.errors import Invalid
-from tonne.base.paging import CursorInvalid
+from tonne.base.paging import MAX_LIMIT, CursorInvalid, LimitInvalid
 from tonne.base.scope import Mode
-from tonne.http.errors import RateLimited
+from tonne.http.errors import BodyTooLarge, FormInvalid, RateLimited
 from tonne.http.route import Access, Parameter, Route, RouteMaker
-from tonne.sustainability.certificate_pages import CertificatePages
+from tonne.signing.errors import SigningUnavailable
+from tonne.sustainability.certificate_pages import MAX_UPLOAD_BYTES, CertificatePages
+from tonne.sustainability.embeds import THEMES, widget_path
 from tonne.sustainability.endpoints import SustainabilityEndpoints
 from tonne.sustainability.errors import (
     CertificateNotFound,
     LogoInvalid,
     SlugLimitReached,
+    SlugNotUnique,
     SlugReserved,
     SlugTaken,
+    SustainabilityPageExists,
     SustainabilityPageNotFound,
 )
 from tonne.sustainability.model import page_path
-from tonne.sustainability.public_page import PublicPage
+from tonne.sustainability.public_page import PublicPage, Show
+from tonne.sustainability.published_page import PublishedPageEndpoints
+from tonne.sustainability.published_schemas import PublishedPageOut
 from tonne.sustainability.schemas import SustainabilityPageIn, SustainabilityPageOut
+from tonne.sustainability.settings_schemas import PageSettingsIn, PageSettingsOut
+from tonne.web.forms import FormIn
 from tonne.web.render import Renderer
 
 
@@ -36,32 +46,102 @@ def sustainability_routes(endpoints: SustainabilityEndpoints) -> list[Route]:
             body=SustainabilityPageIn,
             example=example,
         ),
+        *_settings_routes(endpoints),
+    ]
+
+
+def _settings_routes(endpoints: SustainabilityEndpoints) -> list[Route]:
+    route, path = RouteMaker("Sustainability page"), "/v1/sustainability-pages"
+    errors = (SlugReserved, SlugNotUnique, SlugLimitReached)
+    example = {"status": "enabled", "slug": "acme", "title": "by_volume", "sections": ["bundles_breakdown"]}
+    return [
+        route(
+            *(f"POST {path}", endpoints.create_page, {201: PageSettingsOut}, *errors, SustainabilityPageExists),
+            operation_id="createSustainabilityPage",
+            body=PageSettingsIn,
+            example=example,
+        ),
+        route(
+            *(f"PUT {path}", endpoints.replace_page, PageSettingsOut, *errors, SustainabilityPageNotFound),
+            operation_id="replaceSustainabilityPage",
+            body=PageSettingsIn,
+            example=example,
+        ),
+        route(
+            *(f"GET {path}/current-account", endpoints.read_current_page, PageSettingsOut, SustainabilityPageNotFound),
+            operation_id="getSustainabilityPageSettings",
+        ),
+    ]
+
+
+def published_page_routes(endpoints: PublishedPageEndpoints) -> list[Route]:
+    """For everyone, without an API key."""
+    route, path = RouteMaker("Sustainability page", Access.PUBLIC), "/v1/sustainability-pages/public"
+    return [
+        route(
+            *(f"GET {path}/{{type}}/{{slug}}", endpoints.read_by_slug, PublishedPageOut, SustainabilityPageNotFound),
+            operation_id="getPublicSustainabilityPage",
+        ),
+        route(
+            *(f"GET {path}/{{organisation_id}}/{{type}}/{{handle}}", endpoints.read_by_handle, PublishedPageOut),
+            SustainabilityPageNotFound,
+            operation_id="getPublicSustainabilityPageByHandle",
+        ),
     ]
 
 
 def public_page_routes(page: PublicPage, renderer: Renderer) -> list[Route]:
     route = RouteMaker("Pages", Access.PUBLIC, show_error=renderer.error)
-    errors = (SustainabilityPageNotFound, CursorInvalid)
+    errors = (SustainabilityPageNotFound, CursorInvalid, LimitInvalid, Invalid, RateLimited)
     after = Parameter("after", "Cursor of the next page of certificates.", {"type": "string"})
-    shows = (("", page.show_page), ("/logo", page.show_logo), ("/preview.png", page.show_preview))
+    limit = Parameter("limit", "Certificates of a page.", {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT})
+    year = Parameter("year", "Only what was retired in this year.", {"type": "string", "pattern": "^[0-9]{4}$"})
+    theme = Parameter("theme", "Colours.", {"type": "string", "enum": list(THEMES)})
+    version = Parameter("v", "Version of the logo.", {"type": "string"})
+    shows: tuple[tuple[str, Show, tuple[Parameter, ...]], ...] = (
+        ("", page.show_page, (year,)),
+        ("/certificates", page.show_certificates, (year, after)),
+        ("/logo", page.show_logo, (version,)),
+        ("/preview.png", page.show_preview, ()),
+        ("/summary.pdf", page.exports.summary_pdf, (year,)),
+        ("/totals.csv", page.exports.totals_csv, (year,)),
+        ("/retirements.csv", page.exports.retirements_csv, (year,)),
+        ("/openings.json", page.openings.openings_json, (limit, after)),
+        ("/badge.svg", page.embeds.badge_svg, (theme,)),
+        ("/badge.png", page.embeds.badge_png, (theme,)),
+    )
+    found = [(partial(_below_page, tail), show, query) for tail, show, query in shows] + [
+        (widget_path, page.embeds.show_widget, (theme,))
+    ]
     return [
         route(f"GET {page_path(Mode.LIVE, 'test')}", page.show_nothing, None, *errors),
+        route(f"GET {widget_path(Mode.LIVE, 'test')}", page.show_nothing, None, *errors),
         *(
-            route(
-                *(f"GET {page_path(mode, '{slug}')}{tail}", page.of_slug(mode, tail, show), None, *errors),
-                query=() if tail else (after,),
-            )
+            route(f"GET {address(mode, '{slug}')}", page.of_slug(mode, address, show), None, *errors, query=query)
             for mode in Mode
-            for tail, show in shows
+            for address, show, query in found
         ),
     ]
+
+
+def _below_page(tail: str, mode: Mode, slug: str) -> str:
+    return f"{page_path(mode, slug)}{tail}"
 
 
 def certificate_routes(pages: CertificatePages, renderer: Renderer) -> list[Route]:
     route = RouteMaker("Pages", Access.PUBLIC, show_error=renderer.error)
     return [
         route("GET /certificates/{number}", pages.show_certificate, None, CertificateNotFound, RateLimited),
+        RouteMaker("Pages", Access.PUBLIC)(
+            *("GET /certificates/{number}.json", pages.show_credential, None),
+            *(CertificateNotFound, RateLimited, SigningUnavailable),
+        ),
         route("GET /certificates/{number}/document", pages.show_pdf, None, CertificateNotFound, RateLimited),
-        route("GET /verify", pages.show_verify_form, {200: None, 303: None}, Invalid),
+        route("GET /verify", pages.show_verify_form, {200: None, 303: None}, Invalid, RateLimited),
+        route(
+            *("POST /verify", pages.upload, {303: None}, FormInvalid, BodyTooLarge, RateLimited),
+            body=FormIn,
+            max_body_bytes=MAX_UPLOAD_BYTES,
+        ),
         route("GET /verify/{number}", pages.verify, None, Invalid, RateLimited),
     ]

@@ -1,19 +1,20 @@
-"""SQL for Sustainability pages: settings, slugs and figures."""
+"""SQL for Sustainability pages: settings and slugs."""
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import datetime
 from typing import NamedTuple
 
 import asyncpg
 
-from tonne.base.paging import Position
+from tonne.accounts.model import PagesVisibility
 from tonne.base.scope import Mode, Scope
 from tonne.db.pool import Connection
-from tonne.sustainability.model import Logo, PageSection, SustainabilityPage
+from tonne.sustainability.model import DescriptionFormat, Logo, PageSection, SustainabilityPage, TitleFormat
 
 SHOWS_CERTIFICATES = """
-SELECT enabled AND 'certificates' = ANY (sections) FROM sustainability_pages
-WHERE organisation_id = $1 AND mode = $2 AND account_id = $3
+SELECT page.enabled AND 'certificates' = ANY (page.sections) AND account.external_pages_visibility <> 'private'
+FROM sustainability_pages page JOIN accounts account ON account.id = page.account_id
+WHERE page.organisation_id = $1 AND page.mode = $2 AND page.account_id = $3
 """
 
 
@@ -22,11 +23,14 @@ async def shows_certificates(connection: Connection, scope: Scope) -> bool:
     return await connection.fetchval(SHOWS_CERTIFICATES, scope.organisation_id, scope.mode, scope.account_id) is True
 
 
-_PAGE = """organisation_id, mode, account_id, slug, enabled, title, description, sections, updated_at,
-       left(encode(sha256(logo), 'hex'), 12) AS logo_version"""
+_PAGE = """page.organisation_id, page.mode, page.account_id, page.slug, page.enabled, page.title, page.description,
+       page.sections, page.updated_at, page.title_format, page.description_format,
+       coalesce(account.logo_version, left(encode(sha256(page.logo), 'hex'), 12)) AS logo_version,
+       account.language, account.external_pages_visibility AS visibility"""
 FIND_PAGE = f"""
 SELECT {_PAGE}
-FROM sustainability_pages WHERE organisation_id = $1 AND mode = $2 AND account_id = $3
+FROM sustainability_pages page JOIN accounts account ON account.id = page.account_id
+WHERE page.organisation_id = $1 AND page.mode = $2 AND page.account_id = $3
 """  # noqa: S608 - columns above
 
 
@@ -39,10 +43,13 @@ class PageOwner(NamedTuple):
     account_name: str
     organisation_name: str
     beneficiary: str
+    logo_version: str | None
+    currency: str
 
 
 FIND_OWNER = """
-SELECT account.name AS account_name, organisation.name AS organisation_name, account.beneficiary
+SELECT account.name AS account_name, organisation.name AS organisation_name, account.beneficiary, account.logo_version,
+       account.currency
 FROM accounts account JOIN organisations organisation ON organisation.id = account.organisation_id
 WHERE account.organisation_id = $1 AND account.mode = $2 AND account.id = $3
 """
@@ -86,10 +93,11 @@ async def count_slugs(tx: Connection, scope: Scope) -> int:
 
 SAVE_PAGE = """
 INSERT INTO sustainability_pages (account_id, organisation_id, mode, slug, enabled, title, description, sections,
-                                  updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+                                  updated_at, title_format, description_format)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT (account_id) DO UPDATE SET slug = excluded.slug, enabled = excluded.enabled, title = excluded.title,
-    description = excluded.description, sections = excluded.sections, updated_at = excluded.updated_at
+    description = excluded.description, sections = excluded.sections, updated_at = excluded.updated_at,
+    title_format = excluded.title_format, description_format = excluded.description_format
 """
 
 
@@ -98,7 +106,7 @@ async def save_page(tx: Connection, scope: Scope, page: SustainabilityPage, now:
     await tx.execute(
         SAVE_PAGE,
         *(scope.account_id, scope.organisation_id, scope.mode, page.slug, page.enabled, page.title),
-        *(page.description, list(page.sections), now),
+        *(page.description, list(page.sections), now, page.title_format, page.description_format),
     )
 
 
@@ -106,14 +114,16 @@ SAVE_LOGO = "UPDATE sustainability_pages SET logo = $2, logo_media_type = $3 WHE
 
 
 async def save_logo(tx: Connection, scope: Scope, logo: Logo | None) -> None:
+    """A copy of the account's logo, for servers of earlier releases. Does nothing if there is no page."""
     content, media_type = (None, None) if logo is None else (logo.content, logo.media_type)
     await tx.execute(SAVE_LOGO, scope.account_id, content, media_type)
 
 
 FIND_BY_SLUG = f"""
 SELECT {_PAGE}
-FROM sustainability_pages
-WHERE enabled AND account_id = (SELECT account_id FROM sustainability_slugs WHERE mode = $1 AND slug = $2)
+FROM sustainability_pages page JOIN accounts account ON account.id = page.account_id
+WHERE page.enabled AND account.external_pages_visibility <> 'private'
+  AND page.account_id = (SELECT account_id FROM sustainability_slugs WHERE mode = $1 AND slug = $2)
 """  # noqa: S608 - columns above
 
 
@@ -123,7 +133,29 @@ async def find_enabled_any_account(connection: Connection, mode: Mode, slug: str
     return None if row is None else _page(row)
 
 
-FIND_LOGO = "SELECT logo_media_type, logo FROM sustainability_pages WHERE account_id = $1 AND logo IS NOT NULL"
+FIND_BY_HANDLE = f"""
+SELECT {_PAGE}
+FROM sustainability_pages page JOIN accounts account ON account.id = page.account_id
+WHERE page.enabled AND account.external_pages_visibility <> 'private'
+  AND account.organisation_id = $1 AND account.mode = $2 AND lower(account.handle) = lower($3)
+"""  # noqa: S608 - columns above
+
+
+async def find_by_handle_any_account(
+    connection: Connection, organisation_id: str, mode: Mode, handle: str
+) -> SustainabilityPage | None:
+    """The enabled page of the account that has this handle."""
+    row = await connection.fetchrow(FIND_BY_HANDLE, organisation_id, mode, handle)
+    return None if row is None else _page(row)
+
+
+# Logos of earlier releases are stored with the page only.
+FIND_LOGO = """
+SELECT coalesce(account.logo_media_type, page.logo_media_type) AS logo_media_type,
+       coalesce(account.logo, page.logo) AS logo
+FROM accounts account LEFT JOIN sustainability_pages page ON page.account_id = account.id
+WHERE account.id = $1 AND coalesce(account.logo, page.logo) IS NOT NULL
+"""
 
 
 async def find_logo(connection: Connection, scope: Scope) -> Logo | None:
@@ -131,51 +163,47 @@ async def find_logo(connection: Connection, scope: Scope) -> Logo | None:
     return None if row is None else Logo(row["logo_media_type"], row["logo"])
 
 
-class Retired(NamedTuple):
-    """The total retired in a month, from a bundle or for a project: exactly one of the three is set."""
-
-    month: date | None
-    bundle_id: str | None
-    project_id: str | None
-    name: str
-    project_type: str
-    grams: int
-
-
-# Bundles and projects that have left the catalogue keep the name they had in their latest month.
-SUM_RETIRED = """
-SELECT month, bundle_id, project_id,
-       (CASE WHEN grouping(project_id) = 0 THEN array_agg(project_name ORDER BY month DESC)
-             ELSE array_agg(bundle_name ORDER BY month DESC) END)[1] AS name,
-       (array_agg(project_type ORDER BY month DESC))[1] AS project_type, sum(grams)::bigint AS grams
-FROM retired_totals WHERE account_id = $1
-GROUP BY GROUPING SETS ((month), (bundle_id), (project_id))
-ORDER BY month, sum(grams) DESC, bundle_id, project_id
+FIND_ORGANISATION_LOGO = """
+SELECT account.id, coalesce(account.logo_version, left(encode(sha256(page.logo), 'hex'), 12)) AS logo_version
+FROM accounts account LEFT JOIN sustainability_pages page ON page.account_id = account.id
+WHERE account.organisation_id = $1 AND account.mode = $2 AND account.kind = 'account'
+  AND coalesce(account.logo_version, page.logo_media_type) IS NOT NULL
+ORDER BY account.created_at, account.id LIMIT 1
 """
 
 
-async def sum_retired(connection: Connection, scope: Scope) -> list[Retired]:
-    """Months in order, then bundles and projects, each with the largest first."""
-    return [Retired(**row) for row in await connection.fetch(SUM_RETIRED, scope.account_id)]
+async def find_organisation_logo(connection: Connection, scope: Scope) -> tuple[str, str] | None:
+    """The oldest account of the organisation, in this mode, that has a logo, and the version of the logo."""
+    row = await connection.fetchrow(FIND_ORGANISATION_LOGO, scope.organisation_id, scope.mode)
+    return None if row is None else (row["id"], row["logo_version"])
 
 
-LIST_CERTIFICATES = """
-SELECT number, issued_at, record FROM certificates
-WHERE account_id = $1 AND (issued_at, number) < ($2, $3) AND state = 'valid' AND is_public
-ORDER BY issued_at DESC, number DESC LIMIT $4
+FIND_LOGO_BY_VERSION = """
+SELECT found.logo_media_type, found.logo
+FROM (SELECT coalesce(account.logo_media_type, page.logo_media_type) AS logo_media_type,
+             coalesce(account.logo, page.logo) AS logo,
+             coalesce(account.logo_version, left(encode(sha256(page.logo), 'hex'), 12)) AS logo_version
+      FROM accounts account LEFT JOIN sustainability_pages page ON page.account_id = account.id
+      WHERE account.id = $1) found
+WHERE found.logo_version = $2 AND found.logo IS NOT NULL
 """
 
 
-async def list_certificates(
-    connection: Connection, scope: Scope, start: Position, limit: int
-) -> list[tuple[Position, bytes]]:
-    """The valid ones that name nobody in private, newest first, each with its record."""
-    rows = await connection.fetch(LIST_CERTIFICATES, scope.account_id, start.created_at, start.id, limit)
-    return [(Position(row["issued_at"], row["number"]), row["record"]) for row in rows]
+async def find_logo_any_account(connection: Connection, account_id: str, version: str) -> Logo | None:
+    """The logo at a public address, which contains its version."""
+    row = await connection.fetchrow(FIND_LOGO_BY_VERSION, account_id, version)
+    return None if row is None else Logo(row["logo_media_type"], row["logo"])
 
 
 def _page(row: asyncpg.Record) -> SustainabilityPage:
     values = dict(row)
     scope = Scope(values.pop("organisation_id"), values.pop("account_id"), Mode(values.pop("mode")))
     stored = values.pop("sections")
-    return SustainabilityPage(scope=scope, sections=tuple(each for each in PageSection if each in stored), **values)
+    return SustainabilityPage(
+        scope=scope,
+        sections=tuple(each for each in PageSection if each in stored),
+        title_format=TitleFormat(values.pop("title_format")),
+        description_format=DescriptionFormat(values.pop("description_format")),
+        visibility=PagesVisibility(values.pop("visibility")),
+        **values,
+    )

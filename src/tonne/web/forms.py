@@ -4,7 +4,10 @@ import hmac
 import re
 import secrets
 
+import msgspec
+
 from tonne.base.errors import Kind, TonneError
+from tonne.base.language import N_
 from tonne.base.settings import Settings
 from tonne.http.route import Request
 
@@ -12,8 +15,12 @@ FIELD = "form_token"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
 
 
+class FormIn(msgspec.Struct):
+    """Form fields as a browser sends them: the body of routes that `FormGuard` reads."""
+
+
 class FormTokenInvalid(TonneError, kind=Kind.INVALID, code="form_token_invalid"):
-    message = "This form was not sent from our page, or the page has expired: go back, reload it and try again."
+    message = N_("This form was not sent from our page, or the page has expired: go back, reload it and try again.")
 
 
 class FormGuard:

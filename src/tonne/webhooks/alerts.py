@@ -1,13 +1,15 @@
 """Mail to an organisation's admins when a receiver has been failing for a long time."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
+from tonne.accounts.lookup import find_language
+from tonne.base.language import N_
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection
 from tonne.gateways.mail import compose_mail, is_mail_address
-from tonne.gateways.mail_layout import fact_lines
+from tonne.gateways.mail_layout import fact_lines, join_blocks
 from tonne.gateways.outbox import enqueue
-from tonne.receipts.order_mails import in_words
+from tonne.web.wording import wording_in
 from tonne.webhooks.model import Lease
 from tonne.webhooks.outcomes import Retry
 from tonne.webhooks.schedule import ALERT_AFTER
@@ -25,7 +27,8 @@ async def alert_if_due(tx: Connection, lease: Lease, outcome: Retry, settings: S
     spans = [span * settings.webhook_time_scale for span in ALERT_AFTER]
     since = await tx.fetchval(COUNT_ALERT, lease.organisation_id, lease.id, spans)
     if since is not None:
-        await _mail_admins(tx, lease, f"has not accepted events since {_minute(since)}", outcome, settings)
+        problem = N_("Your webhook %(webhook)s (%(mode)s mode) has not accepted events since %(since)s.")
+        await _mail_admins(tx, lease, problem, outcome, since=since, settings=settings)
 
 
 COUNT_PARKED_ALERT = """
@@ -43,30 +46,66 @@ async def alert_parked_if_due(
     spans = [span * settings.webhook_time_scale for span in ALERT_AFTER]
     row = await tx.fetchrow(COUNT_PARKED_ALERT, lease.organisation_id, lease.id, account_id, spans, lease.mode)
     if row is not None:
-        what = f"has refused event {row['event_id']} of account {account_id} since {_minute(row['parked_at'])}"
-        await _mail_admins(tx, lease, what, outcome, settings)
+        problem = N_(
+            "Your webhook %(webhook)s (%(mode)s mode) has refused event %(event)s of account %(account)s since"
+            " %(since)s."
+        )
+        details = {"event": row["event_id"], "account": account_id}
+        await _mail_admins(tx, lease, problem, outcome, since=row["parked_at"], settings=settings, **details)
 
 
 FIND_ADMINS = "SELECT email FROM organisation_admins WHERE organisation_id = $1 ORDER BY email"
 
 
-async def _mail_admins(tx: Connection, lease: Lease, what: str, outcome: Retry, settings: Settings) -> None:
+async def _find_admins(tx: Connection, lease: Lease) -> list[str]:
     found = [row["email"] for row in await tx.fetch(FIND_ADMINS, lease.organisation_id)]
-    admins = [email for email in found if is_mail_address(email)]
-    if not admins:
+    return [email for email in found if is_mail_address(email)]
+
+
+async def _mail_admins(
+    tx: Connection, lease: Lease, problem: str, outcome: Retry, *, since: datetime, settings: Settings, **details: str
+) -> None:
+    if not (admins := await _find_admins(tx, lease)):
         return
-    facts = [("Receiver", lease.url), ("Last response", str(outcome.status or outcome.error))]
-    text = (
-        f"Your webhook {lease.id} ({lease.mode} mode) {what}.\n\n"
-        f"{fact_lines(facts)}\n"
-        "No event is lost. Tonne keeps them in order and sends them as soon as the receiver returns a 2xx status. It"
-        " retries at least once an hour.\n\n"
-        f"GET {settings.base_url}/v1/webhooks/{lease.id}/attempts returns the recorded attempts.\n"
-    )
-    message = compose_mail(settings, admins, f"Webhook {lease.id} is failing", text)
+    wording = wording_in(await find_language(tx, lease.organisation_id))
+    _ = wording.translate
+    facts = [(_("Receiver"), lease.url), (_("Last response"), str(outcome.status or outcome.error))]
+    blocks = [
+        _(problem, webhook=lease.id, mode=lease.mode, since=wording.minute(since), **details),
+        fact_lines(facts),
+        _(
+            "No event is lost. Tonne keeps them in order and sends them as soon as the receiver returns a 2xx status."
+            " It retries at least once an hour."
+        ),
+        _(
+            "GET %(url)s returns the recorded attempts.",
+            url=f"{settings.base_url}/v1/webhooks/{lease.id}/attempts",
+        ),
+    ]
+    subject = _("Webhook %(webhook)s is failing", webhook=lease.id)
+    message = compose_mail(settings, admins, subject, join_blocks(blocks), wording=wording)
     await enqueue(tx, lease.organisation_id, admins, message)
 
 
-def _minute(moment: datetime) -> str:
-    """`16 November 2026, 09:30 UTC`"""
-    return f"{in_words(moment.astimezone(UTC))}, {moment.astimezone(UTC):%H:%M} UTC"
+async def mail_gone(tx: Connection, lease: Lease, settings: Settings) -> None:
+    """Tonne has disabled the webhook, because its receiver answered with 410."""
+    if not (admins := await _find_admins(tx, lease)):
+        return
+    wording = wording_in(await find_language(tx, lease.organisation_id))
+    _ = wording.translate
+    blocks = [
+        _(
+            "The receiver of your webhook %(webhook)s (%(mode)s mode) answered with status 410: it does not want any"
+            " more events. Tonne has disabled the webhook.",
+            webhook=lease.id,
+            mode=lease.mode,
+        ),
+        fact_lines([(_("Receiver"), lease.url)]),
+        _(
+            "No event is lost. If you enable the webhook again, Tonne continues with the first event that the receiver"
+            " has not accepted. If you do not need it any more, delete it."
+        ),
+    ]
+    subject = _("Webhook %(webhook)s was disabled", webhook=lease.id)
+    message = compose_mail(settings, admins, subject, join_blocks(blocks), wording=wording)
+    await enqueue(tx, lease.organisation_id, admins, message)

@@ -1,14 +1,18 @@
 """SQL of recorded delivery attempts. Those of the main stream are recorded by the statements in settle.py."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 import asyncpg
 
+from tonne.base.ids import made_at
 from tonne.base.paging import Position
 from tonne.db.pool import Connection
 from tonne.webhooks.model import EventBatch, Lease, Webhook
 from tonne.webhooks.outcomes import Delivered, SendOutcome
 
+# The clocks of processes and of the database differ by less.
+_AROUND = timedelta(days=1)
 COLUMNS = "organisation_id, webhook_id, id, at, positions, acknowledged, status, error, duration_ms, answer"
 
 RECORD_ATTEMPT = f"""
@@ -29,10 +33,11 @@ async def record_attempt(
     await tx.execute(RECORD_ATTEMPT, lease.organisation_id, lease.id, *attempt)
 
 
-# The index leads with the time. No outage that a settlement is retried in lasts longer than a lease.
+# No outage that a settlement is retried in lasts longer than a lease. now(), because clock_timestamp() would look into
+# every partition.
 IS_RECORDED = """
 SELECT true FROM webhook_attempts
-WHERE organisation_id = $1 AND webhook_id = $2 AND at > clock_timestamp() - interval '15 minutes' AND id = $3
+WHERE organisation_id = $1 AND webhook_id = $2 AND at > now() - interval '15 minutes' AND id = $3
 """
 
 
@@ -46,7 +51,8 @@ SELECT id, at, acknowledged, status, error, duration_ms, coalesce(answer, '') AS
              WHERE event.organisation_id = $1 AND event.mode = $3 AND event.position = ANY (attempt.positions)
              ORDER BY event.position) AS event_ids
 FROM webhook_attempts attempt
-WHERE organisation_id = $1 AND webhook_id = $2 AND (at, id) < ($4, $5) ORDER BY at DESC, id DESC LIMIT $6
+WHERE organisation_id = $1 AND webhook_id = $2 AND at <= $4 AND (at, id) < ($4, $5)
+ORDER BY at DESC, id DESC LIMIT $6
 """
 
 
@@ -56,3 +62,19 @@ async def list_attempts(
     return await connection.fetch(
         LIST_ATTEMPTS, webhook.organisation_id, webhook.id, webhook.mode, start.created_at, start.id, limit
     )
+
+
+FIND_ATTEMPT = """
+SELECT id, at, acknowledged, status, error, duration_ms, coalesce(answer, '') AS answer, positions
+FROM webhook_attempts
+WHERE organisation_id = $1 AND webhook_id = $2 AND id = $3 AND at >= $4 AND at <= $5
+"""
+
+
+async def find_attempt(connection: Connection, webhook: Webhook, attempt_id: str) -> asyncpg.Record | None:
+    """Ids contain about the time of the attempt: only one or two partitions are read."""
+    made = made_at(attempt_id)
+    if made is None:
+        return None
+    key = (webhook.organisation_id, webhook.id, attempt_id)
+    return await connection.fetchrow(FIND_ATTEMPT, *key, made - _AROUND, made + _AROUND)

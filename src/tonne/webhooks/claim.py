@@ -13,7 +13,9 @@ import asyncpg
 from tonne.base.scope import Mode
 from tonne.db.pool import Connection
 from tonne.events.notification import Stream
-from tonne.webhooks.batch_store import MAX_EVENTS_BYTES
+from tonne.events.payload import joined_heads_of
+from tonne.webhooks.batch_store import MAX_EVENTS_BYTES, batch_of
+from tonne.webhooks.event_types import types_of
 from tonne.webhooks.model import EventBatch, Lease
 
 # With so few events, a claim reads them at once: a statement of their own would cost more.
@@ -25,7 +27,7 @@ LEASE_FIELDS = ", ".join(_FIELD_NAMES)
 _MODES = {mode.value: mode for mode in Mode}
 # The same fields in the same order, for a statement in which `webhook` is the row of the webhook.
 LEASE_COLUMNS = """
-    webhook.organisation_id, webhook.mode, webhook.id, webhook.url, webhook.account_ids,
+    webhook.organisation_id, webhook.mode, webhook.id, webhook.url, webhook.account_ids, webhook.event_types,
     webhook.secret_box AS sealed_secret,
     CASE WHEN webhook.old_secret_until > clock_timestamp() THEN webhook.old_secret_box END AS old_sealed_secret,
     webhook.cursor_position, webhook.batch_limit, webhook.failures, webhook.head_refusals,
@@ -112,13 +114,17 @@ WITH due AS MATERIALIZED (
     FROM due WHERE webhook.id = due.id
     RETURNING {LEASE_COLUMNS}
 )
-SELECT {LEASE_FIELDS}, first.count, first.events, first.oldest_at
-FROM claimed LEFT JOIN LATERAL (
-    SELECT count(*) AS count, convert_to(string_agg(payload, ',' ORDER BY position), 'UTF8') AS events,
-           extract(epoch FROM min(sequence))::float8 AS oldest_at
+SELECT {LEASE_FIELDS}, first.count, first.heads, first.documents, first.filtered, first.oldest_at
+FROM claimed CROSS JOIN LATERAL (SELECT {types_of("claimed")} AS types) wanted LEFT JOIN LATERAL (
+    SELECT count(*) AS count, {joined_heads_of("event")} FILTER (WHERE event.event_type = ANY (wanted.types)) AS heads,
+           array_agg(event.document ORDER BY event.position) FILTER (WHERE event.event_type = ANY (wanted.types))
+               AS documents,
+           array_agg(event.position) FILTER (WHERE event.event_type <> ALL (wanted.types)) AS filtered,
+           extract(epoch FROM min(event.sequence))::float8 AS oldest_at
     FROM events event
     WHERE event.organisation_id = claimed.organisation_id AND event.mode = claimed.mode
       AND event.position > claimed.cursor_position AND event.position <= claimed.last_position
+      AND event.sequence >= now() - interval '2 days'
 ) first ON claimed.last_position - claimed.cursor_position <= least($5, claimed.batch_limit)
 """  # noqa: S608 - only the constants above are inserted
 
@@ -136,11 +142,12 @@ async def claim_in_streams_any_account(
 
 
 def _first_batch(row: asyncpg.Record) -> EventBatch | None:
-    events: bytes | None = row["events"]
-    if events is None or len(events) > MAX_EVENTS_BYTES:
-        return None
+    """None if there are too many, or if some are not recent."""
     after, count = row["cursor_position"], row["count"]
-    return EventBatch(range(after + 1, after + 1 + count), events, after + count, oldest_at=row["oldest_at"])
+    if not count or after + count != row["last_position"]:
+        return None
+    batch = batch_of(row, after)
+    return None if len(batch.events) > MAX_EVENTS_BYTES else batch
 
 
 # The claim has set them as the time to check the lease. New events are found by their stream.
@@ -209,4 +216,6 @@ def lease_from(
 ) -> Lease:
     values = dict(zip(_FIELD_NAMES, row.values(), strict=False))
     values["mode"], values["account_ids"] = _MODES[values["mode"]], tuple(values["account_ids"])
+    if values["event_types"] is not None:
+        values["event_types"] = tuple(values["event_types"])
     return Lease(**values, expires_at=expires_at, first_batch=first_batch, is_released=is_released)

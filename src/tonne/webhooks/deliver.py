@@ -41,7 +41,7 @@ class Deliverer:
         self._settings = settings
         self._stopping = asyncio.Event()
         self.measured = DeliveryMetrics()
-        self._sender = BatchSender(make_sender, box, settings, self.measured, wall_clock=wall_clock)
+        self._sender = BatchSender(database, make_sender, box, settings, metrics=self.measured, wall_clock=wall_clock)
         self._settlement = Settlement(database, settings, self.measured)
         self._parked_accounts = ParkedAccounts(database, self._sender, self._settlement, self._stopping)
         reads = SharedEventReads(database)

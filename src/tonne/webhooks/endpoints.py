@@ -6,13 +6,14 @@ from contextlib import asynccontextmanager
 import structlog
 
 from tonne.base.clock import Clock
-from tonne.base.ids import new_id
+from tonne.base.ids import made_at, new_id
 from tonne.base.paging import Position
 from tonne.base.scope import Scope
 from tonne.base.secret_box import SecretBox, SecretUnreadable
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection, Database
 from tonne.events.endpoints import parse_sequence
+from tonne.events.floor_store import read_floor
 from tonne.events.store import find_event, last_position_before
 from tonne.http.json_body import read
 from tonne.http.lists import Paging, list_response
@@ -20,7 +21,7 @@ from tonne.http.route import Request, Response, json_response
 from tonne.webhooks import attempt_store, progress_store, register, registration_store
 from tonne.webhooks.errors import RewindInvalid
 from tonne.webhooks.model import Webhook
-from tonne.webhooks.outcomes import NOT_SIGNED
+from tonne.webhooks.outcomes import NOT_SIGNED, SendOutcome
 from tonne.webhooks.schemas import (
     RewindIn,
     RotateIn,
@@ -49,7 +50,7 @@ class WebhookEndpoints:
         self._made_sender = sender
 
     @property
-    def _sender(self) -> Sender:
+    def sender(self) -> Sender:
         """Created on first use, because it belongs to the running loop."""
         if self._made_sender is None:
             self._made_sender = Sender(self._settings)
@@ -67,11 +68,15 @@ class WebhookEndpoints:
         The signing secret is returned only in this response.
         """
         body = read(request.json(), WebhookIn)
-        await register.check_url(self._sender, body.url)
+        await register.check_url(self.sender, body.url)
         accounts, actor, now = body.account_ids or [], request.actor, self._clock()
         async with self._database.transaction() as tx:
             webhook, secret = await register.register_webhook(
-                tx, request.scope, body.url, accounts, box=self._box, actor=actor, now=now
+                *(tx, request.scope, body.url, accounts),
+                event_types=body.event_types or (),
+                box=self._box,
+                actor=actor,
+                now=now,
             )
             return await _show(tx, webhook, secret, status=201)
 
@@ -79,10 +84,13 @@ class WebhookEndpoints:
         """List the webhooks.
 
         Returns the organisation's webhooks in the API key's mode, newest first.
+
+        With `account_id`, only those that get events of that account. It may be repeated.
         """
-        paging = Paging.of(request, f"webhooks {request.scope.organisation_id} {request.scope.mode}")
+        scope, account_ids = request.scope, sorted(set(request.query_values("account_id")))
+        paging = Paging.of(request, f"webhooks {scope.organisation_id} {scope.mode} {' '.join(account_ids)}".strip())
         async with self._database.connection() as connection:
-            found = await registration_store.list_webhooks(connection, request.scope, paging.start, paging.fetch)
+            found = await registration_store.list_webhooks(connection, scope, paging.start, paging.fetch, account_ids)
             page, cursor = paging.cut(found)
             shown = [webhook_out(w, await progress_store.read_progress(connection, w)) for w in page]
         return list_response(shown, cursor)
@@ -105,10 +113,11 @@ class WebhookEndpoints:
         """
         body = read(request.json(), WebhookChangeIn)
         if body.url is not None:
-            await register.check_url(self._sender, body.url)
+            await register.check_url(self.sender, body.url)
         async with self._locked(request) as (tx, webhook):
-            changed = body.applied_to(webhook)
-            await register.change_webhook(tx, request.scope, webhook, changed, actor=request.actor, now=self._clock())
+            changed = await register.change_webhook(
+                tx, request.scope, webhook, body.applied_to(webhook), actor=request.actor, now=self._clock()
+            )
             return await _show(tx, changed)
 
     async def delete_webhook(self, request: Request) -> Response:
@@ -142,19 +151,26 @@ class WebhookEndpoints:
 
         The event is not stored in the event log.
         """
+        return json_response(webhook_test_out(*await self.send_test(request.scope, request.path("webhook_id"))))
+
+    async def send_test(self, scope: Scope, webhook_id: str) -> tuple[str, SendOutcome]:
+        """The id of the test event, and what came of it."""
         async with self._database.connection() as connection:
-            webhook = await registration_store.find_webhook(connection, request.scope, request.path("webhook_id"))
+            webhook = await registration_store.find_webhook(connection, scope, webhook_id)
             sealed = await registration_store.find_sealed_secrets(connection, webhook)
         try:
             secrets = open_secrets(self._box.open, webhook.id, *sealed)
         except SecretUnreadable as error:
             _log.error("webhook_secret_unreadable", webhook_id=webhook.id, reason=str(error))
-            return json_response(webhook_test_out(new_id("evt"), NOT_SIGNED))
-        brand, account_id, now = self._settings.brand, request.scope.account_id, self._clock()
-        event_id, outcome = await send_test_event(
-            self._sender, webhook, account_id, brand=brand, signing_secrets=secrets, now=now
+            return new_id("evt"), NOT_SIGNED
+        return await send_test_event(
+            self.sender,
+            webhook,
+            scope.account_id,
+            brand=self._settings.brand,
+            signing_secrets=secrets,
+            now=self._clock(),
         )
-        return json_response(webhook_test_out(event_id, outcome))
 
     async def list_attempts(self, request: Request) -> Response:
         """List the delivery attempts of a webhook.
@@ -175,7 +191,7 @@ class WebhookEndpoints:
         """
         body = read(request.json(), RewindIn)
         async with self._locked(request) as (tx, webhook):
-            before = await _position_before(tx, request.scope, body)
+            before = await position_before(tx, request.scope, body)
             await register.rewind(tx, webhook, before, actor=request.actor, now=self._clock())
             return await _show(tx, webhook)
 
@@ -209,14 +225,23 @@ async def _show(connection: Connection, webhook: Webhook, secret: str | None = N
     return json_response(webhook_out(webhook, progress, secret), status)
 
 
-async def _position_before(tx: Connection, scope: Scope, body: RewindIn) -> int:
+async def position_before(tx: Connection, scope: Scope, body: RewindIn) -> int:
     """The last position that is not sent again."""
     if (body.sequence is None) == (body.event_id is None):
         raise RewindInvalid
+    # The webhook is locked: its events are not removed meanwhile.
+    floor = await read_floor(tx, scope)
     if body.sequence is not None:
-        return await last_position_before(tx, scope, parse_sequence(body.sequence, "sequence"))
-    row = await find_event(tx, scope, body.event_id or "")
+        moment = parse_sequence(body.sequence, "sequence")
+        floor.require_kept_from(moment, "sequence")
+        return await last_position_before(tx, scope, moment)
+    event_id = body.event_id or ""
+    row = await find_event(tx, scope, event_id)
+    if row is not None and row["position"] <= floor.position:
+        raise floor.removed("event_id")
     if row is None:
+        if made := made_at(event_id):
+            floor.require_kept_from(made, "event_id")
         raise RewindInvalid("There is no such event in this organisation and mode.", field="event_id")
     position: int = row["position"]
     return position - 1

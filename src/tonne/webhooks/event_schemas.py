@@ -1,32 +1,32 @@
 """Events as webhooks deliver them and `GET /v1/events` lists them. `events/log.py` composes their JSON."""
 
-from enum import StrEnum
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from tonne.http.openapi import EventDescription, WebhookDescription
+from tonne.invoices.invoice_events import InvoiceOut
+from tonne.invoices.model import InvoiceStatus
 from tonne.orders.model import OrderStatus, PaymentState
-from tonne.orders.schemas import COMPLETE_EXAMPLE, RETIRING_EXAMPLE, UNPRICED_EXAMPLE, OrderOut
+from tonne.orders.schemas import (
+    COMPLETE_EXAMPLE,
+    PERSON_ERASED_EXAMPLE,
+    RETIRING_EXAMPLE,
+    UNPRICED_EXAMPLE,
+    OrderOut,
+)
+from tonne.refunds.model import RefundState
+from tonne.refunds.schemas import RefundOut
+from tonne.retirements.allocation_events import AllocationOut, AllocationStatus
+from tonne.retirements.certificate_events import ReplacedCertificateOut
+from tonne.webhooks.event_types import EventType
 
-
-class EventType(StrEnum):
-    """New types may be added: ignore those that you do not know."""
-
-    ORDER_RECEIVED = "order.received"
-    ORDER_PLACED = "order.placed"
-    ORDER_PAID = "order.paid"
-    ORDER_RETIRING = "order.retiring"
-    ORDER_CANCELLED = "order.cancelled"
-    ORDER_FAILED = "order.failed"
-    ORDER_COMPLETED = "order.completed"
-    ORDER_PAYMENT_UPDATED = "order.payment_updated"
-    WEBHOOK_TEST = "webhook.test"
+_ORDER_AFTER = Meta(description="The order as it was after the event.")
 
 
 class OrderEventDataOut(msgspec.Struct):
-    order: Annotated[OrderOut, Meta(description="The order as it was after the event.")]
+    order: Annotated[OrderOut, _ORDER_AFTER]
 
 
 class WebhookTestDataOut(msgspec.Struct):
@@ -108,6 +108,135 @@ class OrderPaymentUpdatedEvent(_OrderEvent, tag=EventType.ORDER_PAYMENT_UPDATED.
     """
 
 
+class OrderPersonErasedEvent(_OrderEvent, tag=EventType.ORDER_PERSON_ERASED.value):
+    """The data of a person was erased from an order.
+
+    `email`, the name and what `metadata` said about the person are replaced by `erased`, here and in all earlier events
+    of the order. Erase your own copies of the data.
+    """
+
+
+class AllocationEventDataOut(msgspec.Struct):
+    allocation: Annotated[AllocationOut, Meta(description="The quantity of a project that the order gets.")]
+    order: Annotated[OrderOut, _ORDER_AFTER]
+
+
+class InvoiceEventDataOut(msgspec.Struct):
+    invoice: Annotated[InvoiceOut, Meta(description="The invoice as it was after the event.")]
+    order: Annotated[
+        OrderOut | msgspec.UnsetType,
+        Meta(description="The order, if the invoice bills only one. Otherwise this field is left out."),
+    ] = msgspec.UNSET
+
+
+class RefundEventDataOut(msgspec.Struct):
+    refund: Annotated[RefundOut, Meta(description="The refund as it was after the event.")]
+    order: Annotated[OrderOut, _ORDER_AFTER]
+
+
+class CertificateEventDataOut(msgspec.Struct):
+    certificate: Annotated[ReplacedCertificateOut, Meta(description="The new certificate.")]
+    order: Annotated[OrderOut, _ORDER_AFTER]
+
+
+class _AllocationEvent(_AnyEvent):
+    data: Annotated[AllocationEventDataOut, Meta(description="The subject of the event, and its order.")]
+
+
+class AllocationNewEvent(_AllocationEvent, tag=EventType.ALLOCATION_NEW.value):
+    """Credits of a project were reserved for an order.
+
+    One event for each project of the order. Also when an order gets other credits, because a lot was invalid.
+    """
+
+
+class AllocationRetiredEvent(_AllocationEvent, tag=EventType.ALLOCATION_RETIRED.value):
+    """All credits of an allocation were retired.
+
+    The order is complete once all its allocations are retired.
+    """
+
+
+class _InvoiceEvent(_AnyEvent):
+    data: Annotated[InvoiceEventDataOut, Meta(description="The subject of the event.")]
+
+
+class InvoiceIssuedEvent(_InvoiceEvent, tag=EventType.INVOICE_ISSUED.value):
+    """An invoice was issued.
+
+    For one order, or for all orders of a month.
+    """
+
+
+class InvoiceOverdueEvent(_InvoiceEvent, tag=EventType.INVOICE_OVERDUE.value):
+    """An invoice is overdue.
+
+    A reminder was sent, because it was not paid by its due date.
+    """
+
+
+class InvoicePaidEvent(_InvoiceEvent, tag=EventType.INVOICE_PAID.value):
+    """An invoice was paid.
+
+    So were all its orders.
+    """
+
+
+class InvoiceCreditedEvent(_InvoiceEvent, tag=EventType.INVOICE_CREDITED.value):
+    """A credit note was issued for a part of an invoice.
+
+    Compare `amount_due` and `total`.
+    """
+
+
+class InvoiceCancelledEvent(_InvoiceEvent, tag=EventType.INVOICE_CANCELLED.value):
+    """An invoice was cancelled.
+
+    Credit notes have left nothing to pay.
+    """
+
+
+class _RefundEvent(_AnyEvent):
+    data: Annotated[RefundEventDataOut, Meta(description="The subject of the event, and its order.")]
+
+
+class RefundRequestedEvent(_RefundEvent, tag=EventType.REFUND_REQUESTED.value):
+    """A refund was requested.
+
+    It waits for an approval, or is about to be sent. A refund that failed is repeated by a new one.
+    """
+
+
+class RefundSucceededEvent(_RefundEvent, tag=EventType.REFUND_SUCCEEDED.value):
+    """A refund was made.
+
+    The money is on its way to the payer.
+    """
+
+
+class RefundFailedEvent(_RefundEvent, tag=EventType.REFUND_FAILED.value):
+    """A refund was not made.
+
+    The card gateway or the bank rejected it.
+    """
+
+
+class RefundCancelledEvent(_RefundEvent, tag=EventType.REFUND_CANCELLED.value):
+    """A refund was cancelled.
+
+    The money went back another way, or the seller declined it.
+    """
+
+
+class CertificateReplacedEvent(_AnyEvent, tag=EventType.CERTIFICATE_REPLACED.value):
+    """The certificate of an order was replaced.
+
+    Its name was corrected, or other credits were retired for the order.
+    """
+
+    data: Annotated[CertificateEventDataOut, Meta(description="The subject of the event, and its order.")]
+
+
 class WebhookTestEvent(_AnyEvent, tag=EventType.WEBHOOK_TEST.value):
     """You asked for a test event.
 
@@ -126,6 +255,19 @@ WebhookEvent = (
     | OrderFailedEvent
     | OrderCompletedEvent
     | OrderPaymentUpdatedEvent
+    | OrderPersonErasedEvent
+    | AllocationNewEvent
+    | AllocationRetiredEvent
+    | InvoiceIssuedEvent
+    | InvoiceOverdueEvent
+    | InvoicePaidEvent
+    | InvoiceCreditedEvent
+    | InvoiceCancelledEvent
+    | RefundRequestedEvent
+    | RefundSucceededEvent
+    | RefundFailedEvent
+    | RefundCancelledEvent
+    | CertificateReplacedEvent
     | WebhookTestEvent
 )
 
@@ -134,6 +276,10 @@ class WebhookDeliveryOut(msgspec.Struct):
     """The body of a request to a receiver."""
 
     events: Annotated[list[WebhookEvent], Meta(description="In the order in which they occurred in each account.")]
+
+
+def _event(shape: type[_AnyEvent], **data: Any) -> EventDescription:
+    return EventDescription(str(shape.__struct_config__.tag), shape, {"data": data})
 
 
 def _order_event(shape: type[_OrderEvent], **order: Any) -> EventDescription:
@@ -152,6 +298,23 @@ WEBHOOKS = WebhookDescription(
         _order_event(OrderFailedEvent, status=OrderStatus.FAILED, **UNPRICED_EXAMPLE),
         _order_event(OrderCompletedEvent, **COMPLETE_EXAMPLE),
         _order_event(OrderPaymentUpdatedEvent, payment_state=PaymentState.PAID, **COMPLETE_EXAMPLE),
+        _order_event(OrderPersonErasedEvent, **PERSON_ERASED_EXAMPLE),
+        _event(AllocationNewEvent, order=RETIRING_EXAMPLE),
+        _event(AllocationRetiredEvent, allocation={"status": AllocationStatus.RETIRED}, order=COMPLETE_EXAMPLE),
+        _event(InvoiceIssuedEvent),
+        _event(InvoiceOverdueEvent),
+        _event(InvoicePaidEvent, invoice={"status": InvoiceStatus.PAID}, order={"status": OrderStatus.PAID}),
+        _event(InvoiceCreditedEvent, invoice={"amount_due": "22.78"}),
+        _event(
+            InvoiceCancelledEvent,
+            invoice={"status": InvoiceStatus.CANCELLED, "amount_due": "0.00"},
+            order={"status": OrderStatus.CANCELLED},
+        ),
+        _event(RefundRequestedEvent, order=COMPLETE_EXAMPLE),
+        _event(RefundSucceededEvent, refund={"state": RefundState.SUCCEEDED}, order=COMPLETE_EXAMPLE),
+        _event(RefundFailedEvent, refund={"state": RefundState.FAILED}, order=COMPLETE_EXAMPLE),
+        _event(RefundCancelledEvent, refund={"state": RefundState.CANCELLED}, order=COMPLETE_EXAMPLE),
+        _event(CertificateReplacedEvent, order=COMPLETE_EXAMPLE),
         EventDescription(EventType.WEBHOOK_TEST, WebhookTestEvent, {}),
     ],
 )

@@ -3,13 +3,25 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from tonne.base.scope import Mode
+from tonne.webhooks.event_types import STATUS_TYPES, delivered_types
+
+
+class DisabledReason(StrEnum):
+    """Why Tonne has disabled a webhook."""
+
+    # The receiver answered with 410.
+    GONE = "gone"
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A registration. An empty `account_ids` means all accounts of the organisation in that mode."""
+    """A registration. An empty `account_ids` means all accounts of the organisation in that mode.
+
+    `event_types` are those that it names. None: it was registered before types could be named.
+    """
 
     organisation_id: str
     mode: Mode
@@ -19,6 +31,12 @@ class Webhook:
     account_ids: tuple[str, ...]
     created_at: datetime
     secret_last_four: str
+    event_types: tuple[str, ...] | None = ()
+    disabled_reason: DisabledReason | None = None
+
+    @property
+    def delivered_types(self) -> tuple[str, ...]:
+        return delivered_types(self.event_types)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +64,11 @@ class Progress:
     oldest_waiting: datetime | None
     parked: tuple[ParkedAccount, ...]
 
+    @property
+    def waiting_events(self) -> int:
+        """Including those out of scope."""
+        return self.last_position - self.cursor_position
+
 
 @dataclass(frozen=True, slots=True)
 class Lease:
@@ -56,6 +79,8 @@ class Lease:
     id: str
     url: str
     account_ids: tuple[str, ...]
+    # Those that it names: see Webhook.
+    event_types: tuple[str, ...] | None
     sealed_secret: bytes
     # The previous secret, which still signs while a rotation overlaps.
     old_sealed_secret: bytes | None
@@ -89,9 +114,15 @@ class Lease:
         return self.organisation_id, self.id, self.token, self.version
 
     @property
+    def delivered_types(self) -> tuple[str, ...]:
+        return delivered_types(self.event_types)
+
+    @property
     def takes_whole_stream(self) -> bool:
-        """No failure, no parked account and no filter: the next events are simply those at the next positions."""
-        return self.main_due and not self.failures and not self.account_ids and not self.has_parked
+        """No failure, no parked account, all accounts, and the types of most events: few are filtered out."""
+        if self.failures or self.account_ids or self.has_parked or not self.main_due:
+            return False
+        return not self.event_types or set(STATUS_TYPES).issubset(self.event_types)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +135,11 @@ class EventBatch:
     events: bytes
     # Where the cursor moves once they are delivered: also past events that are out of scope.
     reaches: int
+    # Where the cursor was when they were read, for a batch that moves it. A database that crashed may have lost the
+    # result of the batch before: the cursor then may not move past it.
+    after: int = 0
+    # Digest of the ids of the events: the same whenever the same events are sent together.
+    message_id: str = ""
     # An event of another account, sent to find out whether the receiver refuses only the first account.
     is_probe: bool = False
     # The time of the first event, in seconds since 1970, if it counts for the latency of deliveries.

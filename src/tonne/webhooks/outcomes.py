@@ -30,15 +30,23 @@ class Delivered(ReceiverResponse):
 class Retry(ReceiverResponse):
     """Anything else acknowledges none of the events. They are sent again after a back-off."""
 
+    # How long the receiver asks to wait (`Retry-After`).
+    retry_after_s: float = 0.0
+
     @property
     def concerns_event(self) -> bool:
         """The receiver works and refuses this event. Other statuses and errors say that it refuses everything."""
         return self.status is not None and self.status not in REFUSES_EVERYTHING
 
+    @property
+    def ends_turn(self) -> bool:
+        """The receiver asks for a pause, or for no more requests: no probe of other accounts follows."""
+        return not self.concerns_event and (self.retry_after_s > 0 or isinstance(self, Gone))
+
 
 @dataclass(frozen=True, slots=True)
 class Gone(Retry):
-    """410: the receiver does not want any more requests. Settled like any other `Retry`."""
+    """410: the receiver does not want any more requests. The webhook is disabled, and its events wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +78,10 @@ SendOutcome = Delivered | Retry
 DeliveryOutcome = SendOutcome | Parked
 
 
-def classify(status: int | None) -> type[Delivered] | type[Retry]:
+def classify(
+    status: int | None, error: str | None, duration_ms: int, answer: str, *, retry_after_s: float = 0.0
+) -> SendOutcome:
+    response = (status, error, duration_ms, answer)
     if status is not None and 200 <= status < 300:
-        return Delivered
-    return Gone if status == 410 else Retry
+        return Delivered(*response)
+    return Gone(*response) if status == 410 else Retry(*response, retry_after_s)

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 from tonne.db.pool import Connection
+from tonne.webhooks.event_types import types_of
 from tonne.webhooks.model import Lease, ParkedAccount, Webhook
 from tonne.webhooks.outcomes import RefusedAccount
 
@@ -70,12 +71,13 @@ async def postpone(tx: Connection, lease: Lease, pause: timedelta) -> None:
 
 
 # To the account's next event up to the cursor. Without one the account is no longer parked.
-ADVANCE_PARKED = """
+ADVANCE_PARKED = f"""
 WITH next AS (
     SELECT min(event.position) AS position
     FROM webhooks webhook LEFT JOIN events event
       ON event.organisation_id = $1 AND event.mode = webhook.mode AND event.account_id = $3
      AND event.position > $4 AND event.position <= webhook.cursor_position
+     AND event.event_type = ANY ({types_of("webhook")})
     WHERE webhook.organisation_id = $1 AND webhook.id = $2
 ), moved AS (
     UPDATE webhook_parked parked
@@ -88,7 +90,7 @@ WITH next AS (
 )
 DELETE FROM webhook_parked parked USING next
 WHERE parked.organisation_id = $1 AND parked.webhook_id = $2 AND parked.account_id = $3 AND next.position IS NULL
-"""
+"""  # noqa: S608 - only the expression above is inserted
 
 
 async def advance_parked(tx: Connection, webhook: Webhook | Lease, account_id: str, done_position: int) -> None:
@@ -132,3 +134,28 @@ async def drop_out_of_scope(tx: Connection, webhook: Webhook, cursor_position: i
     await tx.execute(
         DROP_OUT_OF_SCOPE, webhook.organisation_id, webhook.id, accounts, webhook.mode, cursor_position, by
     )
+
+
+# Of the accounts that stay parked, the waiting events of types that the webhook no longer gets.
+SKIP_OTHER_TYPES = """
+WITH skipped AS (
+    INSERT INTO webhook_skips (organisation_id, webhook_id, position, skipped_at, skipped_by)
+    SELECT $1, $2, event.position, clock_timestamp(), $6
+    FROM webhook_parked parked JOIN events event
+      ON event.organisation_id = $1 AND event.mode = $3 AND event.account_id = parked.account_id
+     AND event.position >= parked.position AND event.position <= $5 AND event.event_type <> ALL ($4::text[])
+    WHERE parked.organisation_id = $1 AND parked.webhook_id = $2
+    ON CONFLICT (organisation_id, webhook_id, position) DO NOTHING
+)
+SELECT parked.account_id, parked.position
+FROM webhook_parked parked JOIN events event
+  ON event.organisation_id = $1 AND event.mode = $3 AND event.position = parked.position
+WHERE parked.organisation_id = $1 AND parked.webhook_id = $2 AND event.event_type <> ALL ($4)
+"""
+
+
+async def skip_other_types(tx: Connection, webhook: Webhook, cursor_position: int, *, by: str) -> None:
+    """After a change of the types: parked accounts continue with their next event of a type that is delivered."""
+    place = (webhook.organisation_id, webhook.id, webhook.mode, webhook.delivered_types)
+    for row in await tx.fetch(SKIP_OTHER_TYPES, *place, cursor_position, by):
+        await advance_parked(tx, webhook, row["account_id"], row["position"])

@@ -77,7 +77,7 @@ class Probing:
                 held = await self._probe(held, found)
                 continue
             outcome = await self.sender.send(held, head)
-            if isinstance(outcome, Delivered) or not found.probes:
+            if isinstance(outcome, Delivered) or not found.probes or outcome.ends_turn:
                 held = await self.settlement.settle(held, head, outcome)
                 continue
             found.refuse(RefusedAccount(found.account_id, head.positions[0], held.head_refusals + 1), outcome)
@@ -94,6 +94,8 @@ class Probing:
             outcome: SendOutcome = await self.sender.send(held, probe.batch)
             if isinstance(outcome, Delivered):
                 return await self._park(held, found, probe, outcome)
+            if outcome.ends_turn:
+                return await self.settlement.settle(held, probe.batch, outcome)
             found.refuse(RefusedAccount(probe.account_id, probe.position, 1), outcome)
             if number == len(found.probes) or found.unanswered >= MAX_UNANSWERED or self.stopping.is_set():
                 await self._give_up(held, found, probe, outcome)

@@ -19,6 +19,7 @@ from tonne.webhooks.errors import (
     WebhookLimitReached,
     WebhookUrlInvalid,
 )
+from tonne.webhooks.event_types import in_order
 from tonne.webhooks.model import Webhook
 from tonne.webhooks.sender import Sender
 from tonne.webhooks.signing import new_secret
@@ -39,7 +40,15 @@ async def check_url(sender: Sender, url: str) -> None:
 
 
 async def register_webhook(
-    tx: Connection, scope: Scope, url: str, account_ids: Sequence[str], *, box: SecretBox, actor: Actor, now: datetime
+    tx: Connection,
+    scope: Scope,
+    url: str,
+    account_ids: Sequence[str],
+    *,
+    event_types: Sequence[str] = (),
+    box: SecretBox,
+    actor: Actor,
+    now: datetime,
 ) -> tuple[Webhook, str]:
     """The secret is returned only here and by a rotation."""
     await _check_accounts(tx, scope, account_ids)
@@ -55,6 +64,7 @@ async def register_webhook(
         account_ids=tuple(account_ids),
         created_at=now,
         secret_last_four=secret[-4:],
+        event_types=in_order(event_types),
     )
     await registration_store.insert_webhook(tx, webhook, box.seal(secret, webhook.id))
     await _record(tx, webhook, "webhook.registered", actor, now, after=_audited_values(webhook))
@@ -64,10 +74,17 @@ async def register_webhook(
 async def change_webhook(
     tx: Connection, scope: Scope, old: Webhook, changed: Webhook, *, actor: Actor, now: datetime
 ) -> Webhook:
-    """With the webhook locked, as `old`. A request in flight does not move the cursor: its events are sent again."""
+    """With the webhook locked, as `old`. A request in flight does not move the cursor: its events are sent again.
+
+    Returns the webhook as it is stored. One that was disabled goes on from its cursor when it is enabled.
+    """
     await _check_accounts(tx, scope, changed.account_ids)
+    if changed.enabled:
+        changed = replace(changed, disabled_reason=None)
     cursor = await registration_store.update_webhook(tx, changed)
     await parked_store.drop_out_of_scope(tx, changed, cursor, by=str(actor))
+    if changed.event_types != old.event_types:
+        await parked_store.skip_other_types(tx, changed, cursor, by=str(actor))
     before, after = _audited_values(old), _audited_values(changed)
     await _record(tx, changed, "webhook.changed", actor, now, before=before, after=after)
     return changed
@@ -125,4 +142,9 @@ async def _record(tx: Connection, webhook: Webhook, action: str, actor: Actor, n
 
 
 def _audited_values(webhook: Webhook) -> audit.Values:
-    return {"url": webhook.url, "enabled": webhook.enabled, "account_ids": list(webhook.account_ids)}
+    return {
+        "url": webhook.url,
+        "enabled": webhook.enabled,
+        "account_ids": list(webhook.account_ids),
+        "event_types": list(webhook.delivered_types),
+    }

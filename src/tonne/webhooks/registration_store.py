@@ -9,9 +9,10 @@ from tonne.base.paging import Position
 from tonne.base.scope import Mode, Scope
 from tonne.db.pool import Connection
 from tonne.webhooks.errors import WebhookNotFound
-from tonne.webhooks.model import Webhook
+from tonne.webhooks.model import DisabledReason, Webhook
 
-_COLUMNS = "organisation_id, mode, id, url, enabled, account_ids, created_at, secret_last_four"
+_COLUMNS = """organisation_id, mode, id, url, enabled, account_ids, created_at, secret_last_four, event_types, \
+disabled_reason"""
 
 COUNT_WEBHOOKS = "SELECT count(*) FROM webhooks WHERE organisation_id = $1 AND mode = $2 AND deleted_at IS NULL"
 
@@ -29,11 +30,11 @@ WITH stream AS (
     SELECT last_position FROM event_streams WHERE organisation_id = $1 AND mode = $2
 ), webhook AS (
     INSERT INTO webhooks (organisation_id, mode, id, url, account_ids, created_at, secret_box, secret_last_four,
-                          cursor_position, next_attempt_at)
-    SELECT $1, $2, $3, $4, $5, $6, $7, $8, last_position, clock_timestamp() FROM stream
+                          event_types, cursor_position, next_attempt_at)
+    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, last_position, clock_timestamp() FROM stream
 )
-INSERT INTO webhook_scopes (organisation_id, webhook_id, from_position, account_ids)
-SELECT $1, $3, last_position + 1, $5 FROM stream
+INSERT INTO webhook_scopes (organisation_id, webhook_id, from_position, account_ids, event_types)
+SELECT $1, $3, last_position + 1, $5, $9 FROM stream
 """
 
 
@@ -48,6 +49,7 @@ async def insert_webhook(tx: Connection, webhook: Webhook, sealed_secret: bytes)
         webhook.created_at,
         sealed_secret,
         webhook.secret_last_four,
+        webhook.event_types,
     )
 
 
@@ -72,36 +74,44 @@ async def lock_webhook(tx: Connection, scope: Scope, webhook_id: str) -> Webhook
 LIST_WEBHOOKS = f"""
 SELECT {_COLUMNS} FROM webhooks
 WHERE organisation_id = $1 AND mode = $2 AND deleted_at IS NULL AND (created_at, id) < ($3, $4)
+  AND (cardinality($6::text[]) = 0 OR account_ids = '{{}}' OR account_ids && $6)
 ORDER BY created_at DESC, id DESC LIMIT $5
 """  # noqa: S608 - only the constant above is inserted
 
 
-async def list_webhooks(connection: Connection, scope: Scope, start: Position, limit: int) -> list[Webhook]:
-    rows = await connection.fetch(LIST_WEBHOOKS, scope.organisation_id, scope.mode, start.created_at, start.id, limit)
+async def list_webhooks(
+    connection: Connection, scope: Scope, start: Position, limit: int, account_ids: Sequence[str] = ()
+) -> list[Webhook]:
+    """Those that get events of one of these accounts; all without accounts."""
+    place = (scope.organisation_id, scope.mode, start.created_at, start.id)
+    rows = await connection.fetch(LIST_WEBHOOKS, *place, limit, account_ids)
     return [_webhook(row) for row in rows]
 
 
 # The new version stops a request in flight from moving the cursor. The webhook is due at once.
 UPDATE_WEBHOOK = """
 WITH parked AS (UPDATE webhook_parked SET suspended = NOT $4 WHERE organisation_id = $1 AND webhook_id = $2)
-UPDATE webhooks SET url = $3, enabled = $4, account_ids = $5, version = version + 1, head_refusals = 0,
+UPDATE webhooks SET url = $3, enabled = $4, account_ids = $5, event_types = $6, disabled_reason = $7,
+                    version = version + 1, head_refusals = 0,
                     next_attempt_at = clock_timestamp(), due_at = clock_timestamp()
 WHERE organisation_id = $1 AND id = $2 RETURNING cursor_position
 """
 # Scopes that were recorded before a rewind, for positions that the cursor has not reached again.
 DROP_LATER_SCOPES = "DELETE FROM webhook_scopes WHERE organisation_id = $1 AND webhook_id = $2 AND from_position > $3"
 RECORD_SCOPE = """
-INSERT INTO webhook_scopes (organisation_id, webhook_id, from_position, account_ids) VALUES ($1, $2, $3, $4)
-ON CONFLICT (organisation_id, webhook_id, from_position) DO UPDATE SET account_ids = $4
+INSERT INTO webhook_scopes (organisation_id, webhook_id, from_position, account_ids, event_types)
+VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (organisation_id, webhook_id, from_position) DO UPDATE SET account_ids = $4, event_types = $5
 """
 
 
 async def update_webhook(tx: Connection, webhook: Webhook) -> int:
     """Returns the position of the cursor, after which the new scope applies."""
     key, accounts = (webhook.organisation_id, webhook.id), list(webhook.account_ids)
-    cursor: int = await tx.fetchval(UPDATE_WEBHOOK, *key, webhook.url, webhook.enabled, accounts)
+    changed = (webhook.url, webhook.enabled, accounts, webhook.event_types, webhook.disabled_reason)
+    cursor: int = await tx.fetchval(UPDATE_WEBHOOK, *key, *changed)
     await tx.execute(DROP_LATER_SCOPES, *key, cursor + 1)
-    await tx.execute(RECORD_SCOPE, *key, cursor + 1, accounts)
+    await tx.execute(RECORD_SCOPE, *key, cursor + 1, accounts, webhook.event_types)
     return cursor
 
 
@@ -158,4 +168,11 @@ async def find_foreign_accounts(connection: Connection, scope: Scope, account_id
 def _webhook(row: asyncpg.Record | None) -> Webhook:
     if row is None:
         raise WebhookNotFound
-    return Webhook(**{**row, "mode": Mode(row["mode"]), "account_ids": tuple(row["account_ids"])})
+    types, reason = row["event_types"], row["disabled_reason"]
+    typed = {
+        "mode": Mode(row["mode"]),
+        "account_ids": tuple(row["account_ids"]),
+        "event_types": None if types is None else tuple(types),
+        "disabled_reason": None if reason is None else DisabledReason(reason),
+    }
+    return Webhook(**{**row, **typed})

@@ -70,7 +70,7 @@ async def reseal_rows(
                 action=action,
                 subject_id=row["id"],
                 organisation_id=row["organisation_id"],
-                mode=Mode(row["mode"]),
+                mode=None if row["mode"] is None else Mode(row["mode"]),
                 details={"key_id": box.key_id},
             )
         )

@@ -1,8 +1,8 @@
 """Routes of the webhook endpoints."""
 
-from tonne.events.errors import SequenceInvalid
+from tonne.events.errors import EventsRemoved, SequenceInvalid
 from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
-from tonne.http.route import Route, RouteMaker
+from tonne.http.route import Parameter, Route, RouteMaker
 from tonne.webhooks.endpoints import WebhookEndpoints
 from tonne.webhooks.errors import (
     EventNotParked,
@@ -41,7 +41,14 @@ def webhook_routes(endpoints: WebhookEndpoints) -> list[Route]:
         route(
             *("GET /v1/webhooks", endpoints.list_webhooks, page, *LIST_ERRORS),
             operation_id="listWebhooks",
-            query=LIST_PARAMETERS,
+            query=(
+                *LIST_PARAMETERS,
+                Parameter(
+                    "account_id",
+                    "Only webhooks that get events of this account. May be repeated.",
+                    {"type": "array", "items": {"type": "string"}},
+                ),
+            ),
         ),
         route(f"GET {_ONE}", endpoints.read_webhook, WebhookOut, WebhookNotFound, operation_id="getWebhook"),
         route(
@@ -73,7 +80,7 @@ def webhook_routes(endpoints: WebhookEndpoints) -> list[Route]:
         ),
         route(
             *(f"POST {_ONE}/rewind", endpoints.rewind_webhook, WebhookOut),
-            *(WebhookNotFound, RewindInvalid, SequenceInvalid),
+            *(WebhookNotFound, RewindInvalid, SequenceInvalid, EventsRemoved),
             operation_id="rewindWebhook",
             body=RewindIn,
             example=sequence,

@@ -1,7 +1,9 @@
 """Limits of delivery and the back-off after failures."""
 
 import random
-from datetime import timedelta
+import re
+from datetime import UTC, timedelta
+from email.utils import parsedate_to_datetime
 
 # The last pause repeats without end: an event is never dropped.
 BACKOFF_S = (1, 2, 5, 15, 30, 60, 120, 300, 600, 1800, 3600)
@@ -20,7 +22,27 @@ MAX_BATCH_BYTES = 512 * 1024
 BATCHES_PER_CLAIM = 10
 
 
-def pause_after(failures: int, time_scale: float) -> timedelta:
-    """The pause after so many failures in a row, with jitter so that receivers are not all retried at once."""
-    seconds = BACKOFF_S[min(failures, len(BACKOFF_S)) - 1]
-    return timedelta(seconds=seconds * time_scale * random.uniform(1 - SPREAD, 1 + SPREAD))  # noqa: S311 - no secret
+_SECONDS = re.compile(r"[0-9]{1,12}", re.ASCII)
+
+
+def pause_after(failures: int, time_scale: float, retry_after_s: float = 0.0) -> timedelta:
+    """The pause after so many failures in a row, with jitter so that receivers are not all retried at once.
+
+    At least as long as the receiver asks for, up to the longest back-off: a wrong header must not stop deliveries.
+    """
+    seconds = BACKOFF_S[min(failures, len(BACKOFF_S)) - 1] * time_scale
+    seconds *= random.uniform(1 - SPREAD, 1 + SPREAD)  # noqa: S311 - no secret
+    return timedelta(seconds=max(seconds, min(retry_after_s, BACKOFF_S[-1] * time_scale)))
+
+
+def parse_retry_after(text: str, now: float) -> float:
+    """The seconds that a `Retry-After` header asks to wait: a number, or an HTTP date. 0 if it has neither."""
+    text = text.strip()
+    if _SECONDS.fullmatch(text):
+        return float(text)
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, IndexError, TypeError, OverflowError):
+        return 0.0
+    # A date without a zone is in UTC.
+    return max(0.0, (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now)

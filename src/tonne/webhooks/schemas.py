@@ -11,8 +11,8 @@ from msgspec import Meta
 from tonne.base.clock import to_wire
 from tonne.base.scope import Mode
 from tonne.catalog.schemas import Timestamp
-from tonne.webhooks.event_schemas import EventType
-from tonne.webhooks.model import Progress, Webhook
+from tonne.webhooks.event_types import EARLIER_TYPES, EventType, in_order
+from tonne.webhooks.model import DisabledReason, Progress, Webhook
 from tonne.webhooks.outcomes import Delivered, SendOutcome
 
 _EVENT = "evt_06gtv1alff3htg9thvlvj59t20"
@@ -33,6 +33,15 @@ _OnlyAccounts = Meta(
     description="Only events of these accounts. An empty list means all accounts of the organisation.",
     examples=[[_ACCOUNT]],
 )
+_EventTypes = Annotated[
+    list[EventType],
+    Meta(
+        description="The types of events that the webhook gets. An empty list means the seven types that report the "
+        "status of an order, `order.received` to `order.completed`. Other types go only to webhooks that name them.",
+        max_length=len(EventType),
+        examples=[["order.completed", "refund.succeeded"]],
+    ),
+]
 _EventId = Annotated[str, Meta(max_length=100, description="The id of an event.", examples=[_EVENT])]
 _Acknowledged = Annotated[bool, Meta(description="Whether the receiver returned a 2xx status.", examples=[False])]
 _Status = Annotated[
@@ -60,6 +69,7 @@ class DeliveryState(StrEnum):
 class WebhookIn(msgspec.Struct, forbid_unknown_fields=True):
     url: _Url
     account_ids: Annotated[_AccountIds | None, _OnlyAccounts] = None
+    event_types: _EventTypes | None = None
 
 
 class WebhookChangeIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -68,6 +78,7 @@ class WebhookChangeIn(msgspec.Struct, forbid_unknown_fields=True):
     url: Annotated[_Url | None, Meta(description="The new address.", examples=[_ADDRESS])] = None
     enabled: Annotated[bool | None, Meta(description="False stops deliveries; events wait.", examples=[False])] = None
     account_ids: Annotated[_AccountIds | None, _OnlyAccounts] = None
+    event_types: _EventTypes | None = None
 
     def applied_to(self, webhook: Webhook) -> Webhook:
         given: dict[str, Any] = {
@@ -75,6 +86,8 @@ class WebhookChangeIn(msgspec.Struct, forbid_unknown_fields=True):
         }
         if self.account_ids is not None:
             given["account_ids"] = tuple(self.account_ids)
+        if self.event_types is not None:
+            given["event_types"] = in_order(self.event_types)
         return replace(webhook, **given)
 
 
@@ -144,6 +157,15 @@ class WebhookOut(msgspec.Struct):
     enabled: Annotated[bool, Meta(description="False while deliveries are switched off.", examples=[True])]
     account_type: Annotated[Mode, Meta(description="The mode of its events.", examples=["live"])]
     account_ids: Annotated[list[str], _OnlyAccounts]
+    event_types: _EventTypes
+    disabled_reason: Annotated[
+        DisabledReason | None,
+        Meta(
+            description="Why Tonne has disabled the webhook. `gone`: the receiver answered with status 410. Null when "
+            "it is enabled, or a person disabled it.",
+            examples=["gone"],
+        ),
+    ]
     created_at: Annotated[Timestamp, Meta(description="When it was registered.")]
     secret: Annotated[
         str,
@@ -183,6 +205,11 @@ def webhook_out(webhook: Webhook, progress: Progress, secret: str | None = None)
         enabled=webhook.enabled,
         account_type=webhook.mode,
         account_ids=list(webhook.account_ids),
+        # Not converted: a newer release may know more types.
+        event_types=cast(
+            "list[EventType]", list(EARLIER_TYPES if webhook.event_types is None else webhook.event_types)
+        ),
+        disabled_reason=webhook.disabled_reason,
         created_at=to_wire(webhook.created_at),
         secret=secret or f"whsec_...{webhook.secret_last_four}",
         delivery=_delivery_out(webhook, progress),
@@ -198,15 +225,18 @@ def webhook_test_out(event_id: str, outcome: SendOutcome) -> WebhookTestOut:
     return WebhookTestOut(event_id, delivered, outcome.status, outcome.error, outcome.duration_ms, outcome.answer)
 
 
-def _delivery_out(webhook: Webhook, progress: Progress) -> DeliveryProgressOut:
-    waiting = progress.last_position - progress.cursor_position
-    state = DeliveryState.DELIVERING if waiting else DeliveryState.IDLE
-    if progress.failures:
-        state = DeliveryState.FAILING
+def delivery_state(webhook: Webhook, progress: Progress) -> DeliveryState:
     if not webhook.enabled:
-        state = DeliveryState.DISABLED
+        return DeliveryState.DISABLED
+    if progress.failures:
+        return DeliveryState.FAILING
+    return DeliveryState.DELIVERING if progress.waiting_events else DeliveryState.IDLE
+
+
+def _delivery_out(webhook: Webhook, progress: Progress) -> DeliveryProgressOut:
+    waiting = progress.waiting_events
     return DeliveryProgressOut(
-        state=state,
+        state=delivery_state(webhook, progress),
         waiting_events=waiting,
         oldest_waiting_at=to_wire(progress.oldest_waiting) if progress.oldest_waiting else None,
         failures=progress.failures,

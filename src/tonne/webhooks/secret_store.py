@@ -59,6 +59,10 @@ UNION ALL
 SELECT 'page of order', order_id, token_box FROM order_links
 UNION ALL
 SELECT 'card page of account', account_id, token_box FROM card_links WHERE token_box IS NOT NULL
+UNION ALL
+SELECT 'authenticator app of user', id, totp_box FROM users WHERE totp_box IS NOT NULL
+UNION ALL
+SELECT 'signing key', id, private_box FROM signing_keys WHERE private_box IS NOT NULL AND retired_at IS NULL
 ORDER BY id LIMIT $1
 """
 
@@ -74,7 +78,8 @@ SELECT CASE WHEN substring(sealed FROM 1 FOR $2) = $1::bytea
 FROM (SELECT secret_box FROM webhooks UNION ALL SELECT old_secret_box FROM webhooks UNION ALL
       SELECT secret_box FROM offset_links UNION ALL SELECT old_secret_box FROM offset_links UNION ALL
       SELECT token_box FROM checkouts UNION ALL SELECT token_box FROM order_links UNION ALL
-      SELECT token_box FROM card_links) AS secrets (sealed)
+      SELECT token_box FROM card_links UNION ALL SELECT totp_box FROM users UNION ALL
+      SELECT private_box FROM signing_keys) AS secrets (sealed)
 WHERE sealed IS NOT NULL GROUP BY 1
 """
 

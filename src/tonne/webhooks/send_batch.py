@@ -6,13 +6,16 @@ from functools import lru_cache
 
 import structlog
 
+from tonne.base import tracing
 from tonne.base.secret_box import SecretBox, SecretUnreadable
 from tonne.base.settings import Settings
+from tonne.db.pool import Database
 from tonne.webhooks.metrics import DeliveryMetrics
 from tonne.webhooks.model import EventBatch, Lease
 from tonne.webhooks.outcomes import NOT_SIGNED, Delivered, SendOutcome
 from tonne.webhooks.sender import Sender
 from tonne.webhooks.signing import open_secrets, signed_headers
+from tonne.webhooks.traced_delivery import delivery_span, describe_outcome
 
 _CACHED_SECRETS = 1000
 
@@ -26,13 +29,15 @@ class LeaseTooOld(Exception):
 class BatchSender:
     def __init__(
         self,
+        database: Database,
         make_sender: Callable[[], Sender],
         box: SecretBox,
         settings: Settings,
-        metrics: DeliveryMetrics,
         *,
+        metrics: DeliveryMetrics,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
+        self._database = database
         self._metrics = metrics
         self._make_sender = make_sender
         self._sender: Sender | None = None
@@ -52,10 +57,19 @@ class BatchSender:
             _log.error("webhook_secret_unreadable", webhook_id=lease.id, reason=str(error))
             self._metrics.observe(lease, batch, NOT_SIGNED)
             return NOT_SIGNED
-        headers = signed_headers(self._brand, secrets, lease.organisation_id, int(self._wall_clock()), body)
+        headers = signed_headers(
+            *(self._brand, secrets, lease.organisation_id, body),
+            message_id=batch.message_id,
+            timestamp=int(self._wall_clock()),
+        )
         if self._sender is None:
             self._sender = self._make_sender()
-        outcome = await self._sender.post(lease.url, body, headers)
+        if tracing.is_on():
+            async with delivery_span(self._database, lease, batch) as span:
+                outcome = await self._sender.post(lease.url, body, headers)
+                describe_outcome(span, outcome)
+        else:
+            outcome = await self._sender.post(lease.url, body, headers)
         self._metrics.observe(lease, batch, outcome)
         # Every attempt is in `webhook_attempts`. At info level, successes would be most of the log.
         log = _log.debug if isinstance(outcome, Delivered) else _log.info

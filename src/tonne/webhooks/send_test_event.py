@@ -7,7 +7,7 @@ import msgspec
 
 from tonne.base.clock import to_wire
 from tonne.base.ids import new_id
-from tonne.events.log import API_VERSION
+from tonne.events.payload import API_VERSION, message_id
 from tonne.webhooks.model import Webhook
 from tonne.webhooks.outcomes import SendOutcome
 from tonne.webhooks.sender import Sender
@@ -28,5 +28,9 @@ async def send_test_event(
         "data": {"message": "This is a test of your webhook. It does not belong to an order."},
     }
     body = msgspec.json.encode({"events": [event]})
-    headers = signed_headers(brand, signing_secrets, webhook.organisation_id, int(now.timestamp()), body)
+    headers = signed_headers(
+        *(brand, signing_secrets, webhook.organisation_id, body),
+        message_id=message_id([event_id]),
+        timestamp=int(now.timestamp()),
+    )
     return event_id, await sender.post(webhook.url, body, headers)

@@ -6,15 +6,22 @@ import ipaddress
 import socket
 import ssl
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
+import yarl
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from tonne import __version__
+from tonne.base import tracing
 from tonne.base.settings import Settings, parse_networks
 from tonne.webhooks.addresses import AddressPolicy, AddressRefused
+from tonne.webhooks.client_identity import ClientIdentity
+from tonne.webhooks.egress_proxy import EgressProxy, NameNotResolved, ProxyConnector
 from tonne.webhooks.outcomes import SendOutcome, classify
+from tonne.webhooks.schedule import parse_retry_after
 
 MAX_READ_BYTES = 16 * 1024
 MAX_KEPT_BYTES = 2 * 1024
@@ -54,15 +61,21 @@ class Sender:
         self._timeout_s = settings.webhook_timeout_s
         self._parse_url = functools.lru_cache(_CACHED_URLS)(self._policy.parse_url)
         self.resolver = GuardedResolver(resolver or aiohttp.AsyncResolver(), self._policy)
-        context = ssl.create_default_context(cafile=settings.webhook_ca_file or None)
-        connector = aiohttp.TCPConnector(
-            ssl=context,
-            resolver=self.resolver,
-            socket_factory=self._make_socket,
-            limit=0,
-            use_dns_cache=False,
-            enable_cleanup_closed=False,
-        )
+        self._identity = ClientIdentity.from_settings(settings)
+        self._proxy = EgressProxy.from_settings(settings)
+        context = self._identity.tls_context(settings.webhook_ca_file)
+        if self._proxy is None:
+            connector = aiohttp.TCPConnector(
+                ssl=context,
+                resolver=self.resolver,
+                socket_factory=self._make_socket,
+                limit=0,
+                use_dns_cache=False,
+                enable_cleanup_closed=False,
+            )
+        else:
+            # It connects to the proxy only, whose address the operator chooses. Receivers are checked before.
+            connector = ProxyConnector(ssl=context, limit=0, enable_cleanup_closed=False)
         self._session = aiohttp.ClientSession(
             connector=connector,
             auto_decompress=False,  # a decompression bomb stays small
@@ -77,12 +90,20 @@ class Sender:
 
     async def check_receiver(self, url: str) -> None:
         """Check a URL at registration; raises UrlInvalid or OSError."""
-        parsed = self._policy.parse_url(url)
-        host = parsed.host or ""
+        await asyncio.wait_for(self._resolve(self._policy.parse_url(url)), 10)
+
+    async def _resolve(self, url: yarl.URL) -> list[str]:
+        """The addresses of a receiver, all of them checked."""
+        host = url.host or ""
         if _is_literal(host):
             self._policy.check_addresses([host])
-        else:
-            await asyncio.wait_for(self.resolver.resolve(host, parsed.port or 443), 10)
+            return [host]
+        try:
+            return [entry["host"] for entry in await self.resolver.resolve(host, url.port or 443)]
+        except AddressRefused:
+            raise
+        except OSError as error:
+            raise NameNotResolved(str(error)) from error
 
     async def post(self, url: str, body: bytes, headers: dict[str, str]) -> SendOutcome:
         """Returns an outcome for every failure of the receiver; raises for none."""
@@ -90,20 +111,39 @@ class Sender:
         status: int | None = None
         error: str | None = None
         answer = b""
+        retry_after_s = 0.0
         try:
             # Checked again: the settings may have changed since the registration.
             target = self._parse_url(url)
-            async with self._session.post(target, data=body, headers=headers, allow_redirects=False) as response:
+            if tracing.is_on():
+                headers = headers | tracing.outgoing_headers()
+            async with self._request(target, body, headers) as response:
                 status = response.status
                 if not 200 <= status < 300:
                     error = "redirect_refused" if 300 <= status < 400 else "status_refused"
+                    retry_after_s = parse_retry_after(response.headers.get("Retry-After", ""), time.time())
                 left = self._timeout_s - (time.monotonic() - started)
                 answer = await _read_start(response, min(READ_BODY_WITHIN_S, left))
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as failure:
             # The status counts even if reading the body fails.
             error = error if status is not None else _error_name(failure)
         text = answer[:MAX_KEPT_BYTES].decode("utf-8", "replace").replace("\x00", "\ufffd")
-        return classify(status)(status, error, round((time.monotonic() - started) * 1000), text)
+        duration_ms = round((time.monotonic() - started) * 1000)
+        return classify(status, error, duration_ms, text, retry_after_s=retry_after_s)
+
+    @asynccontextmanager
+    async def _request(
+        self, url: yarl.URL, body: bytes, headers: dict[str, str]
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        self._identity.reload_if_changed()
+        if self._proxy is None:
+            async with self._session.post(url, data=body, headers=headers, allow_redirects=False) as response:
+                yield response
+            return
+        async with asyncio.timeout(self._timeout_s):
+            addresses = await self._resolve(url)
+            async with self._proxy.post(self._session, url, addresses, data=body, headers=headers) as response:
+                yield response
 
     def _make_socket(self, address: Any) -> socket.socket:
         """Checks the address that is actually connected to: DNS may have changed since the name was checked."""
@@ -148,14 +188,20 @@ def _error_name(failure: BaseException) -> str:
     while cause is not None:
         if isinstance(cause, AddressRefused):
             return "address_refused"
+        if isinstance(cause, ssl.SSLError) and "CERTIFICATE_REQUIRED" in str(getattr(cause, "reason", "")):
+            return "client_certificate_required"
         cause = cause.__cause__ or cause.__context__
     kinds: tuple[tuple[type[BaseException], str], ...] = (
+        (aiohttp.ClientHttpProxyError, "proxy_refused"),
+        (aiohttp.ClientProxyConnectionError, "proxy_unreachable"),
         (TimeoutError, "timeout"),
         (aiohttp.ClientConnectorCertificateError, "certificate_invalid"),
         (aiohttp.ClientConnectorDNSError, "name_not_found"),
+        (NameNotResolved, "name_not_found"),
         (aiohttp.ClientSSLError, "tls_failed"),
         (aiohttp.ClientConnectorError, "connection_refused"),
         (ConnectionError, "connection_lost"),
+        (aiohttp.ClientOSError, "connection_lost"),
         (aiohttp.ServerDisconnectedError, "connection_lost"),
         (aiohttp.ClientPayloadError, "connection_lost"),
         (ValueError, "address_refused"),

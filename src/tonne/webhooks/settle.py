@@ -10,10 +10,11 @@ from tonne.base.ids import new_id
 from tonne.base.settings import Settings
 from tonne.db.pool import Connection, Database
 from tonne.webhooks import alerts, attempt_store, claim, parked_store
+from tonne.webhooks.disable_gone import disable_gone
 from tonne.webhooks.metrics import DeliveryMetrics
 from tonne.webhooks.model import EventBatch, Lease, ParkedAccount
 from tonne.webhooks.outage import retry_until
-from tonne.webhooks.outcomes import Delivered, DeliveryOutcome, NotSigned, Parked, Retry, SendOutcome
+from tonne.webhooks.outcomes import Delivered, DeliveryOutcome, Gone, NotSigned, Parked, Retry, SendOutcome
 from tonne.webhooks.schedule import MAX_BATCH, pause_after
 
 _log = structlog.get_logger()
@@ -53,11 +54,11 @@ class Settlement:
                     )
                 return renewed if held else self._lost()
             case Retry():
-                pause = self._pause(lease.failures + 1)
+                pause = self._pause(lease.failures + 1, outcome)
                 async with self._database.transaction() as tx:
                     if not await _refuse(tx, lease, batch, outcome, pause, attempt_id=attempt_id):
                         return self._lost()
-                    await alerts.alert_if_due(tx, lease, outcome, self._settings)
+                    await self._disable_or_alert(tx, lease, outcome)
                 return None
             case Parked(accounts, probe, ahead):
                 async with self._database.transaction() as tx:
@@ -97,12 +98,12 @@ class Settlement:
         attempt_id = new_id("att")
 
         async def settle() -> Lease | None:
-            pause = self._pause(1 if soon else lease.failures + 1)
+            pause = self._pause(1 if soon else lease.failures + 1, outcome)
             async with self._database.transaction() as tx:
                 if not await _refuse(tx, lease, batch, outcome, pause, attempt_id=attempt_id):
                     return self._lost()
                 await _continue_probing(tx, lease, probe_after, lease.failures if soon else lease.failures + 1)
-                await alerts.alert_if_due(tx, lease, outcome, self._settings)
+                await self._disable_or_alert(tx, lease, outcome)
             return None
 
         await self._once(lease, attempt_id, settle)
@@ -121,7 +122,14 @@ class Settlement:
                 if isinstance(outcome, Delivered):
                     await parked_store.advance_parked(tx, lease, account.account_id, batch.positions[-1])
                 else:
-                    await parked_store.refuse_parked(tx, lease, account.account_id, self._pause(account.refusals + 1))
+                    pause = self._pause(account.refusals + 1, outcome)
+                    await parked_store.refuse_parked(tx, lease, account.account_id, pause)
+                    if outcome.ends_turn:
+                        # The receiver does not want the events of the others, either.
+                        await parked_store.postpone(tx, lease, pause)
+                        await _postpone_main(tx, lease, pause)
+                        if await self._disable_if_gone(tx, lease, outcome):
+                            return None
                     if outcome.duration_ms >= SLOW_MS:
                         quiet = timedelta(milliseconds=outcome.duration_ms * QUIET_PER_SLOW_REQUEST)
                         await parked_store.postpone(tx, lease, quiet)
@@ -171,13 +179,23 @@ class Settlement:
         self._metrics.leases_lost.inc("superseded")
         return None
 
-    def _pause(self, failures: int) -> timedelta:
-        return pause_after(failures, self._settings.webhook_time_scale)
+    def _pause(self, failures: int, outcome: Retry | None = None) -> timedelta:
+        asked_s = 0.0 if outcome is None else outcome.retry_after_s
+        return pause_after(failures, self._settings.webhook_time_scale, asked_s)
+
+    async def _disable_or_alert(self, tx: Connection, lease: Lease, outcome: Retry) -> None:
+        if not await self._disable_if_gone(tx, lease, outcome):
+            await alerts.alert_if_due(tx, lease, outcome, self._settings)
+
+    async def _disable_if_gone(self, tx: Connection, lease: Lease, outcome: Retry) -> bool:
+        """After 410, unless the registration was changed meanwhile: the answer is about the former address."""
+        return isinstance(outcome, Gone) and await disable_gone(tx, lease, self._settings)
 
 
 # A worker that has lost its lease settles nothing. If the registration was changed meanwhile, the attempt is recorded
 # and the cursor stays where the change put it.
-# synchronous_commit = off: a crash loses cursor and attempt together, and the events are sent again.
+# synchronous_commit = off: a crash loses cursor and attempt together, and the events are sent again. A worker that
+# outlives the crash has sent the next batch meanwhile: without the result before, that one is not settled either.
 ACKNOWLEDGE = f"""
 WITH settled AS (
     UPDATE webhooks webhook
@@ -192,7 +210,7 @@ WITH settled AS (
                                 AND NOT EXISTS (SELECT FROM webhook_parked parked
                                                 WHERE parked.organisation_id = $1 AND parked.webhook_id = $2)
                            THEN NULL ELSE clock_timestamp() + $14::interval END
-    WHERE organisation_id = $1 AND id = $2 AND lease_token = $3
+    WHERE organisation_id = $1 AND id = $2 AND lease_token = $3 AND (version <> $4 OR cursor_position >= $16)
     RETURNING {claim.LEASE_COLUMNS}, webhook.enabled AND webhook.deleted_at IS NULL AS in_use,
               webhook.lease_until IS NULL AS is_released
 ), attempt AS (
@@ -216,13 +234,15 @@ async def _acknowledge(
     attempt_id: str,
     release: bool = False,
 ) -> tuple[bool, Lease | None]:
-    """Whether the lease was still held, and the renewed lease; None if the webhook is not in use any more."""
+    """Whether the result was recorded, and the renewed lease; None if the webhook is not in use any more."""
     expires_at = time.monotonic() + lease_s
     # The database writes out consecutive positions faster than a list is encoded.
-    positions = None if isinstance(batch.positions, range) else list(batch.positions)
+    is_range = isinstance(batch.positions, range) and batch.positions[-1] == batch.reaches
+    positions = None if is_range else list(batch.positions)
     attempt = (attempt_id, positions, batch.positions[0], *outcome.recorded)
     row = await connection.fetchrow(
-        ACKNOWLEDGE, *lease.fence, batch.reaches, *attempt, MAX_BATCH, timedelta(seconds=lease_s), release
+        *(ACKNOWLEDGE, *lease.fence, batch.reaches, *attempt, MAX_BATCH, timedelta(seconds=lease_s), release),
+        batch.after,
     )
     if row is None:
         return False, None
@@ -275,11 +295,21 @@ async def _keep_accepted_probe(tx: Connection, lease: Lease, position: int | Non
     await tx.execute(KEEP_ACCEPTED_PROBE, lease.organisation_id, lease.id, lease.token, position)
 
 
-MOVE_CURSOR = """
-UPDATE webhooks SET cursor_position = greatest(cursor_position, $5)
+POSTPONE_MAIN = """
+UPDATE webhooks SET next_attempt_at = greatest(next_attempt_at, clock_timestamp() + $5::interval)
 WHERE organisation_id = $1 AND id = $2 AND lease_token = $3 AND version = $4
 """
 
 
+async def _postpone_main(tx: Connection, lease: Lease, pause: timedelta) -> None:
+    await tx.execute(POSTPONE_MAIN, *lease.fence, pause)
+
+
+MOVE_CURSOR = """
+UPDATE webhooks SET cursor_position = greatest(cursor_position, $5)
+WHERE organisation_id = $1 AND id = $2 AND lease_token = $3 AND version = $4 AND cursor_position >= $6
+"""
+
+
 async def _move_cursor(connection: Connection, lease: Lease, reaches: int) -> None:
-    await connection.execute(MOVE_CURSOR, *lease.fence, reaches)
+    await connection.execute(MOVE_CURSOR, *lease.fence, reaches, lease.cursor_position)

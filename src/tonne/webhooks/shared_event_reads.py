@@ -11,7 +11,7 @@ from tonne.webhooks.model import EventBatch, Lease
 # Webhooks of one organisation read its stream almost in step. A longer time would only use memory.
 KEEP_S = 0.1
 
-ReadKey = tuple[str, Mode, int, int]
+ReadKey = tuple[str, Mode, int, int, tuple[str, ...]]
 
 
 class SharedEventReads:
@@ -25,7 +25,7 @@ class SharedEventReads:
     async def read(self, lease: Lease, after: int, limit: int) -> EventBatch | None:
         now = time.monotonic()
         self._drop_expired(now)
-        key = (lease.organisation_id, lease.mode, after, limit)
+        key = (lease.organisation_id, lease.mode, after, limit, lease.delivered_types)
         if key in self._reads:
             shared = self._reads[key][1]
             # Shielded: a cancelled caller must not cancel the read for the others.

@@ -1,20 +1,27 @@
-"""Request signatures: HMAC-SHA256 over timestamp, dot and raw body."""
+"""Request signatures: HMAC-SHA256 over timestamp, dot and raw body, and those of Standard Webhooks beside it."""
 
+import base64
+import binascii
 import hashlib
 import hmac
 import secrets
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import structlog
 
 from tonne.base.secret_box import SecretUnreadable
 
+PREFIX = "whsec_"
+KEY_BYTES = 32
+_CACHED_KEYS = 1000
+
 _log = structlog.get_logger()
 
 
 def new_secret() -> str:
-    """`whsec_` and 43 URL-safe characters, which are 256 random bits."""
-    return f"whsec_{secrets.token_urlsafe(32)}"
+    """`whsec_` and 256 random bits in standard base64, as libraries of Standard Webhooks expect it."""
+    return f"{PREFIX}{base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()}"
 
 
 def open_secrets(
@@ -41,11 +48,23 @@ def sign(secret: str, timestamp: int, body: bytes) -> str:
 
 
 def signed_headers(
-    brand: str, signing_secrets: Sequence[str], organisation_id: str, timestamp: int, body: bytes
+    brand: str,
+    signing_secrets: Sequence[str],
+    organisation_id: str,
+    body: bytes,
+    *,
+    message_id: str,
+    timestamp: int,
 ) -> dict[str, str]:
-    """Headers of a request to a receiver. The signature's name carries the brand."""
+    """Headers of a request to a receiver. The name of the first signature carries the brand.
+
+    The headers of Standard Webhooks follow if a secret has its form.
+    """
     signature = signature_header(signing_secrets, organisation_id, timestamp, body)
-    return {"Content-Type": "application/json", f"{brand}-HMAC": signature}
+    headers = {"Content-Type": "application/json", f"{brand}-HMAC": signature}
+    if standard := standard_signature(signing_secrets, message_id, timestamp, body):
+        headers |= {"webhook-id": message_id, "webhook-timestamp": str(timestamp), "webhook-signature": standard}
+    return headers
 
 
 def signature_header(signing_secrets: Sequence[str], organisation_id: str, timestamp: int, body: bytes) -> str:
@@ -53,3 +72,22 @@ def signature_header(signing_secrets: Sequence[str], organisation_id: str, times
     pairs = [f"timestamp={timestamp}", f"organisation={organisation_id}"]
     pairs += [f"v1={sign(secret, timestamp, body)}" for secret in signing_secrets]
     return ",".join(pairs)
+
+
+def standard_signature(signing_secrets: Sequence[str], message_id: str, timestamp: int, body: bytes) -> str:
+    """The value of `webhook-signature`: one signature per secret. Empty if no secret has the standard form."""
+    keys = [key for secret in signing_secrets if (key := standard_key(secret)) is not None]
+    if not keys:
+        return ""
+    message = b"%b.%d.%b" % (message_id.encode(), timestamp, body)
+    return " ".join(f"v1,{base64.b64encode(hmac.digest(key, message, 'sha256')).decode()}" for key in keys)
+
+
+@lru_cache(_CACHED_KEYS)
+def standard_key(secret: str) -> bytes | None:
+    """The key of a secret in the form of Standard Webhooks. None for older secrets, which are not padded base64."""
+    try:
+        key = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
+    except binascii.Error:
+        return None
+    return key if len(key) == KEY_BYTES else None

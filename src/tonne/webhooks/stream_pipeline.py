@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tonne.webhooks.model import EventBatch, Lease
 from tonne.webhooks.outage import retry_until
@@ -43,6 +43,10 @@ class StreamPipeline:
         for sent in itertools.count(1):
             if batch is None or self.stopping.is_set() or not await self._settle_after_slow_request():
                 break
+            if not batch.positions:
+                goes_on = sent < BATCHES_PER_CLAIM or self.may_stay()
+                batch = await self._pass_over(batch, limit if goes_on else 0)
+                continue
             limit = min(MAX_BATCH, limit * 2)
             goes_on = sent < BATCHES_PER_CLAIM or self.may_stay()
             batch = await self._send(batch, next_limit=limit if goes_on else 0)
@@ -65,6 +69,21 @@ class StreamPipeline:
         self.unsettled, self.seen_at = (lease, batch, outcome), started
         may_continue, next_batch = settling.result(), reading.result()
         return next_batch if may_continue and isinstance(outcome, Delivered) else None
+
+    async def _pass_over(self, batch: EventBatch, limit: int) -> EventBatch | None:
+        """Move past events that are all filtered out. Returns the next batch.
+
+        The cursor moves with the batch that was sent just before, if there is one: that costs no statement.
+        """
+        if self.unsettled is not None:
+            lease, sent, outcome = self.unsettled
+            self.unsettled = lease, replace(sent, reaches=batch.reaches), outcome
+        else:
+            renewed = await self.settlement.pass_over(self.lease, batch.reaches)
+            if renewed is None or renewed.version != self.lease.version:
+                return None
+            self.lease = renewed
+        return await self._read(batch.reaches, limit)
 
     async def _settle_after_slow_request(self) -> bool:
         if self.unsettled is None or time.monotonic() - self.seen_at <= SETTLE_FIRST_AFTER_S:

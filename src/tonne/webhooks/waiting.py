@@ -6,7 +6,7 @@ from datetime import datetime
 from tonne.base.secret_box import SecretBox, SecretKeyMissing
 from tonne.base.settings import Settings
 from tonne.db.queues import MAX_COUNTED, Queue
-from tonne.db.waiting_check import WaitingCheck
+from tonne.db.waiting_check import Topic, WaitingCheck
 
 
 def _configured_keys(settings: Settings, _: datetime) -> Sequence[object]:
@@ -92,6 +92,7 @@ WAITING = (
           AND webhook.failing_since < $1::timestamptz - interval '1 hour'
         ORDER BY webhook.failing_since
         """,
+        topic=Topic.WEBHOOKS,
     ),
     WaitingCheck(
         "no account of a live webhook is parked for an hour",
@@ -107,5 +108,6 @@ WAITING = (
           AND parked.parked_at < $1::timestamptz - interval '1 hour'
         ORDER BY parked.parked_at
         """,
+        topic=Topic.WEBHOOKS,
     ),
 )

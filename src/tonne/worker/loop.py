@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from tonne.base import tracing
 from tonne.db.errors import is_database_unavailable
 from tonne.events.notification import Notification, Stream, WorkKind
 from tonne.worker.metrics import JobMetrics
@@ -82,9 +83,12 @@ async def _run(job: Job, stop: asyncio.Event, poll_s: float, metrics: JobMetrics
     metrics.start(job.name)
     while not stop.is_set():
         job.wake.clear()
+        metrics.begin(job.name)
         started = time.monotonic()
         try:
-            worked = await job.run_once()
+            with tracing.job_span(job.name) as span:
+                worked = await job.run_once()
+                span.idle = not worked
         except Exception as error:  # noqa: BLE001 - a failure must end neither this job nor the others
             failures += 1
             metrics.fail(job.name, time.monotonic() - started)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable
+from typing import Any
 
 from tonne.base.instruments import SLOW_BOUNDS, Combine, CounterFamily, GaugeFamily, HistogramFamily, Labels, Metric
 
@@ -17,6 +18,12 @@ class JobMetrics:
             "tonne_job_run_seconds", "Duration of runs that were not idle.", "job_name", bounds=SLOW_BOUNDS
         )
         self._succeeded_at: dict[str, float] = {}
+        self._worked_at: dict[str, float] = {}
+        self._failed_at: dict[str, float] = {}
+        # Failures since the last success.
+        self._failures: dict[str, int] = {}
+        # Runs in progress, by when they began on the monotonic clock.
+        self._begun_at: dict[str, float] = {}
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -35,15 +42,43 @@ class JobMetrics:
             self._runs.of(job, outcome)
         self._succeeded_at[job] = time.time()
 
+    def begin(self, job: str) -> None:
+        self._begun_at[job] = time.monotonic()
+
+    def running_longer_than(self, seconds: float) -> list[str]:
+        """The jobs whose run has not ended since."""
+        return [job for job, at in self._begun_at.items() if time.monotonic() - at > seconds]
+
     def succeed(self, job: str, *, worked: bool, seconds: float) -> None:
+        self._begun_at.pop(job, None)
         self._runs.inc(job, "worked" if worked else "idle")
         self._succeeded_at[job] = time.time()
+        self._failures.pop(job, None)
         if worked:
+            self._worked_at[job] = time.time()
             self._seconds.of(job).observe(seconds)
 
     def fail(self, job: str, seconds: float) -> None:
+        self._begun_at.pop(job, None)
         self._runs.inc(job, "failed")
+        self._failed_at[job] = time.time()
+        self._failures[job] = self._failures.get(job, 0) + 1
         self._seconds.of(job).observe(seconds)
+
+    def states(self) -> list[dict[str, Any]]:
+        """Of every job, as JSON values: times are Unix timestamps, None if it did not happen since the start."""
+        now = time.monotonic()
+        return [
+            {
+                "name": job,
+                "succeeded_at": at,
+                "worked_at": self._worked_at.get(job),
+                "failed_at": self._failed_at.get(job),
+                "failures": self._failures.get(job, 0),
+                "running_s": now - self._begun_at[job] if job in self._begun_at else None,
+            }
+            for job, at in self._succeeded_at.items()
+        ]
 
     def _successes(self) -> Iterable[tuple[Labels, float]]:
         return [((job,), at) for job, at in self._succeeded_at.items()]

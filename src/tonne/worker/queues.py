@@ -7,9 +7,10 @@ from tonne.invoices.waiting import QUEUES as INVOICE_QUEUES
 from tonne.orders.waiting import QUEUES as ORDER_QUEUES
 from tonne.refunds.waiting import QUEUES as REFUND_QUEUES
 from tonne.retirements.waiting import QUEUES as RETIREMENT_QUEUES
+from tonne.transparency.waiting import QUEUES as LOG_QUEUES
 from tonne.webhooks.waiting import QUEUES as WEBHOOK_QUEUES
 
 ALL_QUEUES = (
     *(*MAIL_QUEUES, *ORDER_QUEUES, *CHARGE_QUEUES, *REFUND_QUEUES, *INVOICE_QUEUES),
-    *(*RETIREMENT_QUEUES, *WEBHOOK_QUEUES, *CHECKOUT_QUEUES),
+    *(*LOG_QUEUES, *RETIREMENT_QUEUES, *WEBHOOK_QUEUES, *CHECKOUT_QUEUES),
 )

@@ -23,12 +23,29 @@ function subject(event: WebhookEvent): string {
     case "order.placed":
     case "order.paid":
     case "order.payment_updated":
+    case "order.person_erased":
     case "order.retiring":
     case "order.cancelled":
     case "order.failed":
       return event.data.order.id;
     case "order.completed":
       return event.data.order.certificate ?? "";
+    case "allocation.new":
+    case "allocation.retired":
+      return event.data.allocation.id;
+    case "invoice.issued":
+    case "invoice.overdue":
+    case "invoice.paid":
+    case "invoice.credited":
+    case "invoice.cancelled":
+      return event.data.invoice.id;
+    case "refund.requested":
+    case "refund.succeeded":
+    case "refund.failed":
+    case "refund.cancelled":
+      return event.data.refund.id;
+    case "certificate.replaced":
+      return event.data.certificate.number;
     case "webhook.test":
       return event.data.message;
     default: {

@@ -1,0 +1,29 @@
+"""Makes a service in live mode of one in test mode, before its orders are copied.
+
+Orders complete by themselves in test mode only, but only in live mode does the operator's work wait for anybody.
+"""
+
+from dataclasses import replace
+
+from bench.environment import Environment
+from tonne.base.scope import Mode
+
+MODE = Mode.LIVE
+# Partitions are changed with their tables.
+TABLES_WITH_MODE = """
+SELECT attrelid::regclass::text AS name FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
+WHERE attname = 'mode' AND attnum > 0 AND NOT attisdropped AND relkind IN ('r', 'p') AND NOT relispartition
+  AND relnamespace = 'public'::regnamespace
+"""
+
+
+async def make_live(environment: Environment) -> None:
+    """Everything of test mode becomes live. Keys keep their secrets, but the API no longer accepts them."""
+    async with environment.connection() as tx, tx.transaction():
+        # Without triggers and foreign keys: rows that refer to each other change their mode one after the other.
+        await tx.execute("SET LOCAL session_replication_role = replica")
+        for row in await tx.fetch(TABLES_WITH_MODE):
+            # Rows that every organisation has in both modes, such as its streams of events.
+            await tx.execute(f"DELETE FROM {row['name']} WHERE mode = 'live'")
+            await tx.execute(f"UPDATE {row['name']} SET mode = 'live' WHERE mode = 'test'")
+    environment.tenants = [replace(tenant, scope=replace(tenant.scope, mode=MODE)) for tenant in environment.tenants]

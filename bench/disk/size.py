@@ -1,0 +1,128 @@
+"""Bytes on disk per complete order: tables, TOAST and indexes."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from bench.delivery.receivers import start_receivers
+from bench.delivery.webhooks import Delivery, Hook
+from bench.environment import Environment, Worker
+from bench.life.orders import LEFT_TO_DO, Orders, open_life
+from bench.pace import DiskPace
+from bench.report import Goal, Result
+from tests.support.processes import HOST
+from tonne.db.pool import Connection
+from tonne.orders.model import OrderKey
+
+LIMIT_KB = 8.0
+GOAL = Goal(reach=1.0, at_most=True)
+# Tables below this share of an order are summed up as `others`.
+_SHOWN_KB = 0.05
+_CONNECTIONS = 16
+_ACCOUNTS = 3
+_PLACE_FOR_S = 0.1
+
+ALL_ORDERS = "SELECT account_id, id FROM orders"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Bytes of a table, its TOAST and its indexes."""
+
+    heap: int
+    toast: int
+    indexes: int
+
+    @property
+    def total(self) -> int:
+        return self.heap + self.toast + self.indexes
+
+    def __sub__(self, other: "Size") -> "Size":
+        return Size(self.heap - other.heap, self.toast - other.toast, self.indexes - other.indexes)
+
+
+async def disk_per_order(pace: DiskPace) -> list[Result]:
+    """Orders of the API, paid by card, complete, certified and delivered to a webhook of their organisation.
+
+    They belong to few accounts, so that the pages of indexes fill as they do in a large installation. They come in
+    waves, and the tables are vacuumed after each, as autovacuum does when a fifth of the rows are dead: an order is
+    updated three times. What the environment needs before the first order does not count.
+    """
+    async with open_life() as orders:
+        environment = orders.environment
+        async with _delivering(orders) as (delivery, hooks):
+            await environment.vacuum()
+            async with environment.connection() as connection:
+                before = await read_sizes(connection)
+            for _ in range(pace.waves):
+                _place(environment, pace.wave_orders)
+                await environment.wait_while(LEFT_TO_DO)
+                await delivery.wait_until_delivered(hooks)
+                await environment.vacuum()
+            async with environment.connection() as connection:
+                after = await read_sizes(connection)
+                keys = [OrderKey(*row) for row in await connection.fetch(ALL_ORDERS)]
+        await orders.require_complete(keys)
+        await environment.require_consistent()
+    empty = Size(0, 0, 0)
+    return _results({name: after[name] - before.get(name, empty) for name in after}, len(keys))
+
+
+def _place(environment: Environment, count: int) -> None:
+    placed = 0
+    while placed < count:
+        requests = environment.create_requests(environment.tenants[:_ACCOUNTS])
+        placed += environment.run_load(requests, connections=_CONNECTIONS, seconds=_PLACE_FOR_S).answered
+
+
+@contextlib.asynccontextmanager
+async def _delivering(orders: Orders) -> AsyncIterator[tuple[Delivery, list[Hook]]]:
+    environment = orders.environment
+    delivery = Delivery(environment, [])
+    with start_receivers(len(environment.tenants), delivery.ca_file) as delivery.receivers:
+        async with delivery.hooks(environment.tenants) as hooks, _worker(environment, delivery):
+            yield delivery, hooks
+
+
+def _worker(environment: Environment, delivery: Delivery) -> contextlib.AbstractAsyncContextManager[Worker]:
+    return environment.worker(
+        port=environment.port,
+        webhook_allow_private=f"{HOST}/32",
+        webhook_ports="*",
+        webhook_ca_file=delivery.ca_file,
+    )
+
+
+# Partitions count for their table.
+SIZES = """
+SELECT coalesce(pg_partition_root(class.oid), class.oid)::regclass::text AS name,
+       sum(pg_table_size(class.oid) - coalesce(pg_total_relation_size(nullif(class.reltoastrelid, 0)), 0))::bigint
+           AS heap,
+       sum(coalesce(pg_total_relation_size(nullif(class.reltoastrelid, 0)), 0))::bigint AS toast,
+       sum(pg_indexes_size(class.oid))::bigint AS indexes
+FROM pg_class class
+WHERE class.relkind = 'r' AND class.relnamespace = 'public'::regnamespace
+GROUP BY name
+"""
+
+
+async def read_sizes(connection: Connection) -> dict[str, Size]:
+    rows = await connection.fetch(SIZES)
+    return {row["name"]: Size(row["heap"], row["toast"], row["indexes"]) for row in rows}
+
+
+def _results(sizes: dict[str, Size], orders: int) -> list[Result]:
+    """The sum with its limit, and the largest tables for comparison."""
+    total_kb = sum(size.total for size in sizes.values()) / orders / 1000
+    results = [Result("disk_per_order", total_kb, "KB", LIMIT_KB, GOAL)]
+    others_kb = 0.0
+    for name, size in sorted(sizes.items(), key=lambda item: -item[1].total):
+        kb = size.total / orders / 1000
+        if kb < _SHOWN_KB:
+            others_kb += kb
+            continue
+        results.append(Result(f"disk_{name}", kb, "KB", LIMIT_KB))
+        for part, size_of_part in (("toast", size.toast), ("indexes", size.indexes)):
+            if size_of_part / orders / 1000 >= _SHOWN_KB:
+                results.append(Result(f"disk_{name}_{part}", size_of_part / orders / 1000, "KB", LIMIT_KB))
+    return [*results, Result("disk_others", others_kb, "KB", LIMIT_KB)]

@@ -1,0 +1,36 @@
+"""A webhook for each organisation that has received all events, with the attempts of the last month."""
+
+from bench.environment import SECRET_KEY, Environment
+from tonne.base.actor import job_actor
+from tonne.base.clock import utc_now
+from tonne.base.secret_box import SecretBox
+from tonne.base.settings import Settings
+from tonne.webhooks.register import register_webhook
+
+BATCH = 100
+WEBHOOKS = "SELECT count(*) FROM webhooks"
+MOVE_TO_THE_END = """
+UPDATE webhooks SET cursor_position = stream.last_position FROM event_streams stream
+WHERE stream.organisation_id = webhooks.organisation_id AND stream.mode = webhooks.mode
+"""
+# Every event was sent in a full batch.
+ATTEMPTS = """
+INSERT INTO webhook_attempts (organisation_id, webhook_id, id, at, positions, status, acknowledged, duration_ms)
+SELECT webhook.organisation_id, webhook.id, 'att_' || lpad(first::text, 26, '0'),
+       now() - interval '1 hour' * (1 - first::float / webhook.cursor_position),
+       ARRAY(SELECT generate_series(first, least(first + $1::int - 1, webhook.cursor_position))), 200, true, 20
+FROM webhooks webhook CROSS JOIN LATERAL generate_series(1, webhook.cursor_position, $1::int) AS first
+"""
+
+
+async def deliver_all(environment: Environment) -> None:
+    box = SecretBox.from_settings(Settings(secret_key=SECRET_KEY))
+    async with environment.connection() as tx, tx.transaction():
+        if not await tx.fetchval(WEBHOOKS):
+            for tenant in environment.tenants:
+                url = "https://receiver.example/events"
+                await register_webhook(tx, tenant.scope, url, [], box=box, actor=job_actor("bench"), now=utc_now())
+            await tx.execute("UPDATE webhook_scopes SET from_position = 0")
+        await tx.execute("DELETE FROM webhook_attempts")
+        await tx.execute(MOVE_TO_THE_END)
+        await tx.execute(ATTEMPTS, BATCH)

@@ -1,0 +1,209 @@
+"""The OpenAPI document of this checkout, read into the operations that the clients offer."""
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tonne.app import Services
+from tonne.base.settings import Settings
+from tonne.db.pool import Database
+
+REF = "#/components/schemas/"
+Schema = Mapping[str, Any]
+
+# POST requests that change nothing, or set a state: repeating one after a lost response does no harm.
+REPEATABLE = re.compile(r"quoteOrder\w+|exportPerson|retryWebhookNow|rewindWebhook|upload\w*Logo|(un)?archive\w+")
+# PUT requests that make something new each time: a repeated rotation would end the secret that is in use.
+NOT_REPEATABLE = frozenset({"replaceWebhookSecret"})
+# Instead of the names by the rule of `_name`, where they are ambiguous.
+NAMES: Mapping[str, tuple[str, ...]] = {}
+_IDEMPOTENCY_KEY = "idempotency_key"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of the path or the query. `wire_name` is its name there; a query may have `metadata[key]`."""
+
+    wire_name: str
+    description: str
+    schema: Schema
+
+    @property
+    def name(self) -> str:
+        return self.wire_name.partition("[")[0]
+
+    @property
+    def is_map(self) -> bool:
+        return "[" in self.wire_name or self.schema.get("type") == "object"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """`repeat` says when the client may send the request again: `always`, `never`, or with the key that it carries
+    (`key`; `items` and `items:field` if each element of the body, or of a field of it, carries one). After a repeated
+    `delete`, 404 is a success.
+    """
+
+    operation_id: str
+    resource: str
+    words: tuple[str, ...]
+    method: str
+    path: str
+    summary: str
+    description: str
+    path_parameters: tuple[Parameter, ...]
+    query: tuple[Parameter, ...]
+    body: Schema | None
+    is_body_required: bool
+    is_multipart: bool
+    # None: no body. A schema with the format `binary`: a file.
+    returns: Schema | None
+    repeat: str
+
+    @property
+    def is_file(self) -> bool:
+        return self.returns is not None and self.returns.get("format") == "binary"
+
+
+class Document:
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self.schemas: dict[str, Schema] = document["components"]["schemas"]
+        self.tags = {tag["name"]: tag["description"] for tag in document["tags"]}
+        found = [
+            (operation["tags"][0], self._operation(method, path, operation))
+            for path, methods in document["paths"].items()
+            for method, operation in methods.items()
+        ]
+        self.operations = [operation for _, operation in found]
+        self.resource_tags = {operation.resource: tag for tag, operation in reversed(found)}
+        _check_names(self.operations)
+        self.delivery = f"{REF}WebhookDelivery"
+
+    def resources(self) -> Iterator[tuple[str, list[Operation]]]:
+        """Each resource with its operations, by name."""
+        for resource in sorted({operation.resource for operation in self.operations}):
+            yield resource, [operation for operation in self.operations if operation.resource == resource]
+
+    def resolve(self, schema: Schema) -> Schema:
+        return self.schemas[schema["$ref"].removeprefix(REF)] if "$ref" in schema else schema
+
+    def page_item(self, operation: Operation) -> Schema | None:
+        """The schema of the elements, if the operation returns one page of a list."""
+        if operation.returns is None or not any(parameter.name == "after" for parameter in operation.query):
+            return None
+        fields = self.resolve(operation.returns).get("properties", {})
+        is_page = {"has_more", "next_cursor", "data"} <= fields.keys()
+        return fields["data"]["items"] if is_page else None
+
+    def used(self, *, in_requests: bool) -> set[str]:
+        """Names of the schemas that requests, or responses and events, contain."""
+        if in_requests:
+            roots = [operation.body for operation in self.operations if operation.body is not None]
+        else:
+            roots = [operation.returns for operation in self.operations if operation.returns is not None]
+            roots += [{"$ref": self.delivery}, {"$ref": f"{REF}Error"}]
+        names: set[str] = set()
+        for root in roots:
+            self._add_names(root, names)
+        return names
+
+    def _add_names(self, node: Any, names: set[str]) -> None:
+        if isinstance(node, list):
+            for part in node:
+                self._add_names(part, names)
+        elif isinstance(node, dict):
+            name = node["$ref"].removeprefix(REF) if isinstance(node.get("$ref"), str) else None
+            if name is not None and name not in names:
+                names.add(name)
+                self._add_names(self.schemas[name], names)
+            for key, part in node.items():
+                if key not in {"discriminator", "examples"}:
+                    self._add_names(part, names)
+
+    def _operation(self, method: str, path: str, operation: Mapping[str, Any]) -> Operation:
+        operation_id, resource = operation["operationId"], path.split("/")[2].replace("-", "_")
+        content = operation.get("requestBody", {}).get("content", {})
+        media_type = next(iter(content), "")
+        body = content[media_type]["schema"] if content else None
+        successes = [response for status, response in operation["responses"].items() if status.startswith("2")]
+        answers = [media["schema"] for response in successes for media in response.get("content", {}).values()]
+        places: dict[str, list[Parameter]] = {"path": [], "query": [], "header": []}
+        for item in operation["parameters"]:
+            places[item["in"]].append(Parameter(item["name"], item["description"], item["schema"]))
+        return Operation(
+            operation_id=operation_id,
+            resource=resource,
+            words=NAMES.get(operation_id) or _name(operation_id, resource, path),
+            method=method.upper(),
+            path=path,
+            summary=operation["summary"],
+            description=operation["description"],
+            path_parameters=tuple(places["path"]),
+            query=tuple(places["query"]),
+            body=body,
+            is_body_required=operation.get("requestBody", {}).get("required", False),
+            is_multipart=media_type == "multipart/form-data",
+            returns=answers[0] if answers else None,
+            repeat="delete" if method == "delete" and not answers else self._repeat(method.upper(), operation_id, body),
+        )
+
+    def _repeat(self, method: str, operation_id: str, body: Schema | None) -> str:
+        if method != "POST":
+            return "never" if operation_id in NOT_REPEATABLE else "always"
+        if REPEATABLE.fullmatch(operation_id):
+            return "always"
+        return "never" if body is None else self._repeat_with_key(body)
+
+    def _repeat_with_key(self, body: Schema) -> str:
+        if self._has_key(body):
+            return "key"
+        whole = self.resolve(body)
+        if whole.get("type") == "array" and self._has_key(whole["items"]):
+            return "items"
+        for name, field in whole.get("properties", {}).items():
+            if field.get("type") == "array" and self._has_key(field["items"]):
+                return f"items:{name}"
+        return "never"
+
+    def _has_key(self, schema: Schema) -> bool:
+        whole = self.resolve(schema)
+        members = [*whole.get("oneOf", ()), *whole.get("anyOf", ())]
+        return _IDEMPOTENCY_KEY in whole.get("properties", {}) or any(self._has_key(member) for member in members)
+
+
+def read_document() -> Document:
+    """The document that a service of this checkout serves. It needs no database."""
+    settings = Settings(public_url="https://tonne.example", secret_key="A" * 43 + "=")
+    services = Services(Database("postgresql://localhost/unused", settings), settings)
+    (route,) = [route for route in services.routes() if route.path == "/openapi.json"]
+    return Document(json.loads(asyncio.run(route.endpoint(None)).body))  # type: ignore[arg-type]
+
+
+def _name(operation_id: str, resource: str, path: str) -> tuple[str, ...]:
+    """The words of the operation id without those of the resource: `list` for listOffsetLinks of offset_links.
+
+    Batches are named so: their ids differ from those of single ones by the plural only.
+    """
+    words = [word.lower() for word in re.findall(r"[A-Z]?[a-z0-9]+", operation_id)]
+    words += ["batch"] if path.endswith("/batch") and "batch" not in words else []
+    plural = resource.split("_")
+    singular = [
+        *plural[:-1],
+        re.sub(r"ies$", "y", plural[-1]) if plural[-1].endswith("ies") else plural[-1].rstrip("s"),
+    ]
+    for noun in (plural, singular):
+        for start in range(1, len(words)):
+            if words[start : start + len(noun)] == noun:
+                return tuple(words[:start] + words[start + len(noun) :])
+    return tuple(words)
+
+
+def _check_names(operations: list[Operation]) -> None:
+    taken: dict[tuple[str, tuple[str, ...]], str] = {}
+    for operation in operations:
+        other = taken.setdefault((operation.resource, operation.words), operation.operation_id)
+        if other != operation.operation_id:
+            raise SystemExit(f"{operation.operation_id} and {other} get the same name: add one to NAMES.")

@@ -1,0 +1,163 @@
+"""The HTTP side of the clients: sends a call until it succeeds or must not be repeated."""
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import httpx
+
+from tonne_client.attempts import Call, FileInput, decode
+from tonne_client.pages import AsyncPages, Pages
+
+VERSION = "0.1.0"
+DEFAULT_URL = "http://localhost:8080"
+TIMEOUT = httpx.Timeout(30.0, connect=5.0)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The arguments of a client."""
+
+    api_key: str = field(repr=False)
+    base_url: str
+    account: str | None
+    timeout: float | httpx.Timeout
+    max_retries: int
+    brand: str
+
+    @classmethod
+    def from_arguments(cls, api_key: str | None, base_url: str | None, **others: Any) -> "Options":
+        key = api_key or os.environ.get("TONNE_API_KEY")
+        if not key:
+            raise ValueError("No API key: pass api_key, or set TONNE_API_KEY.")
+        url = base_url or os.environ.get("TONNE_API_URL") or DEFAULT_URL
+        # The paths of all operations begin with /v1.
+        return cls(key, url.rstrip("/").removesuffix("/v1"), **others)
+
+    def changed(self, **changes: Any) -> "Options":
+        return replace(self, **{name: value for name, value in changes.items() if value is not None})
+
+    def request(self, call: Call) -> dict[str, Any]:
+        """The arguments of httpx's `request`."""
+        headers = {
+            "Authorization": f"Bearer {self.api_key}",
+            "User-Agent": f"tonne-client-python/{VERSION}",
+            **call.headers,
+        }
+        if self.account is not None:
+            headers[f"{self.brand}-Account"] = self.account
+        return {
+            "method": call.method,
+            "url": self.base_url + call.path,
+            "params": call.query,
+            "content": call.content,
+            "files": call.files,
+            "headers": headers,
+            "timeout": self.timeout,
+        }
+
+
+class Caller:
+    """Sends calls with `httpx.Client`, which keeps connections open. It may be used by several threads."""
+
+    def __init__(self, options: Options, http: httpx.Client) -> None:
+        self._options = options
+        self._http = http
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._options})"
+
+    def call(
+        self,
+        returns: type[T],
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        files: Mapping[str, FileInput] | None = None,
+        repeat: str | None = None,
+    ) -> T:
+        """Send a request, with retries, and return the body as this type. Also for routes that the library lacks.
+
+        `repeat` says when the request may be sent again; see `Call`. By default POST is repeated only if nothing was
+        done.
+        """
+        retries = self._options.max_retries
+        call = Call(method, path, query=query, body=body, files=files, repeat=repeat, max_retries=retries)
+        result: T = decode(returns, self._send(call))
+        return result
+
+    def pages(self, item: type[T], path: str, query: dict[str, Any]) -> Pages[T]:
+        return Pages(self._fetch_page, item, path, query)
+
+    def _fetch_page(self, path: str, query: dict[str, Any]) -> dict[str, Any]:
+        return self.call(dict, "GET", path, query=query)
+
+    def _send(self, call: Call) -> httpx.Response:
+        request = self._options.request(call)
+        while True:
+            try:
+                response = self._http.request(**request)
+            except httpx.TransportError as error:
+                wait_s: float | None = call.wait_after_failure(error)
+            else:
+                wait_s = call.wait_after_response(response)
+            if wait_s is None:
+                return response
+            time.sleep(wait_s)
+
+
+class AsyncCaller:
+    """Sends calls with `httpx.AsyncClient`. It belongs to one event loop."""
+
+    def __init__(self, options: Options, http: httpx.AsyncClient) -> None:
+        self._options = options
+        self._http = http
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._options})"
+
+    async def call(
+        self,
+        returns: type[T],
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        files: Mapping[str, FileInput] | None = None,
+        repeat: str | None = None,
+    ) -> T:
+        """Send a request, with retries, and return the body as this type. Also for routes that the library lacks.
+
+        `repeat` says when the request may be sent again; see `Call`. By default POST is repeated only if nothing was
+        done.
+        """
+        retries = self._options.max_retries
+        call = Call(method, path, query=query, body=body, files=files, repeat=repeat, max_retries=retries)
+        result: T = decode(returns, await self._send(call))
+        return result
+
+    def pages(self, item: type[T], path: str, query: dict[str, Any]) -> AsyncPages[T]:
+        return AsyncPages(self._fetch_page, item, path, query)
+
+    async def _fetch_page(self, path: str, query: dict[str, Any]) -> dict[str, Any]:
+        return await self.call(dict, "GET", path, query=query)
+
+    async def _send(self, call: Call) -> httpx.Response:
+        request = self._options.request(call)
+        while True:
+            try:
+                response = await self._http.request(**request)
+            except httpx.TransportError as error:
+                wait_s: float | None = call.wait_after_failure(error)
+            else:
+                wait_s = call.wait_after_response(response)
+            if wait_s is None:
+                return response
+            await asyncio.sleep(wait_s)

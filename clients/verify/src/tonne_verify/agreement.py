@@ -1,0 +1,95 @@
+"""Do credential, statements and retirements say the same?"""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from tonne_verify.errors import NotProven
+from tonne_verify.openings import Opening
+
+Json = Mapping[str, Any]
+REQUIRED = ("number", "mode", "total_quantity", "lines")
+# What a line of a certificate has in common with the statement about its retirement.
+RETIREMENT_FACTS = ("registry", "project_id", "vintage", "serial_range", "retired_on", "retirement_url")
+
+
+def check_shape(subject: Any) -> Json:
+    """The subject of a credential, with lines that can be read."""
+    lines = subject.get("lines") if isinstance(subject, dict) else None
+    if not isinstance(lines, list) or not lines or not all(isinstance(line, dict) for line in lines):
+        raise NotProven("The credential has no lines: it is not the credential of a certificate.")
+    found: Json = subject
+    return found
+
+
+def check_agreement(document: Json, issued: Opening) -> None:
+    """Raises NotProven unless the credential says what the statement in the log says."""
+    facts: Json = issued.statement["facts"]
+    subject = {
+        "issued_at": document.get("validFrom"),
+        "verification_url": document.get("id"),
+        **document["credentialSubject"],
+    }
+    if any(subject.get(key) is None or facts.get(key) is None for key in REQUIRED):
+        raise NotProven("The credential or the statement in the log lacks the number, the quantity or the lines.")
+    if issued.statement["subject"] != facts["number"] or issued.statement["mode"] != facts["mode"]:
+        raise NotProven("The statement in the log contradicts itself.")
+    _compare(facts, subject, "")
+    if issued.names is not None:
+        _compare_names(issued.names, subject)
+
+
+def _compare(facts: Any, stated: Any, place: str) -> None:
+    """Everything that the log states is in the credential. Missing and null mean the same."""
+    if isinstance(facts, dict) and isinstance(stated, dict):
+        for key, fact in facts.items():
+            # The credential may leave out what it does not need, such as the language of the PDF.
+            if place or key in stated:
+                _compare(fact, stated.get(key), f"{place}.{key}" if place else key)
+    elif isinstance(facts, list) and isinstance(stated, list) and len(facts) == len(stated):
+        for position, (fact, each) in enumerate(zip(facts, stated, strict=True), start=1):
+            _compare(fact, each, f"{place} {position}")
+    elif facts != stated:
+        raise NotProven(f"`{place}` is {stated!r} in the credential, but {facts!r} in the log.")
+
+
+def _compare_names(names: Json, subject: Json) -> None:
+    replaces = subject.get("replaces") or {}
+    pairs = [("beneficiary", names.get("beneficiary"), subject.get("beneficiary"))]
+    pairs.append(("the reason", names.get("reason"), replaces.get("reason")))
+    for of_log, line in zip(names.get("lines") or (), subject["lines"], strict=False):
+        in_advance = line.get("in_advance") or {}
+        pairs.append(("registry_name", of_log.get("registry_name"), line.get("registry_name")))
+        pairs.append(("assigned_to", of_log.get("assigned_to"), in_advance.get("assigned_to")))
+    for place, in_log, stated in pairs:
+        if stated is not None and in_log != stated:
+            raise NotProven(f"`{place}` is {stated!r} in the credential, but {in_log!r} in the log.")
+
+
+def check_quantities(subject: Json, retirements: Sequence[Json]) -> None:
+    """Raises NotProven unless the lines add up, and each line has a retirement in the log that covers it."""
+    lines: Sequence[Json] = subject["lines"]
+    if sum((tonnes(line.get("quantity")) for line in lines), Decimal(0)) != tonnes(subject["total_quantity"]):
+        raise NotProven("The lines of the certificate do not add up to its quantity.")
+    left = {_key(facts): tonnes(facts.get("quantity")) for facts in retirements}
+    for line in lines:
+        serials = line.get("serial_range")
+        if _key(line) not in left:
+            raise NotProven(f"The log has no retirement of {serials} with the same project, vintage, day and link.")
+        left[_key(line)] -= tonnes(line["quantity"])
+        if left[_key(line)] < 0:
+            raise NotProven(f"The certificate counts more tonnes of {serials} than were retired.")
+
+
+def _key(facts: Json) -> tuple[str, ...]:
+    return tuple(str(facts.get(name)) for name in RETIREMENT_FACTS)
+
+
+def tonnes(value: Any) -> Decimal:
+    try:
+        quantity = Decimal(value) if isinstance(value, str) else Decimal("NaN")
+    except InvalidOperation:
+        quantity = Decimal("NaN")
+    if not quantity.is_finite() or quantity < 0:
+        raise NotProven(f"{value!r} is not a quantity in tonnes.")
+    return quantity

@@ -1,0 +1,92 @@
+"""What a monitor remembers of the logs that it has seen."""
+
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from tonne_verify.canonical import read_json
+from tonne_verify.errors import NotProven
+from tonne_verify.notes import Checkpoint, VerifierKey, split_note
+
+STATE_FORMAT = "tonne-audit/1"
+MAX_ALARMS = 100
+
+
+@dataclass(slots=True)
+class SeenLog:
+    """`checkpoint` is the newest signed note that was verified; the keys were pinned when they were first seen."""
+
+    url: str
+    mode: str
+    keys: list[str]
+    checkpoint: str
+    seen_at: str
+    # The origin of the log that continues this one, after `tonne log reopen`.
+    continued_by: str | None = None
+
+    @property
+    def head(self) -> Checkpoint:
+        return Checkpoint.parse(split_note(self.checkpoint)[0])
+
+    @property
+    def verifier_keys(self) -> list[VerifierKey]:
+        return [VerifierKey.parse(each) for each in self.keys]
+
+
+@dataclass(slots=True)
+class AuditState:
+    """`alarms` keep the signed checkpoints that prove what went wrong."""
+
+    url: str
+    logs: dict[str, SeenLog] = field(default_factory=dict)
+    alarms: list[dict[str, str]] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, path: Path, url: str) -> Self:
+        """A new state if the file does not exist."""
+        try:
+            text = path.read_bytes()
+        except FileNotFoundError:
+            return cls(url)
+        except OSError as error:
+            raise NotProven(f"{path} cannot be read: {error.strerror}.") from None
+        value: Any = read_json(text)
+        try:
+            if value["format"] != STATE_FORMAT:
+                raise NotProven(f"{path} is not the state of an audit.")
+            state = cls(value["url"], {key: SeenLog(**each) for key, each in value["logs"].items()}, value["alarms"])
+            for log in state.logs.values():
+                _ = log.head, log.verifier_keys
+        except (KeyError, TypeError, AttributeError):
+            raise NotProven(
+                f"{path} is damaged. Restore it from a backup: without it, the past is not known."
+            ) from None
+        if state.url != url:
+            raise NotProven(f"{path} belongs to {state.url}. Use another file for {url}.")
+        return state
+
+    def add_alarm(self, at: str, origin: str, sentence: str, checkpoint: str) -> None:
+        """The same alarm is kept once, even if the audit runs every minute."""
+        if all((each["sentence"], each["checkpoint"]) != (sentence, checkpoint) for each in self.alarms):
+            self.alarms.append({"at": at, "origin": origin, "sentence": sentence, "checkpoint": checkpoint})
+            del self.alarms[:-MAX_ALARMS]
+
+    def save(self, path: Path) -> None:
+        """Replaces the file as a whole: a crash leaves the old state or the new one."""
+        value = {"format": STATE_FORMAT, **asdict(self)}
+        try:
+            with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+                try:
+                    json.dump(value, file, indent=2, ensure_ascii=False)
+                    file.write("\n")
+                    file.flush()
+                    os.fsync(file.fileno())
+                    Path(file.name).replace(path)
+                except BaseException:
+                    Path(file.name).unlink(missing_ok=True)
+                    raise
+        except OSError as error:
+            raise NotProven(f"{path} cannot be written: {error.strerror}.") from None

@@ -1,0 +1,84 @@
+"""Verifies the list of openings that an account publishes on its Sustainability page (`…/openings.json`)."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from tonne_verify.agreement import check_quantities, check_shape, tonnes
+from tonne_verify.canonical import read_json
+from tonne_verify.errors import NotProven
+from tonne_verify.evidence import ProvenEntry, check_evidence
+from tonne_verify.issuer import Issuer
+from tonne_verify.openings import StatementKind
+from tonne_verify.report import Report, Verdict
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A certificate whose entries are proven."""
+
+    issued: ProvenEntry
+    retirements: list[ProvenEntry]
+
+
+def read_openings(data: bytes) -> Json | None:
+    """None if the file is something else."""
+    if not data.lstrip().startswith(b"{"):
+        return None
+    document = read_json(data)
+    return document if isinstance(document.get("data"), list) and "next_cursor" in document else None
+
+
+def verify_openings(report: Report, document: Json, issuer: Issuer) -> None:
+    found = report.attempt(
+        "log",
+        lambda: [_check_certificate(each, issuer) for each in document["data"]],
+        lambda found: f"Everything that the {len(found)} certificates of the list state is in the log.",
+    )
+    if found is None:
+        return
+    report.facts += [
+        f"Certificate {each.issued.subject}: {each.issued.facts['total_quantity']} t CO2e." for each in found
+    ]
+    report.attempt(
+        "retirements",
+        lambda: _check_quantities(found),
+        lambda total: (
+            f"{total} t CO2e in all. The log has the retirement of each line, and the certificates of the list do not"
+            " count a tonne twice."
+        ),
+    )
+    if document["next_cursor"] is not None:
+        sentence = f"The list goes on. Download the next part with ?after={document['next_cursor']}."
+        report.add("list", Verdict.NOT_CHECKED, sentence)
+
+
+def _check_certificate(listed: Any, issuer: Issuer) -> _Listed:
+    evidence = listed.get("evidence") if isinstance(listed, dict) else None
+    if not isinstance(evidence, list) or not evidence:
+        raise NotProven("A certificate of the list has no evidence.")
+    issued, *others = [check_evidence(each, issuer) for each in evidence]
+    if issued.kind is not StatementKind.ISSUED or issued.subject != listed.get("number"):
+        raise NotProven(f"The evidence of {listed.get('number')!r} is that of another certificate.")
+    if any(each.kind is not StatementKind.RETIREMENT for each in others):
+        raise NotProven(f"Certificate {issued.subject} was replaced or withdrawn.")
+    return _Listed(issued, others)
+
+
+def _check_quantities(found: Iterable[_Listed]) -> Decimal:
+    """Returns the tonnes of all certificates."""
+    lines: list[Any] = []
+    retirements: dict[tuple[str, int], Json] = {}
+    total = Decimal(0)
+    for each in found:
+        subject, facts = check_shape(each.issued.facts), [entry.facts for entry in each.retirements]
+        check_quantities(subject, facts)
+        total += tonnes(subject["total_quantity"])
+        lines += subject["lines"]
+        retirements |= {(entry.log.origin, entry.index): entry.facts for entry in each.retirements}
+    if lines:
+        check_quantities({"lines": lines, "total_quantity": str(total)}, list(retirements.values()))
+    return total

@@ -1,0 +1,122 @@
+"""What the commands `tonne-verify` and `tonne verify` do."""
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tonne_verify.download import address_of_issuer, fetch
+from tonne_verify.errors import NotProven
+from tonne_verify.issuer import CredentialKey, DocumentCertificate, Issuer, IssuerLog
+from tonne_verify.monitor import AuditOptions, audit
+from tonne_verify.pdf import MAX_PDF_SIZE
+from tonne_verify.report import ExitCode, Report, Results
+from tonne_verify.verify_file import verify_file
+
+Echo = Callable[[str], None]
+AUDIT_RESULTS = Results(
+    holds="The logs are what they were, with new entries at their ends.",
+    fails="Keep the state file: it has the signed checkpoints. Ask the seller, and tell others who audit it.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    issuer: Path
+    as_json: bool = False
+    online: bool = False
+
+
+def run_verify(files: Sequence[Path], options: VerifyOptions, echo: Echo) -> ExitCode:
+    """Verifies the files and writes a report. Returns the exit code: that of the worst file."""
+    silence_libraries()
+    try:
+        issuer = Issuer.parse(read_bytes(options.issuer))
+        if options.online:
+            issuer = update_issuer(issuer)
+    except NotProven as error:
+        echo(json.dumps({"error": str(error)}) if options.as_json else printable(str(error)))
+        return ExitCode.UNREADABLE
+    reports = [_verify(path, issuer, online=options.online) for path in files]
+    if options.as_json:
+        echo(json.dumps([each.to_json() for each in reports], indent=2, ensure_ascii=False))
+    else:
+        for line in [line for each in reports for line in each.lines()]:
+            echo(printable(line))
+    return max(each.exit_code for each in reports)
+
+
+def run_audit(url: str, options: AuditOptions, echo: Echo, *, as_json: bool = False) -> ExitCode:
+    """Audits the logs at a URL and writes a report. Returns the exit code."""
+    report = audit(url, options)
+    if as_json:
+        echo(json.dumps(report.to_json(), indent=2, ensure_ascii=False))
+    else:
+        for line in report.lines(AUDIT_RESULTS):
+            echo(printable(line))
+    return report.exit_code
+
+
+def _verify(path: Path, issuer: Issuer, *, online: bool) -> Report:
+    try:
+        return verify_file(str(path), read_bytes(path), issuer, online=online)
+    except NotProven as error:
+        return Report(str(path), unreadable=str(error))
+
+
+def read_bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_PDF_SIZE + 1)
+    except OSError as error:
+        raise NotProven(f"{path} cannot be read: {error.strerror}.") from None
+    if len(data) > MAX_PDF_SIZE:
+        raise NotProven(f"{path} is larger than {MAX_PDF_SIZE // 1_000_000} MB.")
+    return data
+
+
+def update_issuer(known: Issuer) -> Issuer:
+    """The known keys, with the dates on which the issuer has since retired or revoked them.
+
+    New keys are not taken over: who controls the website would otherwise be trusted. Raises NotProven if a known key
+    is no longer published.
+    """
+    present = Issuer.parse(fetch(address_of_issuer(known.id)))
+    if present.id != known.id:
+        raise NotProven(f"{known.id} publishes the keys of another issuer, {present.id}.")
+    credential_keys = tuple(_updated_key(each, present) for each in known.credential_keys)
+    certificates = tuple(_updated_certificate(each, present) for each in known.document_certificates)
+    logs = tuple(_updated_log(each, present) for each in known.logs)
+    return replace(known, credential_keys=credential_keys, document_certificates=certificates, logs=logs)
+
+
+def _updated_key(known: CredentialKey, present: Issuer) -> CredentialKey:
+    for key in present.credential_keys:
+        if key.id == known.id and key.public_key.public_bytes_raw() == known.public_key.public_bytes_raw():
+            return replace(known, period=key.period)
+    raise NotProven(f"The issuer no longer publishes the key {known.id} of your issuer file. Ask the seller why.")
+
+
+def _updated_certificate(known: DocumentCertificate, present: Issuer) -> DocumentCertificate:
+    for certificate in present.document_certificates:
+        if certificate.pem.split() == known.pem.split():
+            return replace(known, period=certificate.period)
+    raise NotProven("The issuer no longer publishes a document certificate of your issuer file. Ask the seller why.")
+
+
+def _updated_log(known: IssuerLog, present: Issuer) -> IssuerLog:
+    """Without the keys that leaked since: the issuer no longer lists them."""
+    listed = present.log(known.origin).keys
+    return replace(known, keys=tuple(key for key in known.keys if key in listed))
+
+
+def printable(text: str) -> str:
+    """Control characters from a file must not reach the terminal."""
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
+def silence_libraries() -> None:
+    """pyHanko logs what the report says in words."""
+    for name in ("pyhanko", "pyhanko_certvalidator"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)

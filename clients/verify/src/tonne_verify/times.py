@@ -1,0 +1,16 @@
+"""Times as they are written in statements and keys: RFC 3339, with an offset."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from tonne_verify.errors import NotProven
+
+
+def parse_time(value: Any) -> datetime:
+    try:
+        at = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise NotProven(f"{value!r} is not a time such as 2026-05-04T10:00:00Z.") from None
+    if at.tzinfo is None:
+        raise NotProven(f"The time {value} does not say in which time zone it is.")
+    return at.astimezone(UTC)

@@ -1,0 +1,219 @@
+"""Verifies a certificate (a PDF with its attachments, or a verifiable credential), or a list of openings."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tonne_verify.agreement import check_agreement, check_quantities, check_shape
+from tonne_verify.canonical import read_json
+from tonne_verify.credentials import check_credential
+from tonne_verify.errors import NotProven
+from tonne_verify.evidence import ProvenEntry, check_evidence
+from tonne_verify.issuer import ISSUER_FORMAT, Issuer
+from tonne_verify.openings import StatementKind
+from tonne_verify.openings_list import read_openings, verify_openings
+from tonne_verify.pdf import check_pdf, read_attachments
+from tonne_verify.proofs import HEADER
+from tonne_verify.report import Report, Verdict
+from tonne_verify.status import CredentialState, fetch_state
+
+CREDENTIAL_FILE = "credential.json"
+PROOF_FILE = "certificate.tlog-proof"
+CERTIFICATE_TYPE = "CarbonRetirementCertificate"
+NO_PROOF = (
+    "It carries no proof: it was made before a checkpoint of the log covered it. Download it again after a minute."
+)
+CHANGES = {StatementKind.REPLACED, StatementKind.WITHDRAWN}
+
+Json = Mapping[str, Any]
+
+
+def verify_file(name: str, data: bytes, issuer: Issuer, *, online: bool = False) -> Report:
+    """Never raises NotProven. With `online`, the status is fetched from the issuer."""
+    report = Report(name)
+    try:
+        if data.startswith(b"%PDF-"):
+            _verify_pdf(report, data, issuer, online=online)
+        elif (openings := read_openings(data)) is not None:
+            verify_openings(report, openings, issuer)
+        else:
+            _verify_credential(report, _read_credential(data), issuer, attached=None, online=online)
+    except NotProven as error:
+        report.unreadable = str(error)
+    return report
+
+
+def _verify_pdf(report: Report, data: bytes, issuer: Issuer, *, online: bool) -> None:
+    signature = report.attempt(
+        "signature",
+        lambda: check_pdf(data, issuer),
+        lambda found: (
+            f"Signed by {found.signer} on {found.signed_at:%Y-%m-%d}. The file is complete and was not changed since."
+        ),
+    )
+    if signature is None:
+        report.add("credential", Verdict.NOT_CHECKED, "Attachments of a PDF without a valid signature prove nothing.")
+        return
+    attached = read_attachments(data)
+    if CREDENTIAL_FILE not in attached:
+        sentence = "No credential is attached. Only certificates have one, and only after the log covers them."
+        report.add("credential", Verdict.NOT_CHECKED, sentence)
+        return
+    proof = attached.get(PROOF_FILE)
+    document = _read_credential(attached[CREDENTIAL_FILE])
+    _verify_credential(report, document, issuer, attached=proof, online=online)
+
+
+def _read_credential(data: bytes) -> Json:
+    """Raises NotProven with a sentence that says what the file is, and which one is needed."""
+    if data.startswith(HEADER.encode()):
+        raise NotProven("This is an inclusion proof without the certificate. Verify the PDF or credential.json.")
+    if data[:1] not in {b"{", b"["} and not data.lstrip()[:1] == b"{":
+        raise NotProven("This is neither a PDF nor JSON. Verify the PDF of a certificate, or credential.json.")
+    document = read_json(data)
+    if not isinstance(document, dict):
+        document = {}
+    if document.get("format") == ISSUER_FORMAT:
+        raise NotProven("This is an issuer file. Give it with --issuer, and the PDF or credential.json as the file.")
+    if "credentialSubject" not in document:
+        raise NotProven("This JSON is not a credential, so it is not signed. Verify the PDF, or credential.json.")
+    found: Json = document
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Signed:
+    """What the signature of a credential says."""
+
+    subject: Json
+    day: str
+
+
+def _check_signature(document: Json, issuer: Issuer) -> _Signed:
+    signature = check_credential(document, issuer.credential_public_keys())
+    issuer.credential_key(signature.verification_method).period.check(signature.created)
+    named = document.get("issuer")
+    if (named.get("id") if isinstance(named, dict) else named) != issuer.id:
+        raise NotProven(f"The credential names another issuer than {issuer.id}.")
+    if CERTIFICATE_TYPE not in (document.get("type") or ()):
+        raise NotProven("The credential is not that of a certificate.")
+    return _Signed(check_shape(document["credentialSubject"]), f"{signature.created:%Y-%m-%d}")
+
+
+def _verify_credential(report: Report, document: Json, issuer: Issuer, *, attached: bytes | None, online: bool) -> None:
+    signed = report.attempt(
+        "credential",
+        lambda: _check_signature(document, issuer),
+        lambda found: f"Signed by {issuer.id} on {found.day}. Nothing in it was changed since.",
+    )
+    if signed is None:
+        return
+    report.facts += _describe(signed.subject)
+    evidence = document.get("evidence")
+    changes: list[ProvenEntry] = []
+    if isinstance(evidence, list) and evidence:
+        changes = _verify_log(report, document, evidence, issuer, attached)
+    else:
+        report.add("log", Verdict.NOT_CHECKED, NO_PROOF)
+    _verify_status(report, document, issuer, changes, online=online)
+
+
+def _verify_log(
+    report: Report, document: Json, evidence: Sequence[Any], issuer: Issuer, attached: bytes | None
+) -> list[ProvenEntry]:
+    """Returns the entries that say that the certificate was replaced or withdrawn."""
+    entries = report.attempt(
+        "log",
+        lambda: _check_entries(document, evidence, issuer, attached),
+        lambda found: (
+            f"Entry {found[0].index} of the log {found[0].log.origin} states this certificate. The checkpoint with"
+            f" {found[0].checkpoint.size} entries proves it."
+        ),
+    )
+    if entries is None:
+        return []
+    subject: Json = document["credentialSubject"]
+    retirements = [each for each in entries if each.kind is StatementKind.RETIREMENT]
+    report.attempt(
+        "facts",
+        lambda: check_agreement(document, entries[0].opening),
+        lambda _: "Number, quantity, lines and serial numbers are the same in the credential and in the log.",
+    )
+    report.attempt(
+        "retirements",
+        lambda: check_quantities(subject, [each.facts for each in retirements]),
+        lambda _: f"The lines add up, and the log has the retirement of each: {len(retirements)} in all.",
+    )
+    if entries[0].opening.names_erased:
+        report.facts.append("The name was erased at the person's request. The other facts are proven without it.")
+    _add_witnesses(report, entries)
+    return [each for each in entries if each.kind in CHANGES]
+
+
+def _check_entries(
+    document: Json, evidence: Sequence[Any], issuer: Issuer, attached: bytes | None
+) -> list[ProvenEntry]:
+    """All entries are proven. The first one is the certificate's own."""
+    entries = [check_evidence(each, issuer) for each in evidence]
+    number = document["credentialSubject"].get("number")
+    own = [each for each in entries if each.kind is StatementKind.ISSUED]
+    if own != entries[:1] or own[0].subject != number:
+        raise NotProven("The proof is that of another certificate.")
+    if any(each.kind in CHANGES and each.subject != number for each in entries):
+        raise NotProven("The proof contains an entry about another certificate.")
+    if attached is not None and attached != evidence[0]["proof"].encode():
+        raise NotProven(f"The attached {PROOF_FILE} is not the proof in the credential.")
+    return entries
+
+
+def _add_witnesses(report: Report, entries: Sequence[ProvenEntry]) -> None:
+    named = {each.name for entry in entries for each in entry.log.witnesses}
+    common = set.intersection(*(set(entry.witnesses) for entry in entries))
+    if common:
+        report.add("witnesses", Verdict.HOLDS, f"Cosigned by {', '.join(sorted(common))}: others see the same log.")
+    elif named:
+        sentence = "None of the witnesses of the issuer file has cosigned all checkpoints, so only the log vouches."
+        report.add("witnesses", Verdict.NOT_CHECKED, sentence)
+    else:
+        sentence = "The issuer file names no witnesses. `tonne-verify audit` watches the log instead."
+        report.add("witnesses", Verdict.NOT_CHECKED, sentence)
+
+
+def _verify_status(
+    report: Report, document: Json, issuer: Issuer, changes: Sequence[ProvenEntry], *, online: bool
+) -> None:
+    for change in changes:
+        at = change.opening.statement["at"]
+        if change.kind is StatementKind.REPLACED:
+            sentence = f"Certificate {change.facts.get('replaced_by')} replaced this one, at {at}. Ask for the new one."
+        else:
+            sentence = f"The certificate was withdrawn at {at}. It proves nothing any more."
+        report.add("status", Verdict.FAILS, sentence)
+    if changes:
+        return
+    if not online:
+        sentence = "A file cannot know whether it was replaced or withdrawn later. Use --online."
+        report.add("status", Verdict.NOT_CHECKED, sentence)
+        return
+    report.attempt("status", lambda: _check_state(document, issuer), lambda _: "The seller lists it as valid.")
+
+
+def _check_state(document: Json, issuer: Issuer) -> None:
+    state = fetch_state(document, issuer)
+    if state is CredentialState.REPLACED:
+        raise NotProven("The seller lists it as replaced by a newer certificate. Ask for the new one.")
+    if state is CredentialState.WITHDRAWN:
+        raise NotProven("The seller lists it as withdrawn. It proves nothing any more.")
+
+
+def _describe(subject: Json) -> list[str]:
+    name = subject.get("beneficiary")
+    facts = [f"Certificate {subject.get('number')}: {subject.get('total_quantity')} t CO2e for {name}."]
+    if subject.get("mode") == "test":
+        facts.append("This is a certificate of the test mode: no credits were retired.")
+    facts += [
+        f"{line.get('quantity')} t: {line.get('registry')} {line.get('project_id')} {line.get('project_name')}, vintage"
+        f" {line.get('vintage')}, serial numbers {line.get('serial_range')}, retired on {line.get('retired_on')}."
+        for line in subject["lines"]
+    ]
+    return facts

@@ -1,0 +1,84 @@
+"""Where an e-mail address is used by an organisation itself, and which orders once had another address or name."""
+
+from dataclasses import dataclass
+
+from tonne.base.scope import Mode, Scope
+from tonne.db.pool import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class AddressUse:
+    """`what` is a sentence; `command` ends the use."""
+
+    what: str
+    command: str
+
+
+LIST_USES = """
+SELECT format('admin of %s', organisation_id) AS what,
+       format('tonne org remove-admin %s %s', organisation_id, email) AS command
+FROM organisation_admins WHERE ($1::text IS NULL OR organisation_id = $1) AND lower(email) = $2
+UNION ALL
+SELECT format('may get test mail of %s', organisation_id),
+       format('tonne org forbid-test-mail %s %s', organisation_id, email)
+FROM test_mail_addresses WHERE ($1::text IS NULL OR organisation_id = $1) AND lower(email) = $2
+UNION ALL
+SELECT format('gets the receipts of account %s', id), format('tonne account update %s --receipt-email ""', id)
+FROM accounts WHERE ($1::text IS NULL OR organisation_id = $1) AND lower(receipt_email) = $2
+UNION ALL
+SELECT format('is mailed about the card of account %s', id), format('tonne account update %s --card-email ""', id)
+FROM accounts WHERE ($1::text IS NULL OR organisation_id = $1) AND lower(card_email) = $2
+ORDER BY what
+"""
+
+
+async def list_address_uses(connection: Connection, organisation_id: str | None, email: str) -> list[AddressUse]:
+    """Of an address in lower case. None: in every organisation."""
+    return [AddressUse(**row) for row in await connection.fetch(LIST_USES, organisation_id, email)]
+
+
+LIST_SCOPES = """
+SELECT organisation_id, id, mode FROM accounts
+WHERE ($1::text IS NULL OR organisation_id = $1) AND ($2::text IS NULL OR mode = $2) ORDER BY id
+"""
+
+
+async def list_scopes(connection: Connection, organisation_id: str | None, mode: Mode | None) -> list[Scope]:
+    """All accounts. None: of every organisation, in both modes."""
+    rows = await connection.fetch(LIST_SCOPES, organisation_id, mode)
+    return [Scope(row["organisation_id"], row["id"], Mode(row["mode"])) for row in rows]
+
+
+# An order that is shown with another name or address now still has the former one in events and certificates.
+LIST_CORRECTED = """
+SELECT DISTINCT orders.organisation_id, orders.account_id, orders.mode, orders.id
+FROM audit_log entry
+JOIN accounts ON accounts.organisation_id = entry.organisation_id
+JOIN orders ON orders.account_id = accounts.id AND orders.id = entry.subject_id
+WHERE entry.action IN ('order.renamed', 'order.mails_resent')
+  AND ($1::text IS NULL OR orders.organisation_id = $1) AND ($2::text IS NULL OR orders.mode = $2)
+ORDER BY orders.account_id, orders.id
+"""
+
+
+async def list_corrected_orders(
+    connection: Connection, organisation_id: str | None, mode: Mode | None
+) -> list[tuple[Scope, str]]:
+    """Orders whose name or address was corrected. None: of every organisation, in both modes."""
+    return [
+        (Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])), row["id"])
+        for row in await connection.fetch(LIST_CORRECTED, organisation_id, mode)
+    ]
+
+
+LIST_MENTIONS = """
+SELECT id FROM audit_log
+WHERE ($1::text IS NULL OR organisation_id = $1)
+  AND strpos(lower(concat_ws(' ', subject_id, before::text, after::text, details::text)), $2) > 0
+ORDER BY at, id
+"""
+
+
+async def list_audit_mentions(connection: Connection, organisation_id: str | None, term: str) -> list[str]:
+    """The ids of the entries that contain a term, which is in lower case. None: of every organisation."""
+    return [row["id"] for row in await connection.fetch(LIST_MENTIONS, organisation_id, term)]

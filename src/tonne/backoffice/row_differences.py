@@ -1,0 +1,104 @@
+"""What an import changes, row by row, for people."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from typing import Any
+
+from tonne.retirements.lots import LotRow
+from tonne.sheets.compare import RowChanges
+from tonne.sheets.csv_lines import SheetFile, read_lines
+from tonne.sheets.read_sheet import Row
+
+# Rows of one file on a page.
+MAX_ROWS_SHOWN = 100
+_HIDDEN = {"line", "lot_id"}
+
+
+@dataclass(frozen=True, slots=True)
+class CellChange:
+    column: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowDifference:
+    """`kind` is `new`, `changed` or `removed`. A new row has all its cells, a changed one those that differ."""
+
+    kind: str
+    name: str
+    cells: list[CellChange]
+
+
+@dataclass(frozen=True, slots=True)
+class FileDifference:
+    name: str
+    rows: list[RowDifference]
+    # Rows that are not shown.
+    more: int
+
+
+def file_difference(changes: RowChanges[Any]) -> FileDifference:
+    """Changed rows first: they are the ones to look at."""
+    rows = list(_rows(changes))
+    return FileDifference(changes.file, rows[:MAX_ROWS_SHOWN], max(0, len(rows) - MAX_ROWS_SHOWN))
+
+
+def _rows(changes: RowChanges[Any]) -> Iterator[RowDifference]:
+    for row in changes.changed:
+        before, after = asdict(changes.stored[row.key]), asdict(row)
+        cells = [
+            CellChange(name, _shown(before[name]), _shown(value))
+            for name, value in after.items()
+            if name not in _HIDDEN and value != before[name]
+        ]
+        yield RowDifference("changed", _name(row), cells)
+    for row in changes.removed:
+        yield RowDifference("removed", _name(row), [])
+    for row in changes.new:
+        values = {name: value for name, value in asdict(row).items() if name not in (*_HIDDEN, *row.KEY)}
+        cells = [CellChange(name, None, text) for name, value in values.items() if (text := _shown(value))]
+        yield RowDifference("new", _name(row), cells)
+
+
+def _name(row: Row) -> str:
+    if isinstance(row, LotRow):
+        return f"{row.registry} {row.serial_block} {row.numbers}"
+    return " ".join(_shown(part) or "" for part in row.key)
+
+
+def _shown(value: object) -> str | None:
+    """None for an empty cell."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Decimal):
+        # A stored rate has more zeros than one of a file.
+        return f"{value.normalize():f}"
+    return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmedLine:
+    """A line of a file of confirmations, as it is written there."""
+
+    serials: str
+    beneficiary: str
+    retired_on: str
+    retirement_url: str
+
+
+def confirmed_lines(file: SheetFile) -> list[ConfirmedLine]:
+    """Of a file that the import has accepted."""
+    (_, header), *rows = read_lines(file.content)
+    names = [name.strip().lower() for name in header]
+    found = []
+    for _, values in rows:
+        cells = dict(zip(names, map(str.strip, values), strict=False))
+        numbers = cells.get("retired_serials") or cells.get("serials")
+        numbers = numbers or f"{cells['first_number']} to {cells['last_number']}"
+        facts = (cells.get("beneficiary", ""), cells["retired_on"], cells["retirement_url"])
+        found.append(ConfirmedLine(f"{cells['serial_block']} {numbers}", *facts))
+    return found

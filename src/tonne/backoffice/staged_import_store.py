@@ -1,0 +1,103 @@
+"""SQL of imports that an operator has prepared in the browser."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from tonne.base.scope import Mode
+from tonne.db.pool import Connection
+from tonne.sheets.csv_lines import SheetFile
+
+
+class ImportKind(StrEnum):
+    CONFIRMATIONS = "confirmations"
+    LOTS = "lots"
+    CATALOGUE = "catalogue"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedImport:
+    """`result` says what the import did (JSON); None until it is applied."""
+
+    id: str
+    mode: Mode
+    kind: ImportKind
+    staged_at: datetime
+    staged_by: str
+    reference: str | None = None
+    allow_large_change: bool = False
+    currency: str | None = None
+    applied_at: datetime | None = None
+    result: bytes | None = None
+
+
+DELETE_OLD = "DELETE FROM staged_imports WHERE staged_at < $1"
+INSERT_IMPORT = """
+INSERT INTO staged_imports (id, mode, kind, reference, allow_large_change, currency, staged_at, staged_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+"""
+INSERT_FILES = """
+INSERT INTO staged_files (import_id, name, content) SELECT $1, name, content
+FROM unnest($2::text[], $3::bytea[]) AS file (name, content)
+"""
+
+
+async def insert_staged(
+    tx: Connection, staged: StagedImport, files: Sequence[SheetFile], *, delete_before: datetime
+) -> None:
+    await tx.execute(DELETE_OLD, delete_before)
+    await tx.execute(
+        INSERT_IMPORT,
+        *(staged.id, staged.mode, staged.kind, staged.reference, staged.allow_large_change, staged.currency),
+        *(staged.staged_at, staged.staged_by),
+    )
+    await tx.execute(INSERT_FILES, staged.id, [file.name for file in files], [file.content for file in files])
+
+
+FIND_IMPORT = """
+SELECT id, mode, kind, reference, allow_large_change, currency, staged_at, staged_by, applied_at, result
+FROM staged_imports WHERE id = $1 AND mode = $2
+"""
+
+
+async def find_staged(connection: Connection, mode: Mode, import_id: str) -> StagedImport | None:
+    row = await connection.fetchrow(FIND_IMPORT, import_id, mode)
+    return None if row is None else StagedImport(**{**row, "mode": mode, "kind": ImportKind(row["kind"])})
+
+
+READ_FILES = "SELECT name, content FROM staged_files WHERE import_id = $1 ORDER BY name"
+
+
+async def read_files(connection: Connection, staged: StagedImport) -> list[SheetFile]:
+    return [SheetFile(row["name"], row["content"]) for row in await connection.fetch(READ_FILES, staged.id)]
+
+
+ALLOW_LARGE_CHANGE = """
+UPDATE staged_imports SET allow_large_change = true WHERE id = $1 AND mode = $2 AND applied_at IS NULL
+"""
+
+
+async def allow_large_change(tx: Connection, mode: Mode, import_id: str) -> None:
+    await tx.execute(ALLOW_LARGE_CHANGE, import_id, mode)
+
+
+MARK_APPLIED = """
+UPDATE staged_imports SET applied_at = $2, result = $3 WHERE id = $1 AND applied_at IS NULL RETURNING true
+"""
+DELETE_FILES = "DELETE FROM staged_files WHERE import_id = $1"
+
+
+async def mark_applied(tx: Connection, staged: StagedImport, result: bytes, now: datetime) -> bool:
+    """False if it was applied or discarded meanwhile."""
+    if await tx.fetchval(MARK_APPLIED, staged.id, now, result) is not True:
+        return False
+    await tx.execute(DELETE_FILES, staged.id)
+    return True
+
+
+DELETE_IMPORT = "DELETE FROM staged_imports WHERE id = $1 AND mode = $2 AND applied_at IS NULL"
+
+
+async def delete_staged(tx: Connection, mode: Mode, import_id: str) -> None:
+    await tx.execute(DELETE_IMPORT, import_id, mode)

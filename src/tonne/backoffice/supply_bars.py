@@ -1,0 +1,55 @@
+"""Lots and projects as bars: free, reserved, allocated, retired, invalid."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tonne.backoffice.supply_reads import ProjectSupply
+from tonne.retirements.lot_store import ListedLot
+from tonne.web.charts import Segment, stacked_bar
+
+LABELS = {
+    "free": "Free",
+    "reserved": "Reserved",
+    "allocated": "Allocated",
+    "retired": "Retired",
+    "invalid": "Invalid",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SupplyBar:
+    """Parts that are not empty, each with its name and grams, and where it is drawn."""
+
+    parts: Sequence[tuple[str, int, Segment]]
+
+    @property
+    def total_grams(self) -> int:
+        return sum(grams for _, grams, _ in self.parts)
+
+    def grams(self, name: str) -> int:
+        return next((grams for each, grams, _ in self.parts if each == name), 0)
+
+
+def bar_of_project(supply: ProjectSupply) -> SupplyBar:
+    return _bar(
+        free=supply.free_grams - supply.reserved_grams,
+        reserved=supply.reserved_grams,
+        allocated=supply.held_grams,
+        retired=supply.retired_grams,
+        invalid=supply.invalid_grams,
+    )
+
+
+def bar_of_lot(lot: ListedLot) -> SupplyBar:
+    """A checkout reserves credits of a project, not of a lot."""
+    if lot.invalidated_at is not None:
+        return _bar(retired=lot.retired_grams, invalid=lot.quantity_grams - lot.retired_grams)
+    return _bar(free=lot.free_grams, allocated=lot.held_grams, retired=lot.retired_grams)
+
+
+def _bar(**grams: int) -> SupplyBar:
+    filled = {name: amount for name, amount in grams.items() if amount > 0}
+    segments = stacked_bar(list(filled.values()))
+    return SupplyBar(
+        [(name, amount, segment) for (name, amount), segment in zip(filled.items(), segments, strict=True)]
+    )

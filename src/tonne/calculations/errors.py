@@ -1,0 +1,19 @@
+from tonne.base.errors import Kind, TonneError
+
+
+class AirportInvalid(TonneError, kind=Kind.INVALID, code="airport_invalid"):
+    message = "There is no airport with this code. Send its IATA code, such as BER, or its ICAO code, such as EDDB."
+
+
+class RouteRequired(TonneError, kind=Kind.INVALID, code="airport_route_required"):
+    message = (
+        "Send a route: source and destination, each with the code of an airport, or a distance with amount and unit."
+    )
+
+
+class DistanceInvalid(TonneError, kind=Kind.INVALID, code="distance_invalid"):
+    message = "The distance must be more than 0 and at most 100,000 km. Check amount and unit, or the two places."
+
+
+class CountryInvalid(TonneError, kind=Kind.INVALID, code="estimate_country_invalid"):
+    message = "There is no emission factor for this country. Send an ISO 3166 alpha-3 code, such as DEU."

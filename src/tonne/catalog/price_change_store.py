@@ -1,0 +1,106 @@
+"""SQL of scheduled price changes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import asyncpg
+
+from tonne.base.scope import Mode
+from tonne.db.pool import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class PriceChange:
+    """`failure` says why it could not be applied."""
+
+    id: str
+    mode: Mode
+    bundle_id: str
+    unit_price_minor: int
+    starts_at: datetime
+    created_at: datetime
+    created_by: str
+    applied_at: datetime | None = None
+    cancelled_at: datetime | None = None
+    failure: str | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.applied_at is None and self.cancelled_at is None and self.failure is None
+
+
+# The fields of PriceChange.
+_CHANGE = (
+    """id, mode, bundle_id, unit_price_minor, starts_at, created_at, created_by, applied_at, cancelled_at, failure"""
+)
+INSERT_CHANGE = """
+INSERT INTO price_changes (id, mode, bundle_id, unit_price_minor, starts_at, created_at, created_by, next_attempt_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $5) ON CONFLICT DO NOTHING RETURNING true
+"""
+
+
+async def insert_change(tx: Connection, change: PriceChange) -> bool:
+    """False if the bundle has a change at this time already."""
+    values = (change.id, change.mode, change.bundle_id, change.unit_price_minor)
+    times = (change.starts_at, change.created_at, change.created_by)
+    return await tx.fetchval(INSERT_CHANGE, *values, *times) is True
+
+
+LIST_CHANGES = f"""
+SELECT {_CHANGE} FROM price_changes WHERE mode = $1 ORDER BY next_attempt_at IS NULL, starts_at DESC, id DESC LIMIT $2
+"""  # noqa: S608 - a constant
+
+
+async def list_changes(connection: Connection, mode: Mode, limit: int) -> list[PriceChange]:
+    """Those that wait first, otherwise the newest first."""
+    return [_change(row) for row in await connection.fetch(LIST_CHANGES, mode, limit)]
+
+
+LOCK_CHANGE = f"SELECT {_CHANGE} FROM price_changes WHERE mode = $1 AND id = $2 FOR UPDATE"  # noqa: S608 - a constant
+
+
+async def lock_change(tx: Connection, mode: Mode, change_id: str) -> PriceChange | None:
+    row = await tx.fetchrow(LOCK_CHANGE, mode, change_id)
+    return None if row is None else _change(row)
+
+
+MARK_CANCELLED = "UPDATE price_changes SET cancelled_at = $3, next_attempt_at = NULL WHERE mode = $1 AND id = $2"
+
+
+async def mark_cancelled(tx: Connection, change: PriceChange, now: datetime) -> None:
+    await tx.execute(MARK_CANCELLED, change.mode, change.id, now)
+
+
+CLAIM_CHANGES = f"""
+SELECT {_CHANGE} FROM price_changes WHERE next_attempt_at <= $1
+ORDER BY next_attempt_at, starts_at, id LIMIT $2 FOR UPDATE SKIP LOCKED
+"""  # noqa: S608 - a constant
+
+
+async def claim_changes(tx: Connection, now: datetime, limit: int) -> list[PriceChange]:
+    """Lock those whose time has come, in the order of their times."""
+    return [_change(row) for row in await tx.fetch(CLAIM_CHANGES, now, limit)]
+
+
+MARK_CHANGED = """
+UPDATE price_changes SET applied_at = CASE WHEN $4::text IS NULL THEN $3::timestamptz END, failure = $4,
+                         next_attempt_at = NULL
+WHERE mode = $1 AND id = $2
+"""
+
+
+async def mark_changed(tx: Connection, change: PriceChange, now: datetime, failure: str | None = None) -> None:
+    """Applied, or failed for good."""
+    await tx.execute(MARK_CHANGED, change.mode, change.id, now, failure)
+
+
+POSTPONE_CHANGES = "UPDATE price_changes SET next_attempt_at = $2 WHERE id = ANY ($1::text[]) AND applied_at IS NULL"
+
+
+async def postpone_changes(tx: Connection, changes: Sequence[PriceChange], until: datetime) -> None:
+    await tx.execute(POSTPONE_CHANGES, [change.id for change in changes], until)
+
+
+def _change(row: asyncpg.Record) -> PriceChange:
+    return PriceChange(**{**row, "mode": Mode(row["mode"])})

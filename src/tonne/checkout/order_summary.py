@@ -1,0 +1,88 @@
+"""What the pages after a payment show of an order, both the checkout's and the one that mails link to."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tonne.base.settings import Settings
+from tonne.checkout.merchant import Merchant, find_merchant_of
+from tonne.db.pool import Connection
+from tonne.invoices.parties import seller_of
+from tonne.orders.model import Order, PaymentState
+from tonne.receipts.expected_completion import Expectation, expected_completion
+from tonne.receipts.order_links import find_order_url
+from tonne.receipts.order_mails import tax_name
+from tonne.retirements.certificate_record import CertificateRecord
+from tonne.retirements.certificates import find_certificate, find_withdrawal
+from tonne.web.wording import LocalWording
+
+
+@dataclass(frozen=True, slots=True)
+class OrderSummary:
+    order: Order
+    merchant: Merchant
+    expectation: Expectation
+    # The address of the order's page; None if no mail has it.
+    url: str | None
+    certificate: CertificateRecord | None
+    # Why that certificate was withdrawn, if it was.
+    withdrawn_reason: str | None
+    # The public page of the certificate; None if it has none.
+    share_url: str | None
+
+
+# The account publishes its certificates, and this one is not in the name of a person who did not agree to that.
+IS_SHOWN = """
+SELECT EXISTS (
+    SELECT FROM certificates
+    JOIN sustainability_pages page ON page.organisation_id = certificates.organisation_id
+                                  AND page.mode = certificates.mode AND page.account_id = certificates.account_id
+    JOIN accounts ON accounts.id = page.account_id AND accounts.external_pages_visibility <> 'private'
+    WHERE certificates.account_id = $1 AND certificates.order_id = $2 AND certificates.state = 'valid'
+      AND certificates.is_public AND page.enabled AND 'certificates' = ANY (page.sections))
+"""
+
+
+async def read_order_summary(
+    connection: Connection, order: Order, *, settings: Settings, now: datetime
+) -> OrderSummary:
+    record = await find_certificate(connection, order.scope, order.id)
+    is_shown = record is not None and await connection.fetchval(IS_SHOWN, order.scope.account_id, order.id)
+    return OrderSummary(
+        order,
+        await find_merchant_of(connection, order.scope, order.offset_link_id),
+        await expected_completion(connection, order, settings=settings, now=now),
+        await find_order_url(connection, order, settings=settings),
+        None if record is None else msgspec.json.decode(record, type=CertificateRecord),
+        await find_withdrawal(connection, order.scope, order.id),
+        order.public_certificate_url if is_shown else None,
+    )
+
+
+def summary_values(summary: OrderSummary, wording: LocalWording, settings: Settings) -> dict[str, Any]:
+    """The values of `_order_summary.html`, `_steps.html` and `_certificate.html`."""
+    _, order, expectation = wording.translate, summary.order, summary.expectation
+    seller = seller_of(settings)
+    has_receipt = order.payment_state is not PaymentState.UNPAID and order.priced is not None
+    return {
+        "order": order,
+        "priced": order.priced,
+        "tax_name": tax_name(order, wording),
+        "merchant": summary.merchant,
+        "expectation": expectation.describe(wording),
+        "expected_by": None if expectation.is_late else expectation.by,
+        "certificate": summary.certificate,
+        "withdrawn_reason": summary.withdrawn_reason,
+        "share_url": summary.share_url,
+        "receipt_url": f"{summary.url}/receipt" if summary.url and has_receipt else None,
+        "seller_lines": seller.address_lines,
+        "seller_email": seller.email,
+        "payment_words": {
+            PaymentState.UNPAID: _("Not paid yet"),
+            PaymentState.PAID: _("Paid"),
+            PaymentState.REFUNDED: _("Refunded"),
+            PaymentState.DISPUTED: _("Disputed with the bank"),
+        },
+    }

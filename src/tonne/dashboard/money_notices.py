@@ -1,0 +1,27 @@
+"""Messages after forms about money, by their names in the address."""
+
+MONEY_NOTICES = {
+    "statement_imported": "The statement is imported.",
+    "statement_discarded": "The file is discarded. Nothing was booked.",
+    "doubt_decided": "Your decision is recorded.",
+    "invoice_settled": "The invoice and its orders are marked as paid.",
+    "invoice_written_off": "The write-off is recorded.",
+    "invoice_reinstated": "The invoice is no longer written off.",
+    "invoice_resent": "The invoice is on its way.",
+    "transfer_assigned": "The transfer is matched.",
+    "transfer_unassigned": "The match is undone.",
+    "transfer_resolved": "The transfer no longer waits for a decision.",
+    "transfer_reopened": "The transfer waits for a decision again.",
+    "return_planned": "The return is planned. Export it for your bank under Returns.",
+    "return_approved": "The return is approved.",
+    "return_redirected": "The return goes to the other account.",
+    "return_cancelled": "The return is cancelled.",
+    "return_confirmed": "The return is recorded as paid.",
+    "return_failed": "The return is recorded as failed.",
+    "returns_exported": "The file is written. Download it below and upload it to your bank once.",
+    "refund_approved": "The refund is approved.",
+    "refund_declined": "The refund is declined.",
+    "refund_retried": "The refund is tried again now.",
+    "refund_settled": "The refund is recorded as paid back.",
+    "month_summed": "The totals of the month are computed.",
+}

@@ -1,0 +1,156 @@
+"""What people do to an order in the dashboard: the use cases of the API and the command line, with notifications."""
+
+import hashlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tonne.accounts.model import PaymentMethod
+from tonne.base.actor import Actor
+from tonne.base.clock import Clock
+from tonne.base.idempotency import Idempotency
+from tonne.base.scope import Mode, Scope
+from tonne.base.settings import Settings
+from tonne.cards.simulate_payment import simulate_payment
+from tonne.checkout.resend_order import OrderMail, resend_order
+from tonne.db.pool import Database
+from tonne.events.notification import WorkKind
+from tonne.events.notify import Notifier
+from tonne.gateways.card import CardGateway
+from tonne.http.errors import RouteNotFound
+from tonne.invoices.render_invoice import RenderInvoice
+from tonne.invoices.settle_invoice import settle_test_invoice
+from tonne.invoices.simulate_card_invoice import simulate_card_invoice
+from tonne.orders.beneficiary import Beneficiary
+from tonne.orders.errors import OrderNotFound
+from tonne.orders.load import load_order
+from tonne.orders.model import Order, OrderStatus, PaymentState
+from tonne.refunds.cancel_order import Cancellation, cancel_by_id
+from tonne.refunds.permission import require_permission
+from tonne.refunds.request_refund import RefundRequest, request_refund
+from tonne.refunds.store import RefundKeyTaken
+from tonne.retirements.rename_order import rename_order
+from tonne.retirements.retire_test_order import RetireTestOrder
+
+
+class HelperStep(StrEnum):
+    """The test helpers of the API that move an order on."""
+
+    PAY = "pay"
+    SETTLE = "settle-invoice"
+    RETIRE = "retire"
+    COMPLETE = "complete"
+
+
+@dataclass(frozen=True, slots=True)
+class RefundForm:
+    """`key` is in the form: sending the same form twice refunds once."""
+
+    amount_minor: int | None
+    reason: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class OrderActions:
+    database: Database
+    gateways: Mapping[str, CardGateway]
+    clock: Clock
+    settings: Settings
+    notifier: Notifier
+    render: RenderInvoice
+
+    async def cancel(
+        self, scope: Scope, order_id: str, *, reason: str, refund: bool, actor: Actor, is_operator: bool
+    ) -> None:
+        cancellation = Cancellation(reason=reason or None, with_refund=refund, by_member=not is_operator)
+        async with self.database.transaction() as tx:
+            await cancel_by_id(tx, scope, order_id, cancellation, settings=self.settings, actor=actor, now=self.clock())
+        kinds = (WorkKind.EVENTS, WorkKind.REFUNDS, WorkKind.CREDIT_NOTES, WorkKind.MAILS)
+        self.notifier.notify(*kinds, scope=scope)
+
+    async def refund(self, scope: Scope, order_id: str, asked: RefundForm, *, actor: Actor, is_operator: bool) -> None:
+        content = f"{order_id} {asked.amount_minor} {asked.reason}"
+        idempotency = Idempotency(asked.key, hashlib.sha256(content.encode()).digest())
+        request = RefundRequest(amount_minor=asked.amount_minor, reason=asked.reason, idempotency=idempotency)
+        try:
+            async with self.database.transaction() as tx:
+                await require_permission(tx, scope, actor, is_operator=is_operator)
+                await request_refund(
+                    tx, scope, order_id, request, settings=self.settings, actor=actor, now=self.clock()
+                )
+        except RefundKeyTaken:
+            return
+        self.notifier.notify(WorkKind.EVENTS, WorkKind.REFUNDS, WorkKind.CREDIT_NOTES, WorkKind.MAILS, scope=scope)
+
+    async def resend(
+        self, scope: Scope, order_id: str, mails: Collection[OrderMail], *, email: str | None, actor: Actor
+    ) -> None:
+        """Raises NothingToResend. With `email`, the order keeps the corrected address."""
+        async with self.database.transaction() as tx:
+            await resend_order(
+                *(tx, scope, order_id, mails),
+                email=email,
+                render=self.render,
+                settings=self.settings,
+                actor=actor,
+                now=self.clock(),
+            )
+        self.notifier.notify(WorkKind.CERTIFICATES, WorkKind.INVOICES, WorkKind.MAILS)
+
+    async def rename(self, scope: Scope, order_id: str, beneficiary: Beneficiary, *, reason: str, actor: Actor) -> None:
+        """Correct the name on the certificate. Raises BeneficiaryRetired while only a part of the order is retired."""
+        async with self.database.transaction() as tx:
+            await rename_order(
+                *(tx, scope, order_id, beneficiary),
+                reason=reason,
+                settings=self.settings,
+                actor=actor,
+                now=self.clock(),
+            )
+        self.notifier.notify(WorkKind.EVENTS, WorkKind.CERTIFICATES, WorkKind.MAILS, scope=scope)
+
+    async def help(self, scope: Scope, order_id: str, step: HelperStep, *, actor: Actor) -> None:
+        """Move an order of test mode on. Raises RouteNotFound in live mode."""
+        if scope.mode is not Mode.TEST:
+            raise RouteNotFound
+        match step:
+            case HelperStep.PAY:
+                await simulate_payment(
+                    *(self.database, self.gateways["simulated"], scope, order_id),
+                    clock=self.clock,
+                    settings=self.settings,
+                )
+            case HelperStep.SETTLE:
+                await self._settle(scope, order_id, actor)
+            case HelperStep.RETIRE:
+                await RetireTestOrder(self.database, self.clock, self.settings).retire(scope, order_id)
+            case HelperStep.COMPLETE:
+                await RetireTestOrder(self.database, self.clock, self.settings).complete(scope, order_id)
+        self.notifier.notify()
+
+    async def _settle(self, scope: Scope, order_id: str, actor: Actor) -> None:
+        async with self.database.connection() as connection:
+            order = await load_order(connection, scope, order_id)
+        if order is None:
+            raise OrderNotFound
+        if order.payment_method is PaymentMethod.CARD:
+            await simulate_card_invoice(self.database, scope, order, clock=self.clock, settings=self.settings)
+            return
+        async with self.database.transaction() as tx:
+            await settle_test_invoice(tx, scope, order_id, settings=self.settings, actor=actor, now=self.clock())
+
+
+def helper_steps(order: Order, *, is_billed: bool) -> list[HelperStep]:
+    """The test helpers that may work now. `is_billed`: an invoice is issued, or will be."""
+    if order.scope.mode is not Mode.TEST:
+        return []
+    is_fulfilled = order.status in {OrderStatus.PAID, OrderStatus.RETIRING, OrderStatus.COMPLETE}
+    steps = []
+    if order.status is OrderStatus.PLACED and order.payment_method is PaymentMethod.CARD and not is_billed:
+        steps.append(HelperStep.PAY)
+    elif order.payment_state is PaymentState.UNPAID and (order.status is OrderStatus.PLACED or is_fulfilled):
+        steps.append(HelperStep.SETTLE)
+    if order.status in {OrderStatus.PAID, OrderStatus.RETIRING}:
+        steps += [HelperStep.RETIRE, HelperStep.COMPLETE]
+    return steps

@@ -1,0 +1,63 @@
+"""The life of an order, collected from the packages that did something to it.
+
+For `tonne order show` and the dashboard.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from tonne.accounts.timeline import audit_timeline
+from tonne.base.scope import Scope
+from tonne.base.timeline import TimelineEntry
+from tonne.cards.timeline import charge_timeline
+from tonne.checkout.timeline import checkout_timeline
+from tonne.db.pool import Connection
+from tonne.events.timeline import event_timeline
+from tonne.gateways.timeline import mail_timeline
+from tonne.invoices.timeline import (
+    credit_note_timeline,
+    invoice_timeline,
+    return_timeline,
+    transfer_timeline,
+    write_off_timeline,
+)
+from tonne.orders.timeline import order_timeline
+from tonne.refunds.timeline import dispute_timeline, refund_timeline
+from tonne.retirements.timeline import certificate_timeline, lot_case_timeline, retirement_timeline
+from tonne.webhooks.timeline import webhook_timeline
+
+TimelineSource = Callable[[Connection, Scope, str], Awaitable[list[TimelineEntry]]]
+
+# Entries of the same time are in this order.
+SOURCES: tuple[TimelineSource, ...] = (
+    checkout_timeline,
+    order_timeline,
+    event_timeline,
+    charge_timeline,
+    invoice_timeline,
+    transfer_timeline,
+    credit_note_timeline,
+    write_off_timeline,
+    refund_timeline,
+    return_timeline,
+    dispute_timeline,
+    retirement_timeline,
+    lot_case_timeline,
+    certificate_timeline,
+    webhook_timeline,
+)
+
+# Their mails and audit entries are not about this order.
+SHARED = {"webhook", "lot"}
+
+
+async def collect_timeline(
+    connection: Connection, scope: Scope, order_id: str, *, with_webhooks: bool = True
+) -> list[TimelineEntry]:
+    """Oldest first, and what is planned last. Deliveries to webhooks are the dearest part of it."""
+    sources = [source for source in SOURCES if with_webhooks or source is not webhook_timeline]
+    entries = [entry for source in sources for entry in await source(connection, scope, order_id)]
+    subjects = {entry.subject_id for entry in entries if entry.kind not in SHARED and entry.subject_id}
+    about = sorted({order_id, *subjects})
+    entries += await mail_timeline(connection, scope, about)
+    entries += await audit_timeline(connection, scope, about)
+    return sorted(entries, key=lambda entry: (entry.is_planned, entry.at))

@@ -1,0 +1,214 @@
+"""The signed-in user behind a request, and what they may see and do.
+
+Every page of the dashboard is wrapped by `PageAccess`: a page that is not wrapped has no viewer and can show nothing.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from tonne.base.actor import Actor
+from tonne.base.errors import Kind, TonneError
+from tonne.base.ids import is_id
+from tonne.base.scope import Mode
+from tonne.db.pool import Database
+from tonne.http.route import Endpoint, Request, Response
+from tonne.users.act_as import ActAsReadOnly, find_acting
+from tonne.users.act_as_store import ActAsPeriod
+from tonne.users.errors import RoleRefused
+from tonne.users.model import Membership, Right, User, UserSession, role_allows
+from tonne.users.sessions import Sessions
+from tonne.users.sign_in import user_actor
+from tonne.users.store import list_memberships
+from tonne.web.forms import FormGuard
+from tonne.web.render import see_other
+
+SIGN_IN = "/dashboard/sign-in"
+OPERATOR = "/operator"
+# Operators see everything: a password alone is not enough.
+SECOND_FACTOR_NEEDED = "/dashboard/you?done=second_factor_needed"
+Fields = dict[str, list[str]]
+_NOT_ACTING = (
+    "You are not a member of this organisation, or your time to look at it has ended. To look at its dashboard, open "
+    "the customer in the operator area."
+)
+
+
+class DashboardPageNotFound(TonneError, kind=Kind.NOT_FOUND, code="not_found"):
+    message = "There is no such page, or it belongs to an organisation that you are not a member of."
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """A user who is signed in completely."""
+
+    session: UserSession
+    actor: Actor
+
+    @property
+    def user(self) -> User:
+        return self.session.user
+
+
+@dataclass(frozen=True, slots=True)
+class MemberViewer(Viewer):
+    """A viewer on a page of one organisation in one mode."""
+
+    membership: Membership
+    mode: Mode
+    # Set if the viewer is no member but an operator, who may look and change nothing.
+    act_as: ActAsPeriod | None = None
+
+    @property
+    def hides_secrets(self) -> bool:
+        """Pages must not show this viewer keys, signing secrets and addresses that work as a password."""
+        return self.act_as is not None
+
+    def shown_url(self, url: str) -> str:
+        """The address of a receiver: its path and query may contain a secret."""
+        return f"{'/'.join(url.split('/', 3)[:3]).partition('?')[0]}/…" if self.hides_secrets else url
+
+    @property
+    def organisation_id(self) -> str:
+        return self.membership.organisation_id
+
+    @property
+    def base(self) -> str:
+        """The start of all addresses of this organisation and mode."""
+        return organisation_base(self.mode, self.organisation_id)
+
+    def may(self, right: str) -> bool:
+        return role_allows(self.membership.role, Right(right))
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorViewer(Viewer):
+    """An operator on a page about all organisations, in one mode."""
+
+    mode: Mode
+
+    @property
+    def base(self) -> str:
+        return operator_base(self.mode)
+
+
+UserPage = Callable[[Request, Viewer], Awaitable[Response]]
+UserForm = Callable[[Request, Viewer, Fields], Awaitable[Response]]
+MemberPage = Callable[[Request, MemberViewer], Awaitable[Response]]
+MemberForm = Callable[[Request, MemberViewer, Fields], Awaitable[Response]]
+OperatorPage = Callable[[Request, OperatorViewer], Awaitable[Response]]
+OperatorForm = Callable[[Request, OperatorViewer, Fields], Awaitable[Response]]
+
+
+def organisation_base(mode: Mode, organisation_id: str) -> str:
+    return f"/dashboard/{mode}/{organisation_id}"
+
+
+def operator_base(mode: Mode) -> str:
+    return f"{OPERATOR}/{mode}"
+
+
+class PageAccess:
+    """Wraps pages and forms: sign-in, membership, role and the token of forms are checked before they run."""
+
+    def __init__(self, database: Database, sessions: Sessions, guard: FormGuard) -> None:
+        self._database = database
+        self._sessions = sessions
+        self._guard = guard
+
+    def user_page(self, page: UserPage) -> Endpoint:
+        async def show(request: Request) -> Response:
+            session = await self._sessions.find(request)
+            if session is None or not session.is_complete:
+                return see_other(_sign_in_url(session, request.location))
+            return await page(request, Viewer(session, user_actor(session.user, request)))
+
+        return show
+
+    def user_form(self, form: UserForm) -> Endpoint:
+        async def submit(request: Request) -> Response:
+            fields = self._guard.check(request)
+            session = await self._sessions.find(request)
+            if session is None or not session.is_complete:
+                return see_other(SIGN_IN)
+            return await form(request, Viewer(session, user_actor(session.user, request)), fields)
+
+        return submit
+
+    def member_page(self, mode: Mode, page: MemberPage, right: Right = Right.VIEW) -> Endpoint:
+        async def show(request: Request, viewer: Viewer) -> Response:
+            return await page(request, await self._member(request, viewer, mode, right))
+
+        return self.user_page(show)
+
+    def member_form(self, mode: Mode, form: MemberForm, right: Right) -> Endpoint:
+        async def submit(request: Request, viewer: Viewer, fields: Fields) -> Response:
+            member = await self._member(request, viewer, mode, right)
+            if member.act_as is not None:
+                raise ActAsReadOnly
+            return await form(request, member, fields)
+
+        return self.user_form(submit)
+
+    def operator_page(self, mode: Mode, page: OperatorPage) -> Endpoint:
+        async def show(request: Request, viewer: Viewer) -> Response:
+            operator = _operator(viewer, mode)
+            return see_other(SECOND_FACTOR_NEEDED) if operator is None else await page(request, operator)
+
+        return self.user_page(show)
+
+    def operator_form(self, mode: Mode, form: OperatorForm) -> Endpoint:
+        async def submit(request: Request, viewer: Viewer, fields: Fields) -> Response:
+            operator = _operator(viewer, mode)
+            return see_other(SECOND_FACTOR_NEEDED) if operator is None else await form(request, operator, fields)
+
+        return self.user_form(submit)
+
+    async def _member(self, request: Request, viewer: Viewer, mode: Mode, right: Right) -> MemberViewer:
+        """Raises DashboardPageNotFound for other organisations: a stranger cannot learn which exist."""
+        organisation_id = request.path("organisation_id")
+        memberships: list[Membership] = []
+        if is_id("org", organisation_id):
+            async with self._database.connection() as connection:
+                memberships = await list_memberships(connection, viewer.user.id)
+        for membership in memberships:
+            if membership.organisation_id == organisation_id:
+                if not role_allows(membership.role, right):
+                    raise RoleRefused
+                return MemberViewer(viewer.session, viewer.actor, membership, mode)
+        return await self._acting_operator(organisation_id, viewer, mode, right)
+
+    async def _acting_operator(self, organisation_id: str, viewer: Viewer, mode: Mode, right: Right) -> MemberViewer:
+        """Raises DashboardPageNotFound, or ActAsReadOnly for what needs more than seeing."""
+        if not viewer.user.is_operator or not is_id("org", organisation_id):
+            raise DashboardPageNotFound
+        async with self._database.connection() as connection:
+            period = await find_acting(connection, organisation_id, viewer.session, self._sessions.now())
+        if period is None:
+            raise DashboardPageNotFound(_NOT_ACTING)
+        if not role_allows(period.membership.role, right):
+            raise ActAsReadOnly
+        return MemberViewer(viewer.session, viewer.actor, period.membership, mode, period)
+
+
+def _operator(viewer: Viewer, mode: Mode) -> OperatorViewer | None:
+    """None without a second factor. Raises DashboardPageNotFound for people who are no operators."""
+    if not viewer.user.is_operator:
+        raise DashboardPageNotFound
+    return OperatorViewer(viewer.session, viewer.actor, mode) if viewer.session.is_strong else None
+
+
+def second_step(goal: str) -> str:
+    """The page that asks for the second factor, then leads to the goal."""
+    return f"/dashboard/code?next={quote(goal, safe='/')}"
+
+
+def _sign_in_url(session: UserSession | None, location: str) -> str:
+    return f"{SIGN_IN}?next={quote(location, safe='/')}" if session is None else second_step(location)
+
+
+def safe_next(location: str | None) -> str:
+    """Where to go after signing in: only pages of the dashboard or the operator, never another site."""
+    if location is None or not location.startswith(("/dashboard", "/operator")) or "\\" in location or "//" in location:
+        return "/dashboard"
+    return location if location.isprintable() and " " not in location else "/dashboard"

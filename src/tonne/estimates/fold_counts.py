@@ -1,0 +1,36 @@
+"""A job: adds the numbers of new estimates to their days, so that reading them stays cheap."""
+
+from tonne.db.pool import Connection, Database
+
+BATCH_ROWS = 10_000
+
+# Sorted to prevent deadlocks between workers.
+FOLD_COUNTS = """
+WITH taken AS (
+    DELETE FROM estimate_deltas delta
+    USING (SELECT account_id, id FROM estimate_deltas LIMIT $1 FOR UPDATE SKIP LOCKED) due
+    WHERE delta.account_id = due.account_id AND delta.id = due.id
+    RETURNING delta.account_id, delta.day, delta.estimates
+), folded AS (
+    INSERT INTO estimate_days AS total (account_id, day, estimates)
+    SELECT account_id, day, sum(estimates) FROM taken GROUP BY account_id, day ORDER BY account_id, day
+    ON CONFLICT (account_id, day) DO UPDATE SET estimates = total.estimates + excluded.estimates
+)
+SELECT count(*) FROM taken
+"""
+
+
+async def fold_counts_any_account(connection: Connection, limit: int) -> int:
+    """Add up to `limit` deltas to the days. Returns how many there were."""
+    count: int = await connection.fetchval(FOLD_COUNTS, limit)
+    return count
+
+
+class FoldEstimateCounts:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def run_once(self) -> bool:
+        """Fold one batch. True when there may be more."""
+        async with self._database.connection() as connection:
+            return await fold_counts_any_account(connection, BATCH_ROWS) == BATCH_ROWS

@@ -1,0 +1,42 @@
+"""What signing in by OpenID Connect needs to know about a provider."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from tonne.base.errors import Kind, TonneError
+
+
+class OidcUnavailable(TonneError, kind=Kind.UNAVAILABLE, code="oidc_unavailable"):
+    message = "The sign-in provider does not respond. Try again in a few minutes, or sign in with your password."
+
+
+class OidcRefused(TonneError, kind=Kind.UNAUTHENTICATED, code="oidc_refused"):
+    message = "The sign-in with the provider did not work. Try again, or sign in with your password."
+
+
+@dataclass(frozen=True, slots=True)
+class OidcAttempt:
+    """What the browser keeps, sealed, between leaving for the provider and coming back."""
+
+    state: str
+    nonce: str
+    code_verifier: str
+
+
+@dataclass(frozen=True, slots=True)
+class OidcIdentity:
+    """What the provider says about the person."""
+
+    issuer: str
+    subject: str
+    # In lower case. Empty if the provider sends none, or has not verified it.
+    verified_email: str
+    name: str
+
+
+class OidcGateway(Protocol):
+    async def sign_in_url(self, attempt: OidcAttempt) -> str:
+        """The page of the provider. Raises OidcUnavailable."""
+
+    async def redeem(self, attempt: OidcAttempt, code: str) -> OidcIdentity:
+        """Exchange the code for a verified ID token. Raises OidcUnavailable or OidcRefused."""

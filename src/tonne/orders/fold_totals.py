@@ -1,0 +1,44 @@
+"""A job: adds the changes of orders to the totals, so that reading them stays cheap."""
+
+from tonne.db.pool import Connection, Database
+
+BATCH_ROWS = 10_000
+
+# Sorted to prevent deadlocks between workers. A row that is being written is not visible yet, and is folded later.
+FOLD_DELTAS = """
+WITH taken AS (
+    DELETE FROM order_deltas delta
+    USING (SELECT organisation_id, mode, id FROM order_deltas LIMIT $1 FOR UPDATE SKIP LOCKED) due
+    WHERE delta.organisation_id = due.organisation_id AND delta.mode = due.mode AND delta.id = due.id
+    RETURNING delta.organisation_id, delta.mode, delta.month, delta.currency, delta.status, delta.orders, delta.grams,
+              delta.cost_minor, delta.tax_minor, delta.refunded_minor
+), folded AS (
+    INSERT INTO order_totals AS total (organisation_id, mode, month, currency, status, orders, grams, cost_minor,
+                                       tax_minor, refunded_minor)
+    SELECT organisation_id, mode, month, currency, status, sum(orders), sum(grams), sum(cost_minor), sum(tax_minor),
+           sum(refunded_minor)
+    FROM taken GROUP BY organisation_id, mode, month, currency, status
+    ORDER BY organisation_id, mode, month, currency, status
+    ON CONFLICT (organisation_id, mode, month, currency, status) DO UPDATE
+    SET orders = total.orders + excluded.orders, grams = total.grams + excluded.grams,
+        cost_minor = total.cost_minor + excluded.cost_minor, tax_minor = total.tax_minor + excluded.tax_minor,
+        refunded_minor = total.refunded_minor + excluded.refunded_minor
+)
+SELECT count(*) FROM taken
+"""
+
+
+async def fold_deltas_any_account(connection: Connection, limit: int) -> int:
+    """Add up to `limit` deltas to the totals. Returns how many there were."""
+    count: int = await connection.fetchval(FOLD_DELTAS, limit)
+    return count
+
+
+class FoldTotals:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def run_once(self) -> bool:
+        """Fold one batch. True when there may be more."""
+        async with self._database.connection() as connection:
+            return await fold_deltas_any_account(connection, BATCH_ROWS) == BATCH_ROWS

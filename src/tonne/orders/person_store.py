@@ -1,0 +1,41 @@
+"""Finds orders that contain an e-mail address or a name."""
+
+from collections.abc import Sequence
+
+from tonne.base.scope import Scope
+from tonne.db.pool import Connection
+
+# Addresses and names must be equal; the texts that clients wrote contain a term. Batches, so that no statement takes
+# long: there is no index on the texts.
+SCAN_ORDERS = """
+WITH batch AS MATERIALIZED (
+    SELECT id, email, beneficiary, beneficiary_kind, metadata, idempotency_key, cancel_reason
+    FROM orders WHERE account_id = $1 AND id > $2 ORDER BY id LIMIT $3
+)
+SELECT (SELECT max(id) FROM batch) AS last_id,
+       ARRAY (SELECT id FROM batch
+              WHERE lower(email) = ANY ($4::text[])
+                 OR beneficiary_kind = 'person' AND lower(beneficiary) = ANY ($4::text[])
+                 OR EXISTS (SELECT FROM unnest($4::text[]) AS term
+                            WHERE strpos(lower(concat_ws(' ', metadata, idempotency_key, cancel_reason)), term) > 0)
+              ORDER BY id) AS found
+"""
+
+
+async def scan_orders(
+    connection: Connection, scope: Scope, terms: Sequence[str], after: str, limit: int
+) -> tuple[str | None, list[str]]:
+    """The last id of the next `limit` orders of the account, None at the end, and those that contain a term.
+
+    Terms are in lower case.
+    """
+    [row] = await connection.fetch(SCAN_ORDERS, scope.account_id, after, limit, terms)
+    return row["last_id"], row["found"]
+
+
+FIND_CANCEL_REASON = "SELECT cancel_reason FROM orders WHERE account_id = $1 AND id = $2"
+
+
+async def find_cancel_reason(connection: Connection, scope: Scope, order_id: str) -> str | None:
+    reason: str | None = await connection.fetchval(FIND_CANCEL_REASON, scope.account_id, order_id)
+    return reason

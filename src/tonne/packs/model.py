@@ -1,0 +1,50 @@
+"""Audit packs: the certificates of a period in one file."""
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from enum import StrEnum
+
+from tonne.base.errors import Kind, TonneError
+from tonne.base.scope import Mode
+
+# A pack has at most so many certificates: a longer period is divided.
+MOST_CERTIFICATES = 5_000
+
+
+class PackStatus(StrEnum):
+    WAITING = "waiting"
+    READY = "ready"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPack:
+    organisation_id: str
+    mode: Mode
+    id: str
+    first_day: date
+    last_day: date
+    status: PackStatus
+    done: int
+    total: int | None
+    bytes: int | None
+    failures: int
+    created_at: datetime
+    expires_at: datetime
+
+    @property
+    def file_name(self) -> str:
+        test = "-test" if self.mode is Mode.TEST else ""
+        return f"audit-pack{test}-{self.first_day}-{self.last_day}.zip"
+
+
+class PackTooLarge(TonneError, kind=Kind.INVALID, code="audit_pack_too_large"):
+    message = f"This period has more than {MOST_CERTIFICATES:,} certificates. Choose a shorter one."
+
+
+class PackEmpty(TonneError, kind=Kind.INVALID, code="audit_pack_empty"):
+    message = "No certificate was issued in this period. Choose another one."
+
+
+class PackLimitReached(TonneError, kind=Kind.CONFLICT, code="audit_pack_limit_reached"):
+    message = "Three packs are being made already. Wait until one of them is ready."

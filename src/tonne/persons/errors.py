@@ -1,0 +1,32 @@
+from collections.abc import Sequence
+
+from tonne.base.errors import Kind, TonneError
+
+# As many reasons as a message names.
+_NAMED = 10
+
+
+class PersonInvalid(TonneError, kind=Kind.INVALID, code="person_invalid"):
+    message = "Give the e-mail address of the person, or else the name on the certificate."
+
+
+class PersonsNotAllowed(TonneError, kind=Kind.FORBIDDEN, code="persons_not_allowed"):
+    message = (
+        "This API key may not export or erase the data of persons. Ask the seller for a live key with this right "
+        "(`tonne key create --allow persons`)."
+    )
+
+
+class PersonInUse(TonneError, kind=Kind.CONFLICT, code="person_in_use"):
+    message = "The person cannot be erased yet."
+
+    def __init__(self, reasons: Sequence[str]) -> None:
+        more = f" And {len(reasons) - _NAMED} more." if len(reasons) > _NAMED else ""
+        super().__init__(f"The person cannot be erased yet. {' '.join(reasons[:_NAMED])}{more}")
+        self.reasons = reasons
+
+
+class ErasureListInvalid(TonneError, kind=Kind.INVALID, code="erasure_list_invalid"):
+    """Command line only."""
+
+    message = "The file is not a list of erasures. Give what `tonne person list --json` printed."

@@ -1,0 +1,214 @@
+"""An archive: one JSON object per line, compressed with gzip, and a manifest beside it.
+
+The file appears under its name only after it was read again from the disk and found complete.
+"""
+
+import gzip
+import hashlib
+import os
+import zlib
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from tonne import __version__
+from tonne.base.private_files import create_private_folder, write_private_file
+from tonne.db.partitions import Partition, PartitionedTable
+
+# The version of the format of lines and manifests.
+FORMAT = 1
+_CHUNK = 1 << 20
+_SUFFIX = ".jsonl.gz"
+MANIFEST = ".manifest.json"
+
+
+class ArchiveError(Exception):
+    """The archive cannot be written, or is damaged. The message says what to do."""
+
+
+class ArchiveManifest(msgspec.Struct, frozen=True, kw_only=True):
+    """`sha256` is that of the compressed file, `content_sha256` that of the lines in it."""
+
+    format: int
+    table: str
+    partition: str
+    starts_at: datetime | None
+    ends_at: datetime
+    row_count: int
+    file_name: str
+    byte_count: int
+    sha256: str
+    content_sha256: str
+    written_at: datetime
+    written_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    rows: int
+    content_sha256: str
+    byte_count: int
+    sha256: str
+
+
+class ArchiveWriter:
+    """Writes the lines of one partition. Call `finish`, or `discard`."""
+
+    def __init__(self, folder: Path, table: PartitionedTable, partition: Partition) -> None:
+        self._table, self._partition = table, partition
+        self._path = folder / f"{partition.name}{_SUFFIX}"
+        self._unfinished = self._path.with_name(f"{self._path.name}.unfinished")
+        self._rows = 0
+        self._content = hashlib.sha256()
+        try:
+            create_private_folder(folder)
+            self._unfinished.unlink(missing_ok=True)
+            self._file = os.fdopen(os.open(self._unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+        except OSError as error:
+            raise _not_written(self._path, error) from error
+        # Without time and name: the same rows give the same file.
+        self._zip = gzip.GzipFile(filename="", mode="wb", fileobj=self._file, mtime=0)
+
+    def write(self, lines: Sequence[bytes]) -> None:
+        """Each without its line break."""
+        data = b"".join(line + b"\n" for line in lines)
+        self._rows += len(lines)
+        self._content.update(data)
+        try:
+            self._zip.write(data)
+        except OSError as error:
+            raise _not_written(self._path, error) from error
+
+    def finish(self, written_at: datetime) -> ArchiveManifest:
+        """Flush the file to the disk, read it again, and give it its name."""
+        try:
+            self._zip.close()
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            found = _read(self._unfinished)
+            if (found.rows, found.content_sha256) != (self._rows, self._content.hexdigest()):
+                raise ArchiveError(f"{self._unfinished} differs from what was written: check the disk.")
+            manifest = self._manifest(found, written_at)
+            # The manifest first: a file without one would look complete, and could not be checked.
+            path = manifest_of(self._path)
+            write_private_file(path, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
+            self._unfinished.replace(self._path)
+            for synced in (path, self._path.parent):
+                _sync(synced)
+        except OSError as error:
+            raise _not_written(self._path, error) from error
+        return manifest
+
+    def discard(self) -> None:
+        """After a failure. A finished file stays."""
+        with suppress(OSError):
+            self._file.close()
+        with suppress(OSError):
+            self._unfinished.unlink(missing_ok=True)
+
+    def _manifest(self, found: _Contents, written_at: datetime) -> ArchiveManifest:
+        return ArchiveManifest(
+            format=FORMAT,
+            table=self._table.name,
+            partition=self._partition.name,
+            starts_at=self._partition.start,
+            ends_at=self._partition.end,
+            row_count=found.rows,
+            file_name=self._path.name,
+            byte_count=found.byte_count,
+            sha256=found.sha256,
+            content_sha256=found.content_sha256,
+            written_at=written_at,
+            written_by=f"tonne {__version__}",
+        )
+
+
+def manifest_of(path: Path) -> Path:
+    return path.with_name(path.name.removesuffix(_SUFFIX) + MANIFEST)
+
+
+def read_manifest(path: Path) -> ArchiveManifest:
+    """The manifest of an archive. Raises ArchiveError."""
+    file = manifest_of(path)
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=ArchiveManifest)
+    except FileNotFoundError as error:
+        raise ArchiveError(f"{file} is missing: restore it from a backup of the archive folder.") from error
+    except (OSError, msgspec.DecodeError) as error:
+        raise ArchiveError(f"{file} cannot be read ({error}): restore it from a backup.") from error
+
+
+def check_size(path: Path, manifest: ArchiveManifest) -> None:
+    """Raises ArchiveError if the file is missing or has another length. Its contents are not read."""
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise ArchiveError(f"{path} is missing: restore it from a backup of the archive folder.") from error
+    if size != manifest.byte_count:
+        raise ArchiveError(f"{path} has {size} bytes instead of {manifest.byte_count}: restore it from a backup.")
+
+
+def check_contents(path: Path, manifest: ArchiveManifest) -> None:
+    """Raises ArchiveError if the file is not as its manifest says. Reads all of it."""
+    check_size(path, manifest)
+    expected = _Contents(manifest.row_count, manifest.content_sha256, manifest.byte_count, manifest.sha256)
+    try:
+        found = _read(path)
+    except OSError as error:
+        raise ArchiveError(f"{path} is damaged ({error}): restore it from a backup.") from error
+    if found != expected:
+        raise ArchiveError(f"{path} differs from its manifest: restore it from a backup.")
+
+
+class _Hashed:
+    """A file whose bytes are hashed as they are read."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.hash = hashlib.sha256()
+        self.size = 0
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self.hash.update(data)
+        self.size += len(data)
+        return data
+
+
+def _read(path: Path) -> _Contents:
+    """Raises OSError if the file is damaged."""
+    content, rows = hashlib.sha256(), 0
+    with path.open("rb") as file:
+        hashed = _Hashed(file)
+        unzip = zlib.decompressobj(wbits=31)
+        while data := hashed.read(_CHUNK):
+            try:
+                plain = unzip.decompress(data)
+            except zlib.error as error:
+                raise OSError(str(error)) from error
+            content.update(plain)
+            rows += plain.count(b"\n")
+        if not unzip.eof or unzip.unused_data:
+            raise OSError("the compressed data does not end where the file ends")
+    return _Contents(rows, content.hexdigest(), hashed.size, hashed.hash.hexdigest())
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _not_written(path: Path, error: OSError) -> ArchiveError:
+    return ArchiveError(
+        f"{path} cannot be written ({error.strerror or error}): check the folder in TONNE_ARCHIVE_DIR, its permissions "
+        "and the free space. No row was removed."
+    )

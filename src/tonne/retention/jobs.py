@@ -1,0 +1,20 @@
+"""The jobs that make partitions and remove old rows."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from tonne.base.clock import Clock
+from tonne.base.settings import Settings
+from tonne.db.pool import Database
+from tonne.events.prune_traces import PruneTraces
+from tonne.http.prune_requests import PruneRequests
+from tonne.retention.make_partitions import MakePartitions
+from tonne.retention.remove_partitions import RemovePartitions
+
+
+def retention_jobs(database: Database, clock: Clock, settings: Settings) -> Mapping[str, Callable[[], Awaitable[bool]]]:
+    return {
+        "make_partitions": MakePartitions(database, clock).run_once,
+        "prune_requests": PruneRequests(database, clock).run_once,
+        "prune_traces": PruneTraces(database).run_once,
+        "remove_partitions": RemovePartitions(database, clock, settings).run_once,
+    }

@@ -1,0 +1,132 @@
+from tonne.db.invariant import Invariant
+
+# What a certificate must state about a parcel, without the quantity.
+_LINE_OF_PARCEL = """
+    concat_ws(' | ', project.registry_project_id, lot.vintage,
+              concat(coalesce(lot.block_spelling, block.block), ' ', serial.first,
+                     '–' || nullif(serial.last, serial.first)),
+              parcel.retired_on, parcel.retirement_url)
+"""
+_LOT_OF_PARCEL = """
+    JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
+    JOIN serial_blocks block ON block.number = lot.serial_block
+    JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
+    CROSS JOIN LATERAL (
+        SELECT lot.first_number + parcel.start_grams / 1000000 AS first,
+               lot.first_number + (parcel.start_grams + parcel.quantity_grams - 1) / 1000000 AS last
+    ) serial
+"""
+_LINE_OF_CERTIFICATE = """
+    concat_ws(' | ', (line.quantity * 1000000)::bigint, line.project_id, line.vintage,
+              split_part(split_part(line.serial_range, ' (kg ', 1), ' (g ', 1), line.retired_on, line.retirement_url)
+"""
+_LINES_OF_CERTIFICATE = """
+    json_to_recordset(convert_from(certificate.record, 'UTF8')::json -> 'lines') AS line
+    (quantity numeric, project_id text, vintage text, serial_range text, retired_on text, retirement_url text)
+"""
+
+CERTIFICATE_INVARIANTS = (
+    Invariant(
+        "every complete order is fully retired and has one current certificate",
+        "An order is complete with an unretired parcel or without a certificate, or has a certificate too early.",
+        """
+        SELECT format('order %s of account %s, %s', orders.id, orders.account_id, orders.status) AS "where"
+        FROM orders
+        LEFT JOIN certificates certificate
+               ON certificate.account_id = orders.account_id AND certificate.order_id = orders.id
+              AND certificate.state <> 'replaced'
+        WHERE (orders.status = 'complete') <> (certificate.number IS NOT NULL)
+           OR orders.status = 'complete' AND EXISTS (
+                  SELECT FROM shares share
+                  JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+                  WHERE share.account_id = orders.account_id AND share.order_id = orders.id
+                    AND parcel.status <> 'retired')
+              AND NOT EXISTS (
+                  SELECT FROM lot_cases lot_case WHERE lot_case.account_id = orders.account_id
+                    AND lot_case.order_id = orders.id AND lot_case.state = 'retiring')
+        """,
+    ),
+    Invariant(
+        "replaced certificates lead to the current one",
+        "A certificate was replaced by one of another order, or the two do not name each other.",
+        """
+        SELECT format('certificate %s of order %s', coalesce(old.number, new.number),
+                      coalesce(old.order_id, new.order_id)) AS "where"
+        FROM certificates old
+        FULL JOIN certificates new ON new.number = old.replaced_by
+        WHERE old.replaced_by IS NOT NULL
+              AND (old.account_id, old.order_id, old.number) IS DISTINCT FROM
+                  (new.account_id, new.order_id, new.replaces)
+           OR new.replaces IS NOT NULL AND old.number IS DISTINCT FROM new.replaces
+        """,
+    ),
+    Invariant(
+        "a certificate's lines match its order's retirements",
+        "A certificate states other credits, quantities or dates than its order's shares of retired parcels.",
+        # Digests find the certificates of which the lines are compared.
+        f"""
+        SELECT format('certificate %s of order %s: %s', suspect.number, suspect.order_id, stated.lines) AS "where"
+        FROM (
+            SELECT certificate.account_id, certificate.order_id, certificate.number
+            FROM certificates certificate
+            CROSS JOIN LATERAL (
+                SELECT count(*) AS lines, sum(hashtextextended({_LINE_OF_CERTIFICATE}, 0)) AS digest
+                FROM {_LINES_OF_CERTIFICATE}
+            ) stated
+            LEFT JOIN (
+                SELECT share.account_id, share.order_id, count(*) AS lines,
+                       sum(hashtextextended(share.quantity_grams || ' | ' || parcel.line, 0)) AS digest
+                FROM shares share
+                JOIN (SELECT parcel.mode, parcel.id, {_LINE_OF_PARCEL} AS line
+                      FROM parcels parcel {_LOT_OF_PARCEL} OFFSET 0) parcel
+                  ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+                GROUP BY share.account_id, share.order_id
+            ) held ON held.account_id = certificate.account_id AND held.order_id = certificate.order_id
+            WHERE certificate.state = 'valid' AND ($1::timestamptz IS NULL OR certificate.issued_at >= $1)
+              AND (stated.lines, stated.digest) IS DISTINCT FROM (held.lines, held.digest)
+            OFFSET 0
+        ) suspect
+        CROSS JOIN LATERAL (
+            SELECT array_agg({_LINE_OF_CERTIFICATE} COLLATE "C" ORDER BY {_LINE_OF_CERTIFICATE} COLLATE "C") AS lines
+            FROM certificates certificate, {_LINES_OF_CERTIFICATE}
+            WHERE certificate.number = suspect.number
+        ) stated
+        CROSS JOIN LATERAL (
+            SELECT array_agg(line ORDER BY line) AS lines
+            FROM (SELECT concat_ws(' | ', share.quantity_grams, {_LINE_OF_PARCEL}) COLLATE "C" AS line
+                  FROM shares share
+                  JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+                  {_LOT_OF_PARCEL}
+                  WHERE share.account_id = suspect.account_id AND share.order_id = suspect.order_id) each
+        ) held
+        WHERE stated.lines IS DISTINCT FROM held.lines
+        """,  # noqa: S608 - our own constants
+        is_slow=True,
+    ),
+    Invariant(
+        "retired vintages match the valid certificates",
+        "The vintages on a Sustainability page differ from the certificates: some were counted twice, or not at all.",
+        # Valid certificates state these shares: another invariant compares them, so no certificate is parsed here.
+        """
+        SELECT format('account %s, %s, project %s of %s, vintage %s: %s g counted, %s g of certificates', account_id,
+                      year, registry_project_id, registry, vintage, coalesce(total.grams, 0), coalesce(held.grams, 0))
+               AS "where"
+        FROM (SELECT account_id, year, registry, registry_project_id, vintage, grams
+              FROM retired_vintages WHERE grams > 0) total
+        FULL JOIN (
+            SELECT share.account_id, extract(year FROM first.completed_at AT TIME ZONE 'UTC')::smallint AS year,
+                   project.registry, project.registry_project_id, lot.vintage,
+                   sum(share.quantity_grams)::bigint AS grams
+            FROM (SELECT account_id, order_id, min(issued_at) AS completed_at
+                  FROM certificates GROUP BY account_id, order_id HAVING bool_or(state = 'valid')) first
+            JOIN shares share ON share.account_id = first.account_id AND share.order_id = first.order_id
+            JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+            JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
+            JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
+            GROUP BY 1, 2, 3, 4, 5
+        ) held USING (account_id, year, registry, registry_project_id, vintage)
+        WHERE total.grams IS DISTINCT FROM held.grams
+        """,
+        is_slow=True,
+    ),
+)

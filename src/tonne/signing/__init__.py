@@ -1,0 +1,1 @@
+"""Keys with which the operator signs documents, credentials and the transparency log."""

@@ -1,0 +1,36 @@
+"""The start page: what this service is, and where customers, engineers and organisations go."""
+
+from tonne.base.scope import Mode
+from tonne.catalog.drawings import MIXED
+from tonne.catalog.model import Bundle
+from tonne.catalog.pictures import bundle_picture, drawing_url
+from tonne.catalog.snapshot import Catalogues
+from tonne.http.route import Request, Response
+from tonne.web.render import Renderer
+
+BUNDLES_SHOWN = 6
+_FIVE_MINUTES = {"Cache-Control": "public, max-age=300"}
+
+
+class LandingPage:
+    def __init__(self, catalogues: Catalogues, renderer: Renderer) -> None:
+        self._catalogues = catalogues
+        self._renderer = renderer
+
+    async def show(self, request: Request) -> Response:
+        """The start page."""
+        catalogue = await self._catalogues.current(Mode.LIVE)
+        bundles = [bundle for bundle in catalogue.bundles.values() if bundle.enabled][:BUNDLES_SHOWN]
+        return self._renderer.page(
+            request,
+            "landing.html",
+            headers=_FIVE_MINUTES,
+            scene=drawing_url(MIXED, "start"),
+            bundles=[(bundle, bundle_picture(bundle), _mechanism(bundle)) for bundle in bundles],
+        )
+
+
+def _mechanism(bundle: Bundle) -> str:
+    """`removal`, `avoidance` or `both`; empty for a bundle without projects."""
+    found = {share.project.mechanism for share in bundle.projects}
+    return "both" if len(found) > 1 else next(iter(found), "")

@@ -1,0 +1,23 @@
+import asyncio
+from collections.abc import Callable
+
+MAX_CACHED = 200
+
+
+class Drawings:
+    """Renders images and PDFs one at a time and caches the latest. Concurrent requests for one render it once."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytes] = {}
+        self._lock = asyncio.Lock()
+
+    async def draw(self, version: str, render: Callable[[], bytes]) -> bytes:
+        """`version` names the content. `render` runs in a thread."""
+        if version not in self._files:
+            async with self._lock:
+                # Another request may have rendered it while this one waited for the lock.
+                if version not in self._files:
+                    self._files[version] = await asyncio.to_thread(render)
+                    if len(self._files) > MAX_CACHED:
+                        del self._files[next(iter(self._files))]
+        return self._files[version]

@@ -1,0 +1,54 @@
+"""SQL of what the log serves: only what the newest checkpoint covers."""
+
+from tonne.base.scope import Mode
+from tonne.db.pool import Connection
+from tonne_verify.notes import DASH
+from tonne_verify.tiles import TileId
+
+FIND_TILE = """
+SELECT log.published_size, tile.hashes FROM logs log
+JOIN log_tiles tile ON tile.log_id = log.id AND tile.level = $3 AND tile.number = $4
+WHERE log.mode = $1 AND log.generation = $2
+"""
+
+
+async def find_tile(connection: Connection, mode: Mode, generation: int, tile: TileId) -> tuple[int, bytes] | None:
+    """The published size of the log, and the hashes that its tile has by now."""
+    row = await connection.fetchrow(FIND_TILE, mode, generation, tile.level, tile.index)
+    return None if row is None else (row["published_size"], row["hashes"])
+
+
+FIND_BUNDLE = """
+SELECT log.published_size, bundle.entries FROM logs log
+JOIN log_entries bundle ON bundle.log_id = log.id AND bundle.number = $3
+WHERE log.mode = $1 AND log.generation = $2
+"""
+
+
+async def find_bundle(connection: Connection, mode: Mode, generation: int, number: int) -> tuple[int, bytes] | None:
+    """The published size of the log, and the entries that its bundle has by now."""
+    row = await connection.fetchrow(FIND_BUNDLE, mode, generation, number)
+    return None if row is None else (row["published_size"], row["entries"])
+
+
+FIND_NOTE = """
+SELECT checkpoint.note, ARRAY (SELECT witness.cosignature FROM log_witnesses witness
+                               WHERE witness.log_id = log.id AND witness.size = checkpoint.size
+                               ORDER BY witness.vkey) AS cosignatures
+FROM log_checkpoints checkpoint JOIN logs log ON log.id = checkpoint.log_id
+WHERE log.mode = $1 AND log.generation = $2 ORDER BY checkpoint.size DESC LIMIT 1
+"""
+
+
+async def find_note(connection: Connection, mode: Mode, generation: int) -> str | None:
+    """The newest checkpoint, signed, with the cosignatures that arrived after it was stored."""
+    row = await connection.fetchrow(FIND_NOTE, mode, generation)
+    if row is None:
+        return None
+    note: str = row["note"]
+    signed_by = {_signer(line) for line in note.splitlines() if line.startswith(f"{DASH} ")}
+    return note + "".join(line for line in row["cosignatures"] if _signer(line) not in signed_by)
+
+
+def _signer(signature_line: str) -> str:
+    return signature_line.split(" ")[1]

@@ -1,0 +1,103 @@
+"""The people who sign in to the dashboard, their roles and sessions."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    OWNER = "owner"
+    ADMIN = "admin"
+    FINANCE = "finance"
+    DEVELOPER = "developer"
+    READ_ONLY = "read_only"
+
+    @property
+    def label(self) -> str:
+        return self.value.replace("_", " ").capitalize()
+
+
+class Right(StrEnum):
+    """What a page or a button needs."""
+
+    VIEW = "view"
+    # Buying, paying, refunding, and changing how accounts pay.
+    MONEY = "money"
+    LIVE_KEYS = "live_keys"
+    TEST_KEYS = "test_keys"
+    WEBHOOKS = "webhooks"
+    PEOPLE = "people"
+    # Accounts, offset links and the public page.
+    SETTINGS = "settings"
+
+
+_RIGHTS = {
+    Role.OWNER: frozenset(Right),
+    Role.ADMIN: frozenset(Right),
+    Role.FINANCE: frozenset({Right.VIEW, Right.MONEY}),
+    Role.DEVELOPER: frozenset({Right.VIEW, Right.TEST_KEYS, Right.WEBHOOKS}),
+    Role.READ_ONLY: frozenset({Right.VIEW}),
+}
+
+
+def role_allows(role: Role, right: Right) -> bool:
+    return right in _RIGHTS[role]
+
+
+def may_grant(granter: Role, role: Role) -> bool:
+    """Only owners make owners, and only they change what another owner may do."""
+    return role_allows(granter, Right.PEOPLE) and (granter is Role.OWNER or role is not Role.OWNER)
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    id: str
+    email: str
+    name: str
+    is_operator: bool
+    has_password: bool
+    totp_enabled: bool
+    created_at: datetime
+    disabled_at: datetime | None = None
+    # Signs in from the same machine only.
+    is_demo: bool = False
+    has_passkey: bool = False
+
+    @property
+    def has_second_factor(self) -> bool:
+        return self.totp_enabled or self.has_passkey
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    organisation_id: str
+    organisation_name: str
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A user as the organisation's other members see them."""
+
+    user_id: str
+    email: str
+    name: str
+    role: Role
+    has_second_factor: bool
+    created_at: datetime
+    last_seen_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class UserSession:
+    id: str
+    user: User
+    # False between the password and the second factor.
+    is_complete: bool
+    # Whether a second factor was given.
+    is_strong: bool
+    created_at: datetime
+    last_seen_at: datetime
+    expires_at: datetime
+    address: str
+    agent: str

@@ -1,0 +1,24 @@
+"""Who did something, in words: the names behind stored actors."""
+
+from collections.abc import Iterable
+
+from tonne.base.actor import ActorKind
+from tonne.db.pool import Connection
+
+FIND_USER_NAMES = "SELECT id, name FROM users WHERE id = ANY ($1::text[])"
+
+
+async def name_actors(connection: Connection, actors: Iterable[str | None]) -> dict[str, str]:
+    """The names of stored actors such as `user:usr_…` and `cli:ada@ops-1`, by actor. For operators only."""
+    wanted = sorted({actor for actor in actors if actor})
+    users = [actor.partition(":")[2] for actor in wanted if actor.startswith(f"{ActorKind.USER}:")]
+    rows = await connection.fetch(FIND_USER_NAMES, users) if users else []
+    names = {f"{ActorKind.USER}:{row['id']}": row["name"] for row in rows}
+    return {actor: names.get(actor) or _in_words(actor) for actor in wanted}
+
+
+def _in_words(actor: str) -> str:
+    kind, _, name = actor.partition(":")
+    if kind == ActorKind.SYSTEM:
+        return f"Tonne ({name.replace('_', ' ')})"
+    return f"{name} (command line)" if kind == ActorKind.CLI else name

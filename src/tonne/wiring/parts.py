@@ -1,0 +1,343 @@
+"""Constructs all parts and connects them."""
+
+from tonne.accounts.directory import AccountDirectory
+from tonne.accounts.manage_endpoints import ManageAccountEndpoints
+from tonne.base.clock import Clock, utc_now
+from tonne.base.scope import Mode
+from tonne.base.secret_box import SecretBox
+from tonne.base.settings import Settings
+from tonne.calculations.batch_endpoints import EstimateBatchEndpoints
+from tonne.calculations.kinds import KINDS
+from tonne.cards.card_page import CardPage
+from tonne.cards.charge_cards import ChargeCards
+from tonne.cards.confirm_charge import ConfirmCharge
+from tonne.cards.endpoints import CardEndpoints
+from tonne.cards.mail_card_problems import MailCardProblems
+from tonne.cards.model import RetrySchedule
+from tonne.cards.remove_closed_cards import RemoveClosedCards
+from tonne.cards.update_card import UpdateCard
+from tonne.catalog.snapshot import Catalogues
+from tonne.checkout.attempt_limit import AttemptLimit, OpenLimit
+from tonne.checkout.checkout_endpoints import CheckoutEndpoints
+from tonne.checkout.checkout_page import CheckoutPage
+from tonne.checkout.close_checkouts import CloseCheckouts
+from tonne.checkout.consent import WithdrawalTexts
+from tonne.checkout.create_checkout import CreateCheckout
+from tonne.checkout.link_counts import LinkCounts
+from tonne.checkout.link_endpoints import OffsetLinkEndpoints
+from tonne.checkout.mail_certificates import MailCertificates
+from tonne.checkout.mail_changed_certificates import MailChangedCertificates
+from tonne.checkout.offset_page import OffsetPage
+from tonne.checkout.order_page import OrderPage
+from tonne.checkout.pay_checkout import PayCheckout
+from tonne.checkout.payment_lookup import PaymentLookup
+from tonne.checkout.receipt_page import ReceiptPage
+from tonne.credentials.endpoints import CertificateEndpoints
+from tonne.credentials.issue_credential import IssueCredential
+from tonne.credentials.issuer_endpoints import IssuerEndpoints
+from tonne.credentials.render_certificate import RenderCertificate
+from tonne.db.clock_drift import ClockDrift
+from tonne.db.hold import HoldWatch
+from tonne.db.pool import Database
+from tonne.db.queues import QueueReader
+from tonne.db.replica import Reads
+from tonne.estimates.calculate_estimate import CalculateEstimate
+from tonne.estimates.calculated_endpoints import CalculatedEstimateEndpoints
+from tonne.estimates.endpoints import EstimateEndpoints
+from tonne.estimates.quote_estimate import QuoteEstimate
+from tonne.events.notify import Notifier
+from tonne.factors.snapshot import Factors
+from tonne.gateways.card_gateways import card_gateways
+from tonne.gateways.mail import mail_from_settings
+from tonne.gateways.metered_gateway import GatewayMetrics
+from tonne.gateways.outbox import SendMails
+from tonne.http.authenticator import Authenticator
+from tonne.http.fair_share import FairShare
+from tonne.http.health import HealthChecks, HealthEndpoints
+from tonne.http.metrics import Metrics
+from tonne.http.metrics_endpoint import MetricsEndpoint, MetricsServing
+from tonne.http.security_txt import SecurityTxtEndpoints
+from tonne.http.shared_limits import SharedLimits
+from tonne.invoices.credit_note_endpoints import CreditNoteEndpoints
+from tonne.invoices.endpoints import InvoiceEndpoints
+from tonne.invoices.follow_up_invoices import FollowUpInvoices
+from tonne.invoices.issue_consolidated_invoices import IssueConsolidatedInvoices
+from tonne.invoices.issue_invoices import IssueInvoices
+from tonne.invoices.jobs import invoice_charge_jobs
+from tonne.invoices.mail_credit_notes import MailCreditNotes
+from tonne.invoices.render_invoice import RenderInvoice
+from tonne.invoices.settle_card_invoice import settle_invoice_charge
+from tonne.orders.batch_endpoints import BatchEndpoints
+from tonne.orders.endpoints import OrderEndpoints
+from tonne.orders.fold_totals import FoldTotals
+from tonne.orders.place_orders import PlaceOrders
+from tonne.orders.price_waiting import PriceWaiting
+from tonne.packs.make_packs import MakeAuditPacks
+from tonne.persons.endpoints import PersonEndpoints
+from tonne.quotes.endpoints import QuoteEndpoints
+from tonne.quotes.lock_quotes import LockQuotes
+from tonne.refunds.endpoints import RefundEndpoints
+from tonne.refunds.jobs import refund_jobs
+from tonne.retention.jobs import retention_jobs
+from tonne.retirements.allocate_orders import AllocateOrders
+from tonne.retirements.close_units import CloseUnits
+from tonne.retirements.endpoints import RetirementEndpoints
+from tonne.retirements.holds import ReleaseHolds
+from tonne.retirements.resupply_orders import ResupplyOrders
+from tonne.retirements.retire_test_order import RetireTestOrder
+from tonne.shipping.endpoints import ShippingEndpoints
+from tonne.shipping.kinds import KINDS as SHIPPING_KINDS
+from tonne.signing.keys import SigningKeys
+from tonne.signing.sign_documents import SignDocuments
+from tonne.sustainability.account_logo import AccountLogoEndpoints
+from tonne.sustainability.certificate_pages import CertificatePages
+from tonne.sustainability.endpoints import SustainabilityEndpoints
+from tonne.sustainability.public_page import PublicPage
+from tonne.sustainability.published_page import PublishedPageEndpoints
+from tonne.transactions.endpoints import TransactionEndpoints
+from tonne.transparency.read_proofs import prove_consistency
+from tonne.transparency.witnesses import Witnesses
+from tonne.users.prune_sessions import PruneSessions
+from tonne.web.forms import FormGuard
+from tonne.web.render import Renderer
+from tonne.webhooks.deliver import Deliverer
+from tonne.webhooks.endpoints import WebhookEndpoints
+from tonne.webhooks.sender import Sender
+from tonne.wiring.dashboard import open_dashboard
+from tonne.worker.queues import ALL_QUEUES
+
+# Packages with templates of pages.
+TEMPLATES = [
+    *("tonne.transparency", "tonne.cards", "tonne.checkout", "tonne.sustainability", "tonne.site"),
+    *("tonne.dashboard", "tonne.workspace", "tonne.backoffice"),
+]
+
+
+class Parts:
+    """All parts of a process, connected to one database. `process` is api or worker."""
+
+    def __init__(self, database: Database, settings: Settings, clock: Clock = utc_now, *, process: str = "api") -> None:
+        self.clock = clock
+        self.database = database
+        self.settings = settings
+        self.box = SecretBox.from_settings(settings)
+        self._open_signing(clock)
+        self.witnesses = Witnesses(database, settings, clock, prove_consistency)
+        self.security_txt = SecurityTxtEndpoints(settings, clock)
+        self.metrics = Metrics(process)
+        self.reads = Reads(database, settings)
+        self.queues = QueueReader(self.reads.server, ALL_QUEUES)
+        self.metrics_endpoint = MetricsEndpoint(self.metrics, self.queues, settings)
+        self.hold = HoldWatch(database)
+        self.health = HealthEndpoints(database, self.hold)
+        self.clock_drift = ClockDrift(database)
+        self.directory = AccountDirectory(
+            *(database, clock, settings.key_refresh_s),
+            seller_tax=settings.seller_tax,
+            minimum_orders=settings.minimum_orders,
+        )
+        self.catalogues = Catalogues(database, settings, clock)
+        self.authenticator = Authenticator(self.directory, settings)
+        self.notifier = Notifier(database)
+        # Waiting for a share holds no connection, so it may take as long as a statement.
+        self.shares = FairShare(max(1, settings.database_connections // 2), settings.statement_timeout_s)
+        self._open_orders(clock)
+        self._open_estimates(clock)
+        gateway_meter = GatewayMetrics()
+        self.card_gateways = card_gateways(database, settings, gateway_meter, self.hold)
+        schedule = RetrySchedule(settings)
+        self.charge_cards = {
+            mode: ChargeCards(database, self.card_gateways, mode, clock, schedule, settings) for mode in Mode
+        }
+        self.invoice_charge_jobs = invoice_charge_jobs(database, self.card_gateways, clock, schedule, settings)
+        self.refund_jobs = refund_jobs(database, self.card_gateways, clock, schedule, settings)
+        self.refunds = RefundEndpoints(database, clock=clock, settings=settings, notifier=self.notifier)
+        self.remove_closed_cards = RemoveClosedCards(database, self.card_gateways, clock)
+        self._open_invoices(clock)
+        self.cards = CardEndpoints(database, self.card_gateways, clock=clock, settings=settings, notifier=self.notifier)
+        self.offset_links = OffsetLinkEndpoints(
+            database, self.catalogues, self.directory, clock=clock, settings=settings, box=self.box
+        )
+        self.allocate_orders = AllocateOrders(database, clock, settings)
+        self.close_units = CloseUnits(database, clock, settings)
+        self.resupply_orders = ResupplyOrders(database, clock, settings)
+        self.release_holds = ReleaseHolds(database, clock)
+        retire_test_order = RetireTestOrder(database, clock, settings)
+        self.certificates = CertificateEndpoints(database, self.render_certificate, self.issue_credential)
+        self.retirements = RetirementEndpoints(
+            database, retire_test_order, self.directory, clock=clock, settings=settings, notifier=self.notifier
+        )
+        create_checkout = CreateCheckout(
+            database, self.catalogues, self.directory, clock=clock, settings=settings, box=self.box
+        )
+        self.checkouts = CheckoutEndpoints(database, create_checkout, clock=clock, settings=settings, box=self.box)
+        self._open_pages(clock)
+        self._open_card_pages(clock)
+        self.webhooks = WebhookEndpoints(database, self.box, clock=clock, settings=settings)
+        self.deliverer = Deliverer(database, lambda: Sender(settings), self.box, settings)
+        self.mails = SendMails(database, mail_from_settings(settings), settings)
+        self._share_limits()
+        measured = (self.limits, self.notifier, self.place_orders, gateway_meter, self.mails, self.deliverer.measured)
+        for part in (database, self.reads, self.clock_drift, self.hold, *measured):
+            self.metrics.add(*part.metrics)
+
+    def _open_signing(self, clock: Clock) -> None:
+        """What signs, and the files that are signed."""
+        self.signing_keys = SigningKeys(self.database, self.box, self.settings, clock)
+        self.sign_documents = SignDocuments(self.signing_keys, self.settings.document_time_stamp_url)
+        self.issue_credential = IssueCredential(self.database, self.signing_keys, self.settings)
+        self.render_certificate = RenderCertificate(self.database, self.issue_credential, self.sign_documents, clock)
+        self.issuer = IssuerEndpoints(self.database, self.signing_keys, clock=clock, settings=self.settings)
+        self.render_invoice = RenderInvoice(self.sign_documents)
+
+    def _open_estimates(self, clock: Clock) -> None:
+        self.estimates = EstimateEndpoints(self.database, self.catalogues, self.directory, clock=clock)
+        self.factors = Factors(self.database, self.settings)
+        quotes = QuoteEstimate(self.catalogues, self.directory)
+        self.calculate_estimate = CalculateEstimate(self.database, self.factors, quotes, clock)
+        self.calculated_estimates = CalculatedEstimateEndpoints(self.calculate_estimate, quotes)
+        self.estimate_batches = EstimateBatchEndpoints(
+            self.calculate_estimate,
+            self.calculated_estimates,
+            (*KINDS, *SHIPPING_KINDS),
+            charge=self.authenticator.charge,
+        )
+        self.shipping = ShippingEndpoints(self.database, self.calculated_estimates, self.factors)
+        self.transactions = TransactionEndpoints(
+            *(self.database, self.catalogues, self.calculate_estimate, quotes), charge=self.authenticator.charge
+        )
+
+    def _open_orders(self, clock: Clock) -> None:
+        database, settings = self.database, self.settings
+        self.place_orders = PlaceOrders(
+            *(database, self.catalogues, self.directory),
+            clock=clock,
+            settings=settings,
+            notifier=self.notifier,
+            shares=self.shares,
+        )
+        self.orders = OrderEndpoints(database, self.catalogues, self.directory, self.place_orders)
+        self.lock_quotes = LockQuotes(
+            *(database, self.catalogues, self.directory), clock=clock, settings=settings, shares=self.shares
+        )
+        self.quotes = QuoteEndpoints(database, self.lock_quotes, clock)
+        self.order_batches = BatchEndpoints(self.place_orders, self.directory, self.authenticator.charge)
+        self.price_waiting = PriceWaiting(database, self.catalogues, clock, settings)
+
+    def _share_limits(self) -> None:
+        self.limits = SharedLimits(self.database)
+        pages = (self.certificate_pages, self.offset_page, self.checkout_page, self.order_page, self.card_page)
+        others = (self.authenticator, self.payment_lookup, self.dashboard.pages.sign_in, self.receipt_page)
+        for part in (*others, self.public_page.exports, self.public_page.openings, *pages):
+            self.limits.add(part.limits)
+
+    def _open_invoices(self, clock: Clock) -> None:
+        database, settings = self.database, self.settings
+        self.issue_invoices = IssueInvoices(database, clock, settings)
+        self.issue_consolidated_invoices = IssueConsolidatedInvoices(database, clock, settings)
+        self.follow_up_invoices = FollowUpInvoices(database, clock, settings, self.render_invoice)
+        self.mail_credit_notes = MailCreditNotes(database, clock, settings, self.render_invoice)
+        self.credit_notes = CreditNoteEndpoints(database, self.render_invoice)
+        self.persons = PersonEndpoints(database, clock, self.notifier)
+        self.invoices = InvoiceEndpoints(
+            database, self.render_invoice, clock=clock, settings=settings, notifier=self.notifier
+        )
+
+    def _open_pages(self, clock: Clock) -> None:
+        """The parts behind HTML pages."""
+        database, settings = self.database, self.settings
+        self.renderer = Renderer(settings, TEMPLATES)
+        self.form_guard = FormGuard(settings)
+        self.manage_accounts = ManageAccountEndpoints(database, self.directory, clock=clock, settings=settings)
+        self.account_logos = AccountLogoEndpoints(database, clock=clock, settings=settings)
+        self.sustainability = SustainabilityEndpoints(database, clock=clock, settings=settings)
+        self.public_page = PublicPage(self.reads, self.catalogues, self.renderer, clock=clock, settings=settings)
+        self.published_page = PublishedPageEndpoints(self.reads, self.catalogues, self.directory, settings)
+        self.mail_certificates = MailCertificates(database, self.render_certificate, clock, settings)
+        self.mail_changed_certificates = MailChangedCertificates(database, self.render_certificate, clock, settings)
+        self.certificate_pages = CertificatePages(
+            *(database, self.renderer, self.render_certificate, self.issue_credential), settings=settings
+        )
+        self.close_checkouts = CloseCheckouts(database, clock)
+        self.payment_lookup = PaymentLookup(database, clock=clock, settings=settings)
+        self.link_counts = LinkCounts(database, clock)
+        self.offset_page = OffsetPage(
+            database=database,
+            catalogues=self.catalogues,
+            directory=self.directory,
+            renderer=self.renderer,
+            guard=self.form_guard,
+            clock=clock,
+            settings=settings,
+            box=self.box,
+            begin_limit=AttemptLimit(settings, "begin_checkout"),
+            open_limit=OpenLimit(settings),
+            counts=self.link_counts,
+        )
+        pay = PayCheckout(
+            database,
+            self.card_gateways,
+            self.catalogues,
+            self.directory,
+            clock=clock,
+            settings=settings,
+            notifier=self.notifier,
+        )
+        self.checkout_page = CheckoutPage(
+            database=database,
+            renderer=self.renderer,
+            guard=self.form_guard,
+            clock=clock,
+            payment=pay,
+            withdrawal=WithdrawalTexts(settings),
+            payment_limit=AttemptLimit(settings, "pay_checkout"),
+            certificate_limit=AttemptLimit(settings, "checkout_certificate"),
+            certificates=self.render_certificate,
+            counts=self.link_counts,
+        )
+
+    def _open_card_pages(self, clock: Clock) -> None:
+        """The pages that links in mails lead to, the mails about cards, and the dashboard."""
+        database, settings = self.database, self.settings
+        parts = (database, self.card_gateways, clock, settings, self.notifier)
+        self.update_card = UpdateCard(*parts)
+        self.mail_card_problems = MailCardProblems(database, clock, settings, self.box)
+        self.card_page = CardPage(
+            database, self.renderer, self.form_guard, self.update_card, clock=clock, settings=settings
+        )
+        self.order_page = OrderPage(
+            database=database,
+            renderer=self.renderer,
+            guard=self.form_guard,
+            clock=clock,
+            settings=settings,
+            confirmation=ConfirmCharge(*parts, settle_invoice_charge),
+            confirm_limit=AttemptLimit(settings, "confirm_payment"),
+            certificate_limit=AttemptLimit(settings, "order_certificate"),
+            certificates=self.render_certificate,
+        )
+        self.receipt_page = ReceiptPage(
+            database=database,
+            renderer=self.renderer,
+            settings=settings,
+            pdf_limit=AttemptLimit(settings, "order_receipt"),
+        )
+        self.prune_sessions = PruneSessions(database, clock)
+        self.make_audit_packs = MakeAuditPacks(database, self.render_certificate, clock)
+        self.retention_jobs = retention_jobs(database, clock, settings)
+        self.fold_totals = FoldTotals(database)
+        self.dashboard = open_dashboard(
+            database, self.renderer, self.form_guard, self.box, clock=clock, settings=settings
+        )
+
+    def serve_metrics(self, checks: HealthChecks) -> MetricsServing:
+        return MetricsServing.of(self.metrics.process, self.metrics_endpoint, checks, self.settings)
+
+    async def close(self) -> None:
+        await self.health.close()
+        await self.queues.close()
+        for gateway in self.card_gateways.values():
+            await gateway.close()
+        await self.witnesses.close()
+        await self.reads.close()
+        await self.database.close()

@@ -1,0 +1,72 @@
+// Uses the TypeScript client with a running service. Prints one JSON document: what it saw, and every request and response.
+import { NotFound, Client, ApiError, ConnectionFailed, type models } from "tonne-client";
+
+const [baseUrl = "", apiKey = ""] = process.argv.slice(2);
+const exchanges: object[] = [];
+const lost = new Set<string>();
+let isLosing = false;
+
+/** Records all requests and responses. While `isLosing`, the first response to each request is lost. */
+async function recording(input: string | URL | Request, init: RequestInit = {}): Promise<Response> {
+  const response = await fetch(input, init);
+  const bytes = new Uint8Array(await response.arrayBuffer());
+  const contentType = response.headers.get("Content-Type") ?? "";
+  const text = contentType.startsWith("application/json") ? new TextDecoder().decode(bytes) : "";
+  const headers = init.headers as Record<string, string>;
+  exchanges.push({ method: init.method, url: String(input), headers, body: init.body ?? "", status: response.status, contentType, text });
+  const id = `${String(input)} ${String(init.body)}`;
+  if (isLosing && !lost.has(id)) {
+    lost.add(id);
+    throw new TypeError("fetch failed", { cause: { code: "ECONNRESET" } });
+  }
+  return new Response(bytes.length === 0 ? null : bytes, response);
+}
+
+const client = new Client({ baseUrl, apiKey, fetch: recording });
+const order: models.Order = await client.orders.placeByMass({ mass: { amount: "1.5", unit: "t" }, metadata: { from: "typescript" } });
+for (let count = 0; count < 4; count++) {
+  await client.orders.placeByValue({ value: "25.00" });
+}
+const listed: string[] = [];
+for await (const each of client.orders.list({ limit: 2 })) {
+  listed.push(each.id);
+}
+let error: ApiError | undefined;
+try {
+  await client.orders.get("ord_unknown");
+} catch (caught) {
+  error = caught instanceof NotFound ? caught : undefined;
+}
+isLosing = true;
+const placed = await client.orders.placeByMass({ mass: { amount: "2", unit: "t" }, metadata: { scene: "lost in typescript" } });
+let rotated = "";
+const webhook = await client.webhooks.register({ url: "https://127.0.0.1:9/hook" }).catch((caught: unknown) => caught);
+isLosing = false;
+if (webhook instanceof ConnectionFailed) {
+  rotated = "not repeated";
+}
+const found: string[] = [];
+for await (const each of client.orders.list()) {
+  if (each.metadata["scene"] === "lost in typescript") {
+    found.push(each.id);
+  }
+}
+const events = (await client.events.list({ order: "asc" }).page()).data;
+const first = events.find((event) => event.event_type === "order.placed");
+const [hook] = (await client.webhooks.list().page()).data;
+if (hook !== undefined) {
+  await client.webhooks.delete(hook.id);
+}
+const shown = {
+  order: order.id,
+  total: order.total_cost,
+  listed,
+  code: error?.code,
+  requestId: error?.requestId,
+  lost: found.length === 1 && found[0] === placed.id,
+  rotated,
+  first: first?.data.order.status,
+  account: (await client.account.get()).name,
+  bundles: (await client.bundles.list().page()).data.length,
+};
+console.log(JSON.stringify({ shown, exchanges }));

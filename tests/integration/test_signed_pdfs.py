@@ -1,0 +1,85 @@
+"""Signed PDFs by other programs: pdfsig accepts them, and SoftHSM holds the key."""
+
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.integration.programs import find_program
+from tests.support.certificates import RECORD
+from tests.support.document_key import DocumentKeyFiles, write_document_key
+from tonne.base.settings import Settings
+from tonne.retirements.certificate_pdf import certificate_pdf
+from tonne.signing.document_key import KeyUnusable, document_key
+from tonne.signing.model import KeyPurpose
+from tonne.signing.operator_key import load_operator_key
+from tonne.signing.replace_key import new_record
+from tonne.signing.sign_pdf import sign_pdf
+
+pytestmark = pytest.mark.integration
+ISSUED = datetime(2026, 4, 2, 10, 30, 15, tzinfo=UTC)
+PIN = "1234"
+
+
+def _sign(settings: Settings) -> bytes:
+    loaded = load_operator_key(settings)
+    assert loaded is not None
+    record = new_record(KeyPurpose.DOCUMENT, loaded.certificate.pem, ISSUED)
+    return sign_pdf(certificate_pdf(RECORD), document_key(record, loaded.certificate, loaded.sign_raw), ISSUED)
+
+
+def _examine(pdf: bytes, folder: Path) -> str:
+    path = folder / "signed.pdf"
+    path.write_bytes(pdf)
+    command = [find_program("pdfsig"), str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> DocumentKeyFiles:
+    return write_document_key(tmp_path)
+
+
+def test_pdfsig_accepts_the_signature_and_detects_a_change(files: DocumentKeyFiles, tmp_path: Path) -> None:
+    signed = _sign(msgspec.structs.replace(Settings(), **files))
+    said = _examine(signed, tmp_path)
+    assert "Signature is Valid" in said
+    assert "Total document signed" in said
+    assert "ETSI.CAdES.detached" in said
+    assert "Signer of tests" in said
+    assert "Signature is Valid" not in _examine(signed[:3000] + bytes([signed[3000] ^ 1]) + signed[3001:], tmp_path)
+
+
+def test_a_key_in_a_hardware_module_signs_the_same_bytes(
+    files: DocumentKeyFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.mkdir()
+    (tmp_path / "softhsm2.conf").write_text(f"directories.tokendir = {tokens}\n", encoding="utf-8")
+    monkeypatch.setenv("SOFTHSM2_CONF", str(tmp_path / "softhsm2.conf"))
+    command = [find_program("softhsm2-util"), "--token", "tonne", "--pin", PIN]
+    _run(*command, "--init-token", "--free", "--label", "tonne", "--so-pin", "5678")
+    _run(*command, "--import", files["document_key_file"], "--label", "documents", "--id", "A1")
+    [module] = {path.resolve() for path in Path("/usr/lib").glob("**/libsofthsm2.so")}
+    settings = Settings(
+        document_pkcs11_module=str(module),
+        document_pkcs11_token="tonne",  # noqa: S106 - a label
+        document_pkcs11_key="documents",
+        document_pkcs11_pin=PIN,
+        document_certificate_file=files["document_certificate_file"],
+    )
+    mistakes = (("pin", "9999"), ("key", "unknown"), ("token", "unknown"))
+    for name, value in mistakes:
+        with pytest.raises(KeyUnusable, match="Check TONNE_DOCUMENT_PKCS11_TOKEN"):
+            load_operator_key(msgspec.structs.replace(settings, **{f"document_pkcs11_{name}": value}))
+    signed = _sign(settings)
+    assert "Signature is Valid" in _examine(signed, tmp_path)
+    assert signed == _sign(msgspec.structs.replace(Settings(), **files))
+    with pytest.raises(KeyUnusable, match="has no certificate with the label documents"):
+        load_operator_key(msgspec.structs.replace(settings, document_certificate_file=""))
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True)

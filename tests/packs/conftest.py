@@ -1,0 +1,3 @@
+from tests.dashboard.conftest import person
+
+__all__ = ["person"]

@@ -1,0 +1,94 @@
+"""People who sign in to the dashboard in tests."""
+
+import email as mails
+import email.policy
+import re
+from functools import cache
+
+import httpx
+import pyotp
+
+from tests.support.world import TESTER
+from tonne.app import Services
+from tonne.base.clock import utc_now
+from tonne.users.create_user import create_user, grant_role
+from tonne.users.model import Role, User
+from tonne.users.passwords import hash_password
+
+PASSWORD = "seven green bicycles"  # noqa: S105 - of test users
+TOKEN = re.compile(r'name="form_token" value="([^"]+)"')
+LINK = re.compile(r"https?://[^/\s]+(/dashboard/\S+)")
+
+
+@cache
+def password_hash() -> str:
+    """Computed once: it takes long by design."""
+    return hash_password(PASSWORD)
+
+
+async def add_user(
+    services: Services, email: str, organisation_id: str | None = None, role: Role = Role.OWNER, name: str = "Ann Lee"
+) -> User:
+    async with services.database.transaction() as tx:
+        user = await create_user(
+            tx,
+            email,
+            name,
+            password_hash=password_hash(),
+            is_operator=organisation_id is None,
+            actor=TESTER,
+            now=utc_now(),
+        )
+        if organisation_id is not None:
+            await grant_role(tx, organisation_id, user.id, role, actor=TESTER, now=utc_now())
+    return user
+
+
+class Person:
+    """A browser without pages: cookies, and forms with their token."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self.http = http
+
+    async def get(self, path: str) -> httpx.Response:
+        return await self.http.get(path)
+
+    async def submit(self, path: str, /, **fields: str) -> httpx.Response:
+        token = self.http.cookies.get("tonne")
+        if token is None:
+            found = TOKEN.search((await self.get("/dashboard/sign-in")).text)
+            assert found is not None
+            token = found[1]
+        return await self.http.post(path, data={"form_token": token, **fields})
+
+    async def sign_in(self, email: str, password: str = PASSWORD) -> httpx.Response:
+        return await self.submit("/dashboard/sign-in", email=email, password=password)
+
+
+async def operator(services: Services, person: Person, email: str = "olga@tonne.test", name: str = "Olga Berg") -> User:
+    """An operator, whom this signs in with a second factor."""
+    user = await add_user(services, email, name=name)
+    await person.sign_in(email)
+    page = await person.submit("/dashboard/you/second-factor")
+    secret = page.text.partition('<code class="secret">')[2].partition("<")[0]
+    code = pyotp.TOTP(secret).at(services.clock())
+    assert (await person.submit("/dashboard/you/second-factor/enable", code=code)).status_code == 200
+    return user
+
+
+async def last_mail(services: Services) -> tuple[str, str]:
+    """The recipient and the text of the newest mail."""
+    async with services.database.connection() as connection:
+        row = await connection.fetchrow(
+            "SELECT recipients, message FROM mails ORDER BY created_at DESC, id DESC LIMIT 1"
+        )
+    assert row is not None
+    body = mails.message_from_bytes(row["message"], policy=email.policy.default).get_body(("plain",))
+    assert body is not None
+    return row["recipients"][0], body.get_content()
+
+
+async def link_in_last_mail(services: Services) -> str:
+    found = LINK.search((await last_mail(services))[1])
+    assert found is not None
+    return found[1]
