@@ -1,4 +1,4 @@
-"""A webhook for each organisation that has received all events, with the attempts of the last month."""
+"""A webhook for each organisation that has received all events, with the attempts that delivered them."""
 
 from bench.environment import SECRET_KEY, Environment
 from tonne.base.actor import job_actor
@@ -13,13 +13,14 @@ MOVE_TO_THE_END = """
 UPDATE webhooks SET cursor_position = stream.last_position FROM event_streams stream
 WHERE stream.organisation_id = webhooks.organisation_id AND stream.mode = webhooks.mode
 """
-# Every event was sent in a full batch.
+# Every event was sent in a full batch, right after the last event of the batch.
 ATTEMPTS = """
 INSERT INTO webhook_attempts (organisation_id, webhook_id, id, at, positions, status, acknowledged, duration_ms)
-SELECT webhook.organisation_id, webhook.id, 'att_' || lpad(first::text, 26, '0'),
-       now() - interval '1 hour' * (1 - first::float / webhook.cursor_position),
-       ARRAY(SELECT generate_series(first, least(first + $1::int - 1, webhook.cursor_position))), 200, true, 20
+SELECT webhook.organisation_id, webhook.id, 'att_' || lpad(first::text, 26, '0'), event.sequence + interval '20 ms',
+       ARRAY(SELECT generate_series(first, event.position)), 200, true, 20
 FROM webhooks webhook CROSS JOIN LATERAL generate_series(1, webhook.cursor_position, $1::int) AS first
+JOIN events event ON event.organisation_id = webhook.organisation_id AND event.mode = webhook.mode
+  AND event.position = least(first + $1::int - 1, webhook.cursor_position)
 """
 
 

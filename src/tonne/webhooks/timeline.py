@@ -10,11 +10,16 @@ from tonne.db.pool import Connection
 from tonne.events.timeline import before_order
 from tonne.webhooks.event_types import types_of
 
+# All since the event happened. None is looked for if the event is so much older than the oldest attempt that those of
+# its time were deleted; a webhook that was registered later may have been rewound to it.
+_ATTEMPTS = """
+webhook_attempts WHERE organisation_id = event.organisation_id AND webhook_id = webhook.id
+  AND event.position = ANY (positions) AND at >= event.sequence - interval '1 minute'
+  AND (event.sequence > oldest.at - interval '1 day' OR event.sequence < webhook.created_at)
+"""
 # The scope of a webhook at an event's position is the latest row of webhook_scopes up to it.
 _DELIVERIES = f"""
-event.event_type, event.sequence, webhook.id AS webhook_id, webhook.url, webhook.enabled,
-       webhook.cursor_position >= event.position
-         AND (parked.position IS NULL OR event.position < parked.position) AS is_done,
+event.event_type, event.sequence, webhook.id AS webhook_id, webhook.url, webhook.enabled, done.is_done,
        event.id AS event_id, skip.skipped_at, skip.skipped_by, attempt.at AS attempted_at, attempt.acknowledged,
        attempt.status, attempt.error, coalesce(attempt.attempts, 0) AS attempts,
        coalesce(parked.next_attempt_at, webhook.next_attempt_at) AS next_attempt_at
@@ -30,15 +35,24 @@ LEFT JOIN webhook_parked parked ON parked.organisation_id = event.organisation_i
   AND parked.webhook_id = webhook.id AND parked.account_id = event.account_id
 LEFT JOIN webhook_skips skip ON skip.organisation_id = event.organisation_id AND skip.webhook_id = webhook.id
   AND skip.position = event.position
+CROSS JOIN LATERAL (
+    SELECT webhook.cursor_position >= event.position
+           AND (parked.position IS NULL OR event.position < parked.position) AS is_done
+) AS done
+CROSS JOIN LATERAL (
+    SELECT min(at) AS at FROM webhook_attempts
+    WHERE organisation_id = event.organisation_id AND webhook_id = webhook.id
+) AS oldest
+LEFT JOIN LATERAL (SELECT at FROM {_ATTEMPTS} AND acknowledged AND done.is_done ORDER BY at LIMIT 1)
+  AS delivery ON true
 LEFT JOIN LATERAL (
-    SELECT at, acknowledged, status, error, count(*) OVER () AS attempts FROM webhook_attempts
-    WHERE organisation_id = event.organisation_id AND webhook_id = webhook.id AND positions @> ARRAY[event.position]
-    ORDER BY at DESC LIMIT 1
+    SELECT at, acknowledged, status, error, count(*) OVER () AS attempts
+    FROM {_ATTEMPTS} AND at <= coalesce(delivery.at, 'infinity') ORDER BY at DESC LIMIT 1
 ) AS attempt ON true
 WHERE event.organisation_id = $1 AND event.mode = $2
   AND (covered.account_ids = '{{}}' OR event.account_id = ANY (covered.account_ids))
   AND event.event_type = ANY ({types_of("covered")})
-"""  # noqa: S608 - only the expression above is inserted
+"""  # noqa: S608 - only the expressions above are inserted
 LIST_DELIVERIES_OF_ORDER = f"""
 SELECT {_DELIVERIES} AND event.account_id = $3 AND event.subject_id = $4 AND event.sequence >= $5
 ORDER BY event.position, webhook.id
@@ -57,7 +71,10 @@ class EventDeliveryState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventDelivery:
-    """An event of an order and one webhook. Attempts are deleted after a while: then only the event's time is known."""
+    """An event of an order and one webhook, with the attempts until it was delivered.
+
+    Attempts are deleted after a while: then only the event's time is known.
+    """
 
     event_id: str
     event_type: str
@@ -90,7 +107,7 @@ class EventDelivery:
         """Why the last attempt failed."""
         if self.acknowledged or self.is_done:
             return None
-        return self.error or (f"status {self.status}" if self.status else None)
+        return f"status {self.status}" if self.status else self.error
 
 
 async def list_deliveries(connection: Connection, scope: Scope, order_id: str) -> list[EventDelivery]:
