@@ -25,7 +25,7 @@ def prepare(folder: Path, *programs: Path) -> None:
 def run(program: str, *arguments: str, folder: Path) -> str:
     """The output of a program. Node removes the types itself; `make test-integration` compiles them."""
     command = [NODE, "--conditions=source", "--disable-warning=ExperimentalWarning", program, *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
     return done.stdout

@@ -28,7 +28,7 @@ def fuzz(live: LiveServer, key: str, document: str, folder: Path, *options: str)
         *("--generation-deterministic", "--no-shrink", "--continue-on-failure", "--no-color", "--warnings", "off"),
         *options,
     ]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
