@@ -28,7 +28,7 @@ test: .venv/dev.done $(SITE)
 # Needs other programs, such as nginx, and installs them where it can.
 test-integration: .venv/dev.done $(SITE)
 	@$(BIN)/python -m tests.integration.programs
-	@$(BIN)/python -m pytest -q -m integration tests/integration
+	@$(BIN)/python -m pytest -n auto --dist loadfile -q -m integration tests/integration
 
 docs: $(SITE)
 
