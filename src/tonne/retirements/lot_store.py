@@ -104,6 +104,9 @@ WHERE mode = $1 AND lot_id = ANY ($2::text[]) AND status = 'retired' GROUP BY lo
 
 async def add_retired_any_account(connection: Connection, mode: Mode, lots: list[ListedLot]) -> list[ListedLot]:
     """These lots with the grams that are retired of each."""
+    if not lots:
+        # PostgreSQL would read all parcels to find none.
+        return []
     rows = await connection.fetch(READ_RETIRED, mode, [lot.id for lot in lots])
     retired = {row["lot_id"]: row["grams"] for row in rows}
     return [replace(lot, retired_grams=retired.get(lot.id, 0)) for lot in lots]
