@@ -1,10 +1,11 @@
 """Checkouts in a browser, with and without JavaScript."""
 
+import asyncio
 import re
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from tests.browser.checks import assert_accessible, assert_no_overflow, check_page
 from tests.browser.conftest import on_one_loop
@@ -182,6 +183,22 @@ async def test_a_sold_out_bundle_is_marked_and_cannot_be_selected(
     await expect(page.get_by_role("checkbox", disabled=True)).to_have_count(1)
     await check_page(page, "sold-out")
     await to_payment(page)
+
+
+async def test_a_price_that_is_being_updated_can_be_read(visit: Visit, link: OffsetLink) -> None:
+    page, may_answer = await visit(f"/offset/{link.id}?quantity=1"), asyncio.Event()
+
+    async def answer_late(route: Route) -> None:
+        await may_answer.wait()
+        await route.continue_()
+
+    await page.route("**/price?*", answer_late)
+    await fill_in(page)
+    await expect(page.locator("#price[aria-busy]")).to_be_visible()
+    await assert_no_overflow(page)
+    await assert_accessible(page)
+    may_answer.set()
+    await expect(page.locator("#price[aria-busy]")).to_have_count(0)
 
 
 async def test_hostile_text_is_escaped_and_fits(visit: Visit, services: Services, world: World) -> None:
