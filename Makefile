@@ -16,7 +16,7 @@ SITE := src/tonne/site/documentation/index.html.gz
 SITE_SOURCES := $(shell find docs tools/docs deploy examples clients -type f -not -name '*.pyc' 2>/dev/null) $(shell find src/tonne -name '*.py' 2>/dev/null) \
 	CHANGELOG.md CONTRIBUTING.md SECURITY.md tonne.example.toml
 
-.PHONY: run test test-integration docs setup lint format translations clients audit bench chaos lock clean
+.PHONY: run test test-integration test-random docs setup lint format translations clients audit bench chaos lock clean
 
 run: .venv/runtime.done $(SITE)
 	@exec $(BIN)/tonne serve --demo
@@ -29,6 +29,11 @@ test: .venv/dev.done $(SITE)
 test-integration: .venv/dev.done $(SITE)
 	@$(BIN)/python -m tests.integration.programs
 	@$(BIN)/python -m pytest -n auto --dist loadfile -q -m integration tests/integration
+
+# The tests with random lives, months and prices, for ten times as long.
+test-random: .venv/dev.done
+	@ROUNDS=10 $(BIN)/python -m pytest -n auto -q tests/retirements/test_random_lives.py tests/journal/test_random_months.py \
+		tests/catalog/test_pricing_properties.py
 
 docs: $(SITE)
 

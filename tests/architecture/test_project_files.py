@@ -98,6 +98,7 @@ def test_every_imported_package_is_a_requirement_of_its_own() -> None:
         "run",
         "test",
         "test-integration",
+        "test-random",
         "setup",
         "lint",
         "format",

@@ -9,6 +9,7 @@ from beancount import loader
 
 from tests.journal.month import Month
 from tests.support.clock import MARCH, ManualClock
+from tests.support.rounds import ROUNDS
 from tests.support.world import World
 from tonne.app import Services
 from tonne.base.scope import Mode
@@ -16,7 +17,7 @@ from tonne.journal.export import beancount_entry, beancount_head
 from tonne.journal.model import LedgerAccount
 from tonne.journal.read_journal import Period, read_entries_any_account, sum_balances_any_account
 
-CHUNKS, MONTHS, STEPS = 4, 2, 80
+CHUNKS, MONTHS, STEPS = 3 * ROUNDS, 2, 80
 # What the gateway has of ours, by its own records.
 AT_GATEWAY = """
 SELECT coalesce(sum(charge.amount_minor - charge.refunded_minor), 0)::bigint

@@ -10,6 +10,7 @@ from datetime import timedelta
 import pytest
 
 from tests.retirements.shop import KILOGRAM, TONNE, Shop
+from tests.support.rounds import ROUNDS
 from tests.support.world import TESTER, World
 from tonne.accounts.store import find_account, update_account
 from tonne.app import Services
@@ -24,7 +25,7 @@ from tonne.retirements.lot_case_store import CaseState, claim_cases_any_account
 from tonne.retirements.resolve_lot_case import Decision, resolve_lot_cases
 from tonne.retirements.resupply_orders import resupply
 
-CHUNKS, LIVES, STEPS = 9, 12, 10
+CHUNKS, LIVES, STEPS = 4 * ROUNDS, 12, 10
 
 
 class Crash(Exception):
