@@ -30,6 +30,7 @@ class Names(AbstractResolver):
     def __init__(self, **answers: list[list[str]]) -> None:
         self._answers = {name.replace("_", "."): list(lists) for name, lists in answers.items()}
         self.asked: list[str] = []
+        self.is_closed = False
 
     async def resolve(
         self, host: str, port: int = 0, _family: socket.AddressFamily = socket.AF_INET
@@ -42,7 +43,7 @@ class Names(AbstractResolver):
         return [found(address, port, host) for address in addresses]
 
     async def close(self) -> None:
-        pass
+        self.is_closed = True
 
 
 @pytest.fixture
@@ -210,3 +211,10 @@ async def test_a_login_in_the_netrc_file_is_not_sent(
     sender = make(senders, msgspec.structs.replace(settings, webhook_allow_private="127.0.0.0/8"))
     assert isinstance(await sender.post(receiver.url, b"{}", {}), Delivered)
     assert "authorization" not in receiver.deliveries[0].headers
+
+
+async def test_a_closed_sender_has_closed_its_resolver(settings: Settings) -> None:
+    """A resolver watches the system's configuration with a file descriptor, of which a user has few."""
+    names = Names()
+    await Sender(settings, names).close()
+    assert names.is_closed

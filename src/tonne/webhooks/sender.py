@@ -87,6 +87,8 @@ class Sender:
 
     async def close(self) -> None:
         await self._session.close()
+        # The connector does not close a resolver that it was given.
+        await self.resolver.close()
 
     async def check_receiver(self, url: str) -> None:
         """Check a URL at registration; raises UrlInvalid or OSError."""
