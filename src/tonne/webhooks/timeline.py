@@ -10,8 +10,9 @@ from tonne.db.pool import Connection
 from tonne.events.timeline import before_order
 from tonne.webhooks.event_types import types_of
 
-# All since the event happened. None is looked for if the event is so much older than the oldest attempt that those of
-# its time were deleted; a webhook that was registered later may have been rewound to it.
+# The attempts to deliver an event: none was before it, but clocks may differ. If the event is a day older than the
+# oldest attempt, those of its time were deleted, and none is looked for, unless the webhook was registered after the
+# event: it may have been rewound.
 _ATTEMPTS = """
 webhook_attempts WHERE organisation_id = event.organisation_id AND webhook_id = webhook.id
   AND event.position = ANY (positions) AND at >= event.sequence - interval '1 minute'
