@@ -10,9 +10,9 @@ from asyncpg import Record
 
 from bench.environment import Environment
 from bench.tenants import Tenant
-from tonne.base.clock import to_wire
-from tonne.db.migration_files import REPEAT, all_migrations
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.db.schema.migration_files import REPEAT, all_migrations
+from tonne.platform.values.clock import to_wire
 
 # From this number of copies on, building the indexes afterwards is faster than maintaining them.
 BULK = 50_000

@@ -28,7 +28,7 @@ from bench.tenants import Tenant, open_tenants
 from tests.support.postgres import PostgresServer
 from tests.support.processes import HOST, ROOT, Process, free_port
 from tonne.cli.doctor import examine
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
 from tonne.transparency.invariants import INVARIANTS as LOG_INVARIANTS
 
 P = ParamSpec("P")

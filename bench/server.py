@@ -11,12 +11,12 @@ from typing import Any
 from granian.server import Server
 
 from tonne.app import Services, build_app
-from tonne.base.load_settings import load_settings
-from tonne.base.logs import configure_logs
 from tonne.cli import api
-from tonne.db.pool import Database
-from tonne.http.asgi import AsgiApp
-from tonne.http.route import Access, Request, Response, Route
+from tonne.platform.db.pool import Database
+from tonne.platform.http.asgi import AsgiApp
+from tonne.platform.http.route import Access, Request, Response, Route
+from tonne.platform.process.telemetry.logs import configure_logs
+from tonne.platform.settings.load_settings import load_settings
 
 BARE_ROUTES = ("order", "page", "quote", "locked_quote", "tile", "entries")
 

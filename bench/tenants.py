@@ -5,12 +5,12 @@ from decimal import Decimal
 
 from tests.support.world import TESTER, open_tenant
 from tonne.accounts.open_organisation import DEFAULT_FEE_RATE, open_organisation
-from tonne.base.clock import utc_now
-from tonne.base.mass import MassUnit
-from tonne.base.scope import Mode, Scope
 from tonne.catalog.demo import demo_files
-from tonne.db.pool import Connection
 from tonne.estimates.record_estimate import record_estimate
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.mass import MassUnit
+from tonne.platform.values.scope import Mode, Scope
 from tonne.retirements.import_lots import import_files
 
 ORGANISATIONS = 50

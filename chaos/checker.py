@@ -12,7 +12,7 @@ from chaos.model import Hook
 from chaos.receivers import Exchange
 from tests.support.signatures import read_signature, sign
 from tonne.cli.doctor import examine
-from tonne.events.payload import event_payload, head_of
+from tonne.platform.events.payload import event_payload, head_of
 
 # A request is signed before it arrives: for this long an old secret or timestamp is acceptable.
 SLACK_S = 1.5

@@ -22,13 +22,13 @@ from tests.support.world import TESTER, add_account
 from tonne.accounts.api_keys import issue_key
 from tonne.accounts.model import AccountKind, PaymentMethod
 from tonne.accounts.open_organisation import DEFAULT_FEE_RATE, open_organisation
-from tonne.base.clock import utc_now
-from tonne.base.ids import new_id
-from tonne.base.scope import Mode, Scope
 from tonne.cards.stored_cards import store_card
-from tonne.db.pool import Connection
-from tonne.events.log import NewEvent, append
 from tonne.gateways.card import CardDetails
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.log import NewEvent, append
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode, Scope
 from tonne.webhooks.event_types import EARLIER_TYPES
 
 # Pauses last a fiftieth, and a receiver has two seconds to respond instead of thirty.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from chaos.receivers import Receiver
-from tonne.base.scope import Scope
+from tonne.platform.values.scope import Scope
 
 
 class NotAsExpected(Exception):

@@ -25,11 +25,11 @@ from tests.support.document_key import shared_document_key
 from tests.support.postgres import Databases
 from tests.support.world import World, build_world
 from tonne.app import Services, build_app
-from tonne.base.clock import Clock, utc_now
-from tonne.base.settings import Settings
-from tonne.db import postmaster
-from tonne.db.embedded import start_server
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.db.server import postmaster
+from tonne.platform.db.server.embedded import start_server
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock, utc_now
 
 # No deadline: a busy machine must not fail a test.
 hypothesis.settings.register_profile("tonne", deadline=None)

@@ -17,13 +17,13 @@ import asyncpg
 from bench.environment import METADATA, SECRET_KEY
 from bench.tenants import MASS_GRAMS, MODE, Tenant
 from tonne.app import Services
-from tonne.base.clock import utc_now
-from tonne.base.idempotency import Idempotency
-from tonne.base.settings import Settings
 from tonne.catalog.price import PriceRequest
-from tonne.db.pool import Connection, Database
 from tonne.estimates.store import FIND_MASS
 from tonne.orders.place_order import OrderRequest, place_order
+from tonne.platform.db.idempotency import Idempotency
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
 
 
 class _Statement(NamedTuple):

@@ -19,12 +19,12 @@ from tonne.accounts.change_billing import BillingChange
 from tonne.accounts.model import AccountKind, Billing
 from tonne.accounts.open_organisation import DEFAULT_FEE_RATE, open_organisation
 from tonne.app import Services
-from tonne.base.clock import utc_now
-from tonne.base.scope import Scope
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection, Database
 from tonne.invoices.collect_orders import start_of_month
 from tonne.journal.read_journal import Period
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Scope
 
 ACCOUNTS_EACH = 10
 SETTINGS: dict[str, Any] = {

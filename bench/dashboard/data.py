@@ -17,11 +17,11 @@ from tests.support.orders import place
 from tests.support.people import password_hash
 from tests.support.world import TESTER
 from tonne.app import Services
-from tonne.base.clock import utc_now
-from tonne.base.ids import new_id
-from tonne.base.scope import Scope
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Scope
 from tonne.users.create_user import create_user, grant_role
 from tonne.users.model import Role, UserSession
 from tonne.users.session_store import insert_session

@@ -8,8 +8,8 @@ from bench.dashboard.live_mode import MODE
 from bench.report import NotMeasured
 from tonne.backoffice.today_checks import checks_of, slug_of
 from tonne.dashboard.viewer import operator_base, organisation_base
-from tonne.db.pool import Connection
-from tonne.http.route import Access, Route
+from tonne.platform.db.pool import Connection
+from tonne.platform.http.route import Access, Route
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
 ORGANISATION, OPERATOR = "organisation", "operator"

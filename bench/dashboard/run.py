@@ -14,9 +14,9 @@ from bench.pace import QUICK_DASHBOARD, DashboardPace
 from bench.report import Goal, NotMeasured, Report, Result
 from tests.support.processes import HOST, ROOT
 from tonne.app import Services
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
-from tonne.http.route import Route
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Route
+from tonne.platform.settings.settings import Settings
 
 NAMES = (ORGANISATION, OPERATOR)
 LIMIT_MS, LIMIT_KB = 100.0, 200.0

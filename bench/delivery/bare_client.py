@@ -11,7 +11,7 @@ import aiohttp
 import asyncpg
 
 from bench.tenants import MODE
-from tonne.events.payload import event_payload, head_of
+from tonne.platform.events.payload import event_payload, head_of
 from tonne.webhooks.model import EventBatch
 from tonne.webhooks.schedule import MAX_BATCH
 

@@ -1,10 +1,10 @@
 """A webhook for each organisation that has received all events, with the attempts that delivered them."""
 
 from bench.environment import SECRET_KEY, Environment
-from tonne.base.actor import job_actor
-from tonne.base.clock import utc_now
-from tonne.base.secret_box import SecretBox
-from tonne.base.settings import Settings
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import job_actor
+from tonne.platform.values.clock import utc_now
 from tonne.webhooks.register import register_webhook
 
 BATCH = 100

@@ -27,8 +27,8 @@ from bench.copies import (
 from bench.environment import Environment
 from bench.report import NotMeasured
 from bench.tenants import Tenant
-from tonne.db.pool import Connection
-from tonne.db.postmaster import postgres_binaries, postgres_environment
+from tonne.platform.db.pool import Connection
+from tonne.platform.db.server.postmaster import postgres_binaries, postgres_environment
 
 # The first orders belong to one tenant, so that its list has a thousand pages of ten.
 OF_FIRST_TENANT = 10_000

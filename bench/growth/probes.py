@@ -20,7 +20,7 @@ from bench.report import NotMeasured
 from bench.tenants import MODE
 from tests.support.processes import HOST
 from tonne.cli.doctor import ALL_INVARIANTS
-from tonne.db.invariant import FOR_CHECKS, group_by_scan
+from tonne.platform.db.invariant import FOR_CHECKS, group_by_scan
 from tonne.sustainability.model import page_path
 
 SLUG = "bench-growth"

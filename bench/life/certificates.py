@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from bench.pace import LifePace
 from bench.report import Goal, Result
 from tests.support.certificates import LINE, RECORD
+from tonne.platform.keys.signing.document_key import CertificateChain, DocumentKey, document_key, sign_in_memory
+from tonne.platform.keys.signing.make_key import make_key
+from tonne.platform.keys.signing.model import KeyPurpose
+from tonne.platform.keys.signing.replace_key import new_record
+from tonne.platform.keys.signing.sign_pdf import sign_pdf
 from tonne.retirements.certificate_pdf import AttachedFiles, certificate_pdf
 from tonne.retirements.certificate_record import CertificateRecord
-from tonne.signing.document_key import CertificateChain, DocumentKey, document_key, sign_in_memory
-from tonne.signing.make_key import make_key
-from tonne.signing.model import KeyPurpose
-from tonne.signing.replace_key import new_record
-from tonne.signing.sign_pdf import sign_pdf
 
 LEAST_PER_SECOND = 15.0
 WARM_UP = 5

@@ -8,7 +8,7 @@ from bench.log.fill import fill_log
 from bench.log.probe import LogProbe, probing
 from bench.pace import LogPace
 from bench.report import Goal, NotMeasured, Result
-from tonne.base.clock import utc_now
+from tonne.platform.values.clock import utc_now
 from tonne.transparency.append_leaves import AppendLeaves
 from tonne.transparency.tile_store import read_tiles
 from tonne_verify.tiles import range_plan

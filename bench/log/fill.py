@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from bench.copies import without_flushing, without_indexes
 from bench.environment import Environment
 from bench.tenants import MODE
-from tonne.base.clock import utc_now
-from tonne.db.migration_files import REPEAT, all_migrations
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.db.schema.migration_files import REPEAT, all_migrations
+from tonne.platform.values.clock import utc_now
 from tonne.transparency.log_store import open_log
 from tonne.transparency.tree import tile_root
 from tonne_verify.merkle import leaf_hash

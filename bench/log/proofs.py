@@ -9,9 +9,9 @@ from bench.log.probe import probing
 from bench.pace import LogPace
 from bench.report import Goal, NotMeasured, Result
 from bench.tenants import MODE
-from tonne.base.clock import utc_now
-from tonne.base.secret_box import SecretBox
-from tonne.signing.keys import SigningKeys
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.keys.signing.keys import SigningKeys
+from tonne.platform.values.clock import utc_now
 from tonne.transparency.log_keys import LogKeys
 from tonne.transparency.publish_checkpoints import PublishCheckpoints
 from tonne.transparency.read_proofs import Evidence, find_evidence

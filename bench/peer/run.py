@@ -18,8 +18,8 @@ from bench.peer import fill
 from bench.report import Goal, NotMeasured, Report, Result
 from tests.support.processes import Process, free_port
 from tonne.app import Services
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.settings.settings import Settings
 
 DATABASE = "peer"
 # How many times as many requests per second as the peer.

@@ -13,8 +13,8 @@ import aiohttp
 from chaos.cluster import Cluster
 from chaos.model import Hook, NotAsExpected, Organisation
 from tests.support.processes import HOST
-from tonne.base.clock import utc_now
-from tonne.base.ids import new_id
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.ids import new_id
 
 ORGANISATIONS = 2
 ORDERING = 4

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from chaos.model import NotAsExpected
-from tonne.db.postmaster import unprivileged
+from tonne.platform.db.server.postmaster import unprivileged
 
 # Debian puts some programs where only root has a path to them.
 PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])

@@ -20,7 +20,7 @@ from chaos.failover.member import Daemon, Member, find_program
 from chaos.model import NotAsExpected
 from tests.support.postgres import Databases
 from tests.support.processes import HOST, ROOT, free_port
-from tonne.db.postmaster import postgres_binaries
+from tonne.platform.db.server.postmaster import postgres_binaries
 
 SAMPLES = ROOT / "deploy" / "patroni"
 INSTALLED = ROOT / "var" / "patroni"

@@ -12,9 +12,9 @@ from chaos.cluster import Cluster
 from chaos.operations.embedded import Embedded
 from chaos.scenario import scenario
 from tests.support.processes import Process
-from tonne.db.embedded import DATABASE, start_server
-from tonne.db.pool import Connection
-from tonne.db.postmaster import RESTORING
+from tonne.platform.db.pool import Connection
+from tonne.platform.db.server.embedded import DATABASE, start_server
+from tonne.platform.db.server.postmaster import RESTORING
 
 DONE_WITHIN_S = 90.0
 ORDERS = 40

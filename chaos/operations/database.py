@@ -10,7 +10,7 @@ from chaos.cluster import SHORT_TIMES, Cluster
 from chaos.model import Hook, NotAsExpected, Refused
 from chaos.operations.embedded import Embedded, SmallDisk
 from chaos.scenario import scenario
-from tonne.base.secret_box import KEY_FILE
+from tonne.platform.keys.secret_box import KEY_FILE
 
 FROZEN_S = 9.0
 STATEMENT_TIMEOUT_S = 3.0

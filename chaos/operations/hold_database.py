@@ -4,7 +4,7 @@ import signal
 import sys
 from pathlib import Path
 
-from tonne.db.embedded import start_server
+from tonne.platform.db.server.embedded import start_server
 
 if __name__ == "__main__":
     server = start_server(Path(sys.argv[1]))

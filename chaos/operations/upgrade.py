@@ -16,8 +16,8 @@ from chaos.cluster import SHORT_TIMES, Cluster
 from chaos.model import Hook, NotAsExpected
 from chaos.scenario import scenario
 from tests.support.processes import HOST, ROOT, Process, free_port
-from tonne.base.ids import new_id
-from tonne.db.migration_files import all_migrations
+from tonne.platform.db.schema.migration_files import all_migrations
+from tonne.platform.values.ids import new_id
 
 # The commit of the old release.
 OLD_COMMIT = os.environ.get("CHAOS_OLD_RELEASE", "HEAD~1")

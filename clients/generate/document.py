@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tonne.app import Services
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
 
 REF = "#/components/schemas/"
 Schema = Mapping[str, Any]

@@ -6,27 +6,27 @@ import os
 
 import structlog
 
-from tonne.base import tracing
-from tonne.base.clock import Clock, utc_now
-from tonne.base.load_settings import load_settings
-from tonne.base.logs import configure_logs
-from tonne.base.memory import freeze_startup_objects
-from tonne.base.parent import stop_with_parent
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
-from tonne.http.asgi import AsgiApp
-from tonne.http.middleware import RequestMiddleware
-from tonne.http.request_log import RequestLog
-from tonne.http.route import Route
-from tonne.http.server import Application
-from tonne.http.telemetry import start_telemetry, stop_telemetry
-from tonne.http.traced_app import TracedApp
+from tonne.platform.db.pool import Database
+from tonne.platform.http.asgi import AsgiApp
+from tonne.platform.http.middleware import RequestMiddleware
+from tonne.platform.http.request_log.log import RequestLog
+from tonne.platform.http.route import Route
+from tonne.platform.http.server import Application
+from tonne.platform.http.telemetry import start_telemetry, stop_telemetry
+from tonne.platform.http.traced_app import TracedApp
+from tonne.platform.jobs.loop import Job
+from tonne.platform.process.memory import freeze_startup_objects
+from tonne.platform.process.parent import stop_with_parent
+from tonne.platform.process.telemetry import tracing
+from tonne.platform.process.telemetry.logs import configure_logs
+from tonne.platform.settings.load_settings import load_settings
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock, utc_now
 from tonne.wiring.backoffice import operator_sections
 from tonne.wiring.jobs import all_jobs
 from tonne.wiring.parts import Parts
 from tonne.wiring.routes import all_routes, section_routes
 from tonne.wiring.workspace import organisation_sections
-from tonne.worker.loop import Job
 
 # How often the last-used times of API keys are written.
 WRITE_USES_EVERY_S = 2.0

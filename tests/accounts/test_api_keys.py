@@ -12,9 +12,9 @@ from tonne.accounts.api_keys import issue_key, revoke_key
 from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.errors import KeyNotFound, NameInvalid
 from tonne.accounts.model import ApiKey
-from tonne.base.scope import Scope
-from tonne.db.pool import Database
-from tonne.http.authenticator import KeyHolder, hash_key
+from tonne.platform.db.pool import Database
+from tonne.platform.http.authenticator import KeyHolder, hash_key
+from tonne.platform.values.scope import Scope
 
 DUMP = """
 SELECT concat_ws(E'\n', (SELECT string_agg(api_keys::text, E'\n') FROM api_keys),

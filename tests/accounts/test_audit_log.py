@@ -10,12 +10,12 @@ import pytest
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.clock import START
 from tests.support.world import TESTER, World
-from tonne.accounts import audit
 from tonne.accounts.api_keys import issue_key
-from tonne.base.actor import Actor, ActorKind
-from tonne.base.clock import to_wire
-from tonne.base.scope import Mode, Scope
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.scope import Mode, Scope
 
 LOG = "/v1/audit-log"
 OPERATOR = Actor(ActorKind.CLI, "root@db-1 (sudo by ada)")

@@ -7,8 +7,8 @@ from tests.support.api_client import ApiClient, codes
 from tests.support.command import Operator
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode
 
 TONNE = {"mass": {"amount": "1", "unit": "t"}}
 

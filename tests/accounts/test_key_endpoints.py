@@ -13,9 +13,9 @@ from tonne.accounts.api_keys import issue_key
 from tonne.accounts.errors import KeyRightInvalid
 from tonne.accounts.key_restrictions import KeyRight, check_restrictions
 from tonne.app import Services
-from tonne.base.clock import to_wire, utc_now
-from tonne.base.scope import Scope
-from tonne.http.permissions import PERMISSIONS
+from tonne.platform.http.permissions import PERMISSIONS
+from tonne.platform.values.clock import to_wire, utc_now
+from tonne.platform.values.scope import Scope
 
 ONE_TONNE = {"mass": {"amount": "1", "unit": "t"}}
 UNKNOWN = "key_06dq2k8v7p3h5n9s4t1w0x2y6z"

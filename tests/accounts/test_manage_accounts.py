@@ -12,9 +12,9 @@ from tests.support.world import TESTER, World
 from tonne.accounts.api_keys import issue_key
 from tonne.accounts.key_restrictions import check_restrictions
 from tonne.app import Services
-from tonne.base.clock import utc_now
-from tonne.base.scope import Scope
-from tonne.base.settings import Settings
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Scope
 
 ACCOUNT = "/v1/accounts"
 CLIENT = "/v1/accounts/client"

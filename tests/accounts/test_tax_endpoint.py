@@ -8,10 +8,10 @@ from tests.support.world import TESTER, World
 from tonne.accounts.api_keys import issue_key
 from tonne.accounts.set_tax_profile import set_tax_profile
 from tonne.app import Services
-from tonne.base.clock import utc_now
-from tonne.base.scope import Mode, Scope
-from tonne.base.settings import Settings
-from tonne.base.tax import TaxTreatment
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.tax import TaxTreatment
 
 
 @pytest.fixture

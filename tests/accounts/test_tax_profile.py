@@ -9,9 +9,9 @@ from tonne.accounts import store
 from tonne.accounts.errors import OrganisationNotFound, TaxProfileInvalid
 from tonne.accounts.set_tax_profile import read_tax_profile, set_tax_profile
 from tonne.accounts.tax_profile import TaxProfile, check_tax_profile
-from tonne.base.clock import utc_now
-from tonne.base.tax import NO_TAX, TaxTerms, TaxTreatment
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.tax import NO_TAX, TaxTerms, TaxTreatment
 
 GERMAN = TaxTerms(TaxTreatment.STANDARD, Fraction(19, 100))
 STANDARD = TaxProfile(treatment=TaxTreatment.STANDARD, rate=Decimal("0.081"))

@@ -14,9 +14,9 @@ from tonne.accounts.errors import CurrencyUnknown, FeeRateInvalid, NameInvalid, 
 from tonne.accounts.model import Account, AccountKind, PaymentMethod
 from tonne.accounts.open_account import open_account
 from tonne.accounts.open_organisation import open_organisation
-from tonne.base.ids import new_id
-from tonne.base.scope import Mode, Scope
-from tonne.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode, Scope
 
 
 async def _organisation(tx: Connection, name: str = "Ours", fee_rate: str = "0.10") -> str:

@@ -1,4 +1,4 @@
-"""The audit log is append-only. The database refuses other statements too, see tests/db/test_schema.py."""
+"""The audit log is append-only. The database refuses other statements too, see tests/platform/db/test_schema.py."""
 
 import ast
 import re

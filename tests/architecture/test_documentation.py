@@ -8,8 +8,8 @@ import pytest
 
 from tests.architecture.source import PACKAGE, ROOT
 from tests.architecture.test_packages import PACKAGES
-from tonne.base.environment import CONFIG_VARIABLE
-from tonne.base.settings import Settings
+from tonne.platform.settings.environment import CONFIG_VARIABLE
+from tonne.platform.settings.settings import Settings
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 # Also a path inside a package, such as `orders/model.py`, and a file beside it in the same sentence.

@@ -62,9 +62,9 @@ def test_node_packages_are_pinned_with_hashes_and_name_no_registry(folder: str, 
 OWN = {"tonne", "tests", "bench", "chaos", "tools", "clients", "tonne_client", "tonne_verify"}
 # Optional packages, and the only modules that may import them: everything else runs without.
 EXTRAS = {
-    "otel.in": "src/tonne/base/tracing_sdk.py",
-    "pkcs11.in": "src/tonne/signing/pkcs11_key.py",
-    "sentry.in": "src/tonne/base/sentry_reports.py",
+    "otel.in": "src/tonne/platform/process/telemetry/tracing_sdk.py",
+    "pkcs11.in": "src/tonne/platform/keys/signing/pkcs11_key.py",
+    "sentry.in": "src/tonne/platform/process/telemetry/sentry_reports.py",
 }
 
 

@@ -5,13 +5,13 @@ import re
 from tests.architecture.statements import statements
 from tonne.backoffice.doctor_checks import ALL_WAITING
 from tonne.cli.doctor import ALL_INVARIANTS
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
 
 
 def test_the_statements_are_found() -> None:
     labels = {statement.label for statement in statements()}
     assert len(labels) > 200
-    assert {"src/tonne/orders/insert_store.py INSERT_ORDER", "src/tonne/events/log.py APPEND"} <= labels
+    assert {"src/tonne/orders/insert_store.py INSERT_ORDER", "src/tonne/platform/events/log.py APPEND"} <= labels
 
 
 def test_every_statement_is_an_upper_case_constant() -> None:

@@ -10,10 +10,10 @@ SUFFIX = "_any_account"
 # Modules of the worker and the operator, and public pages that are found by an address that cannot be guessed or that
 # was made public. No other module outside `backoffice`, `cli` and `worker` may use a function with the suffix.
 ACROSS_ACCOUNTS = {
-    "src/tonne/gateways/outbox.py": "a job of the worker",
-    "src/tonne/events/prune_traces.py": "a job of the worker",
-    "src/tonne/http/prune_requests.py": "a job of the worker",
-    "src/tonne/http/request_log.py": "writes the requests of all accounts, in the background",
+    "src/tonne/platform/documents/mail/outbox.py": "a job of the worker",
+    "src/tonne/platform/events/prune_traces.py": "a job of the worker",
+    "src/tonne/platform/http/request_log/prune_requests.py": "a job of the worker",
+    "src/tonne/platform/http/request_log/log.py": "writes the requests of all accounts, in the background",
     "src/tonne/accounts/directory.py": "stores when keys were last used, in the background",
     "src/tonne/accounts/lookup.py": "finds what the operator names by its id alone",
     "src/tonne/accounts/api_keys.py": "revokes a key that the operator names by its id alone",
@@ -86,11 +86,11 @@ ACROSS_ACCOUNTS = {
     "src/tonne/refunds/shared_payment.py": "an invoice names its organisation only",
     "src/tonne/refunds/approve_refund.py": "finds a refund that the operator names by its id alone",
     "src/tonne/refunds/mismatched_charge.py": "finds a charge that the operator names by its id alone",
-    "src/tonne/webhooks/check_secret_key.py": "checks the key of all webhooks when a process starts",
+    "src/tonne/platform/keys/check_secret_key.py": "checks the key of all webhooks when a process starts",
     "src/tonne/webhooks/deliver.py": "a job of the worker",
     "src/tonne/retention/archive_rows.py": "a job of the worker: a partition has rows of all accounts",
     "src/tonne/retention/remove_partition.py": "a job of the worker: a partition has rows of all accounts",
-    "src/tonne/webhooks/reseal_secrets.py": "the operator's: one key seals the secrets of all webhooks",
+    "src/tonne/platform/keys/reseal_secrets.py": "the operator's: one key seals the secrets of all webhooks",
     "src/tonne/checkout/reseal_link_secrets.py": "the operator's: one key seals the secrets of all links",
     "src/tonne/checkout/close_checkouts.py": "a job of the worker",
     "src/tonne/checkout/mail_certificates.py": "a job of the worker",

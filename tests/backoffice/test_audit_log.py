@@ -11,11 +11,11 @@ from tests.support.api_client import ApiClient
 from tests.support.clock import START
 from tests.support.people import Person, add_user
 from tests.support.world import World
-from tonne.accounts import audit
-from tonne.accounts.audit_search import SCANNED
 from tonne.app import Services
-from tonne.base.actor import Actor, ActorKind
-from tonne.base.scope import Mode
+from tonne.platform.events.audit import record as audit
+from tonne.platform.events.audit.search import SCANNED
+from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.scope import Mode
 
 ADA = Actor(ActorKind.CLI, "ada@host-1")
 LOG = "/operator/live/audit"

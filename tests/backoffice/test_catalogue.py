@@ -13,7 +13,7 @@ from tests.support.people import TOKEN, Person
 from tests.support.world import World
 from tonne.app import Services
 from tonne.backoffice.apply_price_changes import ApplyPriceChanges
-from tonne.base.scope import Mode
+from tonne.platform.values.scope import Mode
 
 CATALOGUE = "/operator/live/catalogue"
 LOTS = (

@@ -16,12 +16,12 @@ from tests.support.people import TOKEN, Person, operator
 from tests.support.world import SELLER, World
 from tonne.app import Services
 from tonne.backoffice.inbox_page import BEGINNING
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.gateways.payment_record import DisputeState
 from tonne.invoices.suggest_matches import MatchHint, suggest_matches_any_account
 from tonne.invoices.transfer_store import list_waiting_any_account
 from tonne.orders.model import Order
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode
 
 MakePerson = Callable[[], Person]
 LIVE, TEST = "/operator/live/money", "/operator/test/money"

@@ -17,13 +17,13 @@ from tests.support.people import Person, operator
 from tests.support.world import SELLER, TESTER, World
 from tonne.accounts.set_tax_profile import set_tax_profile
 from tonne.app import Services
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
-from tonne.base.tax import TaxTreatment
 from tonne.invoices.import_statement import import_statement
 from tonne.journal.month_totals import month_period
 from tonne.journal.read_journal import sum_balances_any_account
-from tonne.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode
+from tonne.platform.values.tax import TaxTreatment
 
 PAGE = "/operator/live/month-end/2026-11"
 STATEMENT = """booked_on,amount,currency,payer,reference

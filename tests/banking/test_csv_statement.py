@@ -17,9 +17,9 @@ from tonne.banking.local_numbers import (
 )
 from tonne.banking.read_statement import read_statement
 from tonne.banking.statement import StatementLine
-from tonne.sheets.columns import CellError
-from tonne.sheets.csv_lines import SheetFile
-from tonne.sheets.errors import SheetInvalid
+from tonne.platform.documents.sheets.columns import CellError
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.errors import SheetInvalid
 
 HEAD = "booked_on,amount,currency,payer,reference\n"
 LOCAL = HEAD.replace(",", ";")

@@ -11,9 +11,9 @@ from tonne.banking.creditor_reference import creditor_reference, is_creditor_ref
 from tonne.banking.own_accounts import with_own_accounts
 from tonne.banking.read_statement import read_statement
 from tonne.banking.statement import Statement, StatementFormat, StatementLine
-from tonne.base.settings import Settings
-from tonne.sheets.csv_lines import SheetFile
-from tonne.sheets.errors import SheetInvalid
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.settings.settings import Settings
 
 SAMPLES = Path(__file__).parent / "samples"
 ENTRY = (

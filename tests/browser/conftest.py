@@ -23,10 +23,10 @@ from tests.support.processes import free_port
 from tests.support.serving import serving
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
-from tonne.events.notify import listen
-from tonne.worker.loop import run_jobs, wake_jobs
+from tonne.platform.db.pool import Database
+from tonne.platform.events.notify import listen
+from tonne.platform.jobs.loop import run_jobs, wake_jobs
+from tonne.platform.settings.settings import Settings
 
 HERE = Path(__file__).parent
 on_one_loop = pytest_asyncio.fixture(loop_scope="session")

@@ -13,7 +13,7 @@ from tests.checkout.shopper import make_link
 from tests.support.world import World
 from tonne.accounts.customer_mail import allow_address
 from tonne.app import Services
-from tonne.base.clock import utc_now
+from tonne.platform.values.clock import utc_now
 
 PHONE = 360
 LINK = re.compile(r"https?://[^/\s]+(/o/[^/\s]+)")

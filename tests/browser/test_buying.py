@@ -8,7 +8,7 @@ from tests.browser.visit import Visit
 from tests.support.world import World, add_account
 from tonne.accounts.model import AccountKind
 from tonne.app import Services
-from tonne.base.scope import Mode
+from tonne.platform.values.scope import Mode
 
 CLIENT = AccountKind.CLIENT_ACCOUNT
 LONG = "Hochseefischereigenossenschaft Nordfriesland und Dithmarschen"

@@ -13,8 +13,8 @@ from tests.browser.visit import Visit
 from tests.checkout.shopper import make_link
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.settings import Settings
 from tonne.checkout.link_model import OffsetLink
+from tonne.platform.settings.settings import Settings
 
 
 @pytest.fixture

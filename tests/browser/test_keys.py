@@ -12,7 +12,7 @@ from tests.support.world import TESTER, World
 from tonne.accounts.api_keys import issue_key
 from tonne.accounts.key_restrictions import check_restrictions
 from tonne.app import Services
-from tonne.base.clock import utc_now
+from tonne.platform.values.clock import utc_now
 
 LONG = "Nightly reconciliation of the travel booking system in Zurich"
 

@@ -11,7 +11,7 @@ from tests.checkout.shopper import make_link
 from tests.support.world import World
 from tests.workspace.test_link_figures import add
 from tonne.app import Services
-from tonne.base.clock import utc_now
+from tonne.platform.values.clock import utc_now
 
 LONG = "Klimaschutzbeitrag für Ihre Übernachtung im Hotel Miramar an der Ostsee"
 

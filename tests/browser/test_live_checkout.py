@@ -17,7 +17,7 @@ from tests.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages
 from tests.gateways.gateway_under_test import LIVE_KEY
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.settings import Settings
+from tonne.platform.settings.settings import Settings
 
 
 @on_one_loop

@@ -15,8 +15,8 @@ from tests.support.clock import ManualClock
 from tests.support.people import PASSWORD, add_user
 from tests.support.world import SELLER, World
 from tonne.app import Services
-from tonne.base.clock import utc_now
-from tonne.base.settings import Settings
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
 from tonne.users.model import Role
 
 NAME = "Nordic Association of Sustainable Hospitality and Travel AS"

@@ -10,9 +10,9 @@ from tests.support.people import PASSWORD, add_user
 from tests.support.world import TESTER, World
 from tonne.app import Services
 from tonne.backoffice.doctor_run_store import DoctorFinding, DoctorRun, record_run
-from tonne.base.clock import utc_now
-from tonne.worker.metrics import JobMetrics
-from tonne.worker.report_jobs import JobReports
+from tonne.platform.jobs.metrics import JobMetrics
+from tonne.platform.jobs.report_jobs import JobReports
+from tonne.platform.values.clock import utc_now
 
 OLGA = "olga@tonne.test"
 LONG_NAME = "Vereinigte Windjammer- und Küstenschifffahrtsgesellschaft AG"

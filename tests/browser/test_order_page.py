@@ -13,9 +13,9 @@ from tests.support.orders import place
 from tests.support.world import TESTER, World
 from tonne.accounts.store import add_admin
 from tonne.app import Services
-from tonne.base.clock import utc_now
-from tonne.base.scope import Mode
 from tonne.cards.stored_cards import describe_card, store_card
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Mode
 
 PATH = re.compile(r"https?://[^/\s]+(/(?:o|card)/\S+)")
 

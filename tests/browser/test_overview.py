@@ -10,7 +10,7 @@ from tests.browser.visit import Visit
 from tests.support.world import World
 from tests.sustainability.scene import retire
 from tonne.app import Services
-from tonne.base.clock import utc_now
+from tonne.platform.values.clock import utc_now
 
 # As if orders had been placed.
 TOTAL = """

@@ -9,7 +9,7 @@ from tests.browser.visit import Visit
 from tests.support.people import PASSWORD, add_user
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.settings import Settings
+from tonne.platform.settings.settings import Settings
 
 ANN = "ann@ours.test"
 

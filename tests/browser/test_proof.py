@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from playwright.async_api import Page
 
 from tests.browser.visit import Visit
-from tonne.web.render import asset_url
+from tonne.platform.web.render import asset_url
 from tonne_verify.canonical import canonical_json
 from tonne_verify.credentials import sign_credential
 from tonne_verify.merkle import Range, leaf_hash

@@ -18,9 +18,9 @@ from tests.support.receivers import Receiver, receiving, reply
 from tests.support.tls import Authority
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.clock import utc_now
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Mode
 
 NEW = "dora@ours.test"
 BACKORDERS = 20

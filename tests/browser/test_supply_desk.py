@@ -10,8 +10,8 @@ from tests.support.clock import ManualClock
 from tests.support.people import PASSWORD, add_user
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.clock import utc_now
-from tonne.base.scope import Mode
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Mode
 
 LONG = "Gesellschaft für nachhaltige Mobilität und Logistik mbH & Co. KG"
 COSTS = (

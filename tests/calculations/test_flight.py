@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from tests.calculations.worked import calculate, fields_of, formulas
-from tonne.base.errors import TonneError
 from tonne.calculations.flight import FLIGHT
+from tonne.platform.values.errors import TonneError
 
 
 def by_codes(source: str, destination: str, **more: Any) -> dict[str, Any]:

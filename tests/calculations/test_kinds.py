@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from tests.calculations.worked import FACTORS, calculate, fields_of, formulas
-from tonne.base.errors import TonneError
 from tonne.calculations.electricity import ELECTRICITY
 from tonne.calculations.emission_factor import EMISSION_FACTOR
 from tonne.calculations.hotel import HOTEL, PUBLISHED_NAMES, hotel_factor
 from tonne.estimates.calculated import EstimateKind
+from tonne.platform.values.errors import TonneError
 
 TAXI = "desnz-2025/taxis-black-cab/passenger-km"
 CAR = "desnz-2025/cars-by-size-average-car-petrol/km"

@@ -11,8 +11,8 @@ import pytest
 
 from tests.calculations.worked import FACTORS, calculate, fields_of
 from tests.support.api_client import ApiClient, codes
-from tonne.base.errors import TonneError
 from tonne.calculations.passenger import CATEGORY, PASSENGER_TRANSPORTATION, RAILWAYS, VEHICLES
+from tonne.platform.values.errors import TonneError
 
 BERLIN, HAMBURG = {"lat": 52.52, "lon": 13.405}, {"lat": 53.5511, "lon": 9.9937}
 

@@ -7,7 +7,7 @@ import msgspec
 from tonne.estimates.calculated import Calculated, EstimateKind
 from tonne.factors.import_rows import shipped_factors
 from tonne.factors.model import FactorSet
-from tonne.http.json_body import decode_json, read
+from tonne.platform.http.json_body import decode_json, read
 
 FACTORS = FactorSet(shipped_factors())
 

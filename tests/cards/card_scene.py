@@ -10,8 +10,6 @@ from tests.support.refund_jobs import RefundJobs
 from tests.support.scene import Scene
 from tests.support.world import TESTER, Tenant
 from tonne.app import Services
-from tonne.base.scope import Mode, Scope
-from tonne.base.settings import Settings
 from tonne.cards.charge_cards import ChargeCards
 from tonne.cards.model import RetrySchedule
 from tonne.cards.stored_cards import describe_card, store_card
@@ -22,6 +20,8 @@ from tonne.gateways.payment_record import PaymentNotRead, RecordedPayment
 from tonne.invoices.cancel_order import cancel_order
 from tonne.orders.model import Order
 from tonne.orders.queue import lock_order
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode, Scope
 
 GOOD = "4242424242424242"
 REFUSED = "4000000000000002"

@@ -8,8 +8,6 @@ from tests.gateways.fake_stripe_pages import FakeStripePages
 from tests.gateways.page_requests import page_request
 from tests.support.orders import DIGEST, write
 from tests.support.refund_jobs import RefundJobs
-from tonne.base.idempotency import Idempotency
-from tonne.base.scope import Mode
 from tonne.cards.charge_cards import ChargeCards
 from tonne.cards.charge_store import read_chargeable
 from tonne.cards.model import RetrySchedule
@@ -20,6 +18,8 @@ from tonne.gateways.card_stripe import StripeCardGateway
 from tonne.gateways.payment_page import PaymentPage
 from tonne.orders.model import Order
 from tonne.orders.place_order import CheckoutCustomer, OrderRequest
+from tonne.platform.db.idempotency import Idempotency
+from tonne.platform.values.scope import Mode
 
 INSERT_LINK = """
 INSERT INTO offset_links (account_id, id, organisation_id, mode, title, created_at)

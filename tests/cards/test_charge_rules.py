@@ -6,8 +6,6 @@ from datetime import timedelta
 import pytest
 
 from tests.support.clock import START
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.cards.model import (
     DECLINES,
     MAX_CHECK_DELAY,
@@ -20,6 +18,8 @@ from tonne.cards.model import (
     decide_charge,
 )
 from tonne.gateways.card import ChargeOutcome, ChargeRequest, ChargeResult, HostedPage, StoredCard
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode
 
 SCHEDULE = RetrySchedule(Settings())
 REQUEST = ChargeRequest(

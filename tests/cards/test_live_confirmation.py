@@ -20,10 +20,10 @@ from tests.gateways.fake_stripe_cards import (
 from tests.support.clock import ManualClock
 from tests.support.world import TESTER, World
 from tonne.app import Services
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.cards.stored_cards import describe_card, store_card
 from tonne.orders.model import Order
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode
 
 KEY = "sk_live_x"
 

@@ -15,15 +15,15 @@ from tests.gateways.page_requests import charge_on_page, gateway_at, page_reques
 from tests.support.clock import ManualClock
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.load_settings import load_settings
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings, SettingsError
-from tonne.db.pool import Database
 from tonne.gateways.card import CardNotFound, ChargeOutcome, StoredCard
 from tonne.gateways.card_gateways import card_gateways
 from tonne.gateways.card_simulated import SimulatedCardGateway
 from tonne.gateways.card_stripe import StripeCardGateway
 from tonne.gateways.payment_page import PageNotOpened
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.load_settings import load_settings
+from tonne.platform.settings.settings import Settings, SettingsError
+from tonne.platform.values.scope import Mode
 
 CARD = StoredCard("cus_1", "pm_1")
 LIVE = replace(request(CARD), mode=Mode.LIVE)

@@ -20,14 +20,14 @@ from tests.gateways.test_stripe_webhooks import signed
 from tests.support.clock import ManualClock
 from tests.support.world import TESTER, World
 from tonne.app import Services, build_app
-from tonne.base.settings import Settings
 from tonne.cards.model import ChargeAttempt
 from tonne.cards.open_charges import OpenedCharges
-from tonne.db.pool import Database
 from tonne.gateways.card import ChargeOutcome, HostedPage
 from tonne.gateways.payment_page import PageNotOpened, PaymentPage
 from tonne.orders.errors import TransitionInvalid
 from tonne.orders.model import Order
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
 from tonne.refunds.mismatched_charge import accept_mismatched, read_mismatched, return_mismatched
 
 SECRET = "whsec_" + "s" * 32

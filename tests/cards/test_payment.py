@@ -18,9 +18,9 @@ from tests.cards.card_scene import (
 from tests.support.clock import START
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.settings import Settings
 from tonne.gateways.card import ChargeRequest, ChargeResult
 from tonne.orders.model import Order
+from tonne.platform.settings.settings import Settings
 
 MOMENT = timedelta(milliseconds=1)
 

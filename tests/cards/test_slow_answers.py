@@ -13,13 +13,13 @@ from tests.gateways.fake_stripe import FakeStripe, fake_stripe, intent
 from tests.gateways.gateway_under_test import LIVE_KEY
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.scope import Mode
 from tonne.cards import stored_card_store
 from tonne.cards.charge_cards import CONCURRENCY, ChargeCards
 from tonne.cards.model import RetrySchedule
 from tonne.gateways.card import CardDetails
 from tonne.gateways.card_stripe import StripeCardGateway
 from tonne.orders.model import Order
+from tonne.platform.values.scope import Mode
 
 ORDERS = 20
 

@@ -22,14 +22,14 @@ from tests.support.orders import place
 from tests.support.refund_jobs import RefundJobs
 from tests.support.world import TESTER, World
 from tonne.app import Services, build_app
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.cards.charge_cards import ChargeCards
 from tonne.cards.model import RetrySchedule
 from tonne.cards.stored_cards import describe_card, store_card
-from tonne.db.pool import Database
 from tonne.gateways.card import StoredCard
 from tonne.orders.model import Order
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode
 
 SECRET = "whsec_" + "s" * 32
 OTHER_SECRET = "whsec_" + "o" * 32

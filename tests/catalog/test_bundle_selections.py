@@ -7,9 +7,9 @@ import pytest
 
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import World
-from tonne.base.errors import TonneError
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.catalog.selection_endpoints import shown_selection, with_percentages
+from tonne.platform.values.errors import TonneError
 
 PATH = "/v1/bundle-selections"
 

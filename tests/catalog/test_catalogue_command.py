@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tonne.cli.main import main
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
 
 DEMO = Path(str(resources.files("tonne.catalog") / "demo"))
 

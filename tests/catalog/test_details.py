@@ -6,14 +6,14 @@ import pytest
 
 from tests.catalog.test_import_catalogue import PROJECTS, import_basics, run
 from tests.catalog.test_import_rows import HEADERS, VALID, errors_in, places, read
-from tonne.base.scope import Mode
 from tonne.catalog.countries import country_of
 from tonne.catalog.details import MediaType, ProjectDetails, ProjectMedia, ProjectYear
 from tonne.catalog.facts import oxford_type, permanence_of, registry_name
 from tonne.catalog.import_rows import FileKind
 from tonne.catalog.model import Project
 from tonne.catalog.store import load_catalogue
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.values.scope import Mode
 
 PHOTO = "image ; https://example.org/a.jpg ; Photo: Ann ; https://example.org/ann | video ; /films/b.mp4"
 VALID_CELLS = {

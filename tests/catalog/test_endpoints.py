@@ -6,10 +6,10 @@ import httpx
 
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import TESTER, World
-from tonne.base.clock import utc_now
-from tonne.base.scope import Mode
 from tonne.catalog.switch_bundle import switch_bundle
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Mode
 
 BUNDLE_FIELDS = [
     "id",

@@ -5,11 +5,11 @@ from typing import Any
 
 from tests.catalog.test_import_catalogue import BUNDLES, NOW, bundle_projects, defaults, import_basics, lots, run
 from tests.support.world import TESTER
-from tonne.accounts.audit import BATCH
-from tonne.base.scope import Mode
 from tonne.catalog.import_rows import FileKind
 from tonne.catalog.switch_bundle import switch_bundle
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.events.audit.record import BATCH
+from tonne.platform.values.scope import Mode
 
 RATE = "base,quote,rate,source,as_of\nEUR,USD,{rate},ECB,2026-11-14\n"
 

@@ -9,18 +9,18 @@ import asyncpg
 import pytest
 
 from tests.support.world import TESTER
-from tonne.base.clock import utc_now
-from tonne.base.currency import DECIMALS
-from tonne.base.scope import Mode
 from tonne.catalog.demo import demo_files
 from tonne.catalog.import_catalogue import CatalogueError, ImportReport
 from tonne.catalog.import_rows import FileKind
 from tonne.catalog.rate_changes import PER_EURO
 from tonne.catalog.switch_bundle import switch_bundle
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.scope import Mode
 from tonne.retirements.import_lots import import_files
-from tonne.sheets.csv_lines import SheetFile
-from tonne.sheets.errors import SheetInvalid
 
 NOW = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
 TABLES = ("catalogues", "projects", "bundles", "bundle_projects", "exchange_rates", "serial_blocks", "lots")

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tonne.catalog.import_rows import FileKind, read_files
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.errors import RowError
+from tonne.platform.documents.sheets.read_sheet import Sheet, read_sheet
 from tonne.retirements.lots import LotRow, check_lot, latest_day
-from tonne.sheets.csv_lines import SheetFile
-from tonne.sheets.errors import RowError
-from tonne.sheets.read_sheet import Sheet, read_sheet
 
 NOW = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
 HEADERS = {

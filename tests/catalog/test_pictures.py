@@ -20,7 +20,7 @@ from tonne.catalog.errors import PictureInvalid
 from tonne.catalog.model import Bundle, BundleProject, Catalogue, Project
 from tonne.catalog.pictures import CARD, WIDE, bundle_picture, picture_url, project_picture
 from tonne.cli.main import main
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SECRET = b"taken at 48.2N 16.3E"

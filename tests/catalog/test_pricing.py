@@ -10,15 +10,15 @@ import pytest
 from msgspec import structs
 
 from tests.support.pricing_oracle import GRAMS, NOW, TEN_PER_CENT, Case, check_price, supplied
-from tonne.base.currency import DECIMALS
-from tonne.base.errors import TonneError
-from tonne.base.mass import MAX_GRAMS, format_tonnes
-from tonne.base.money import format_money
-from tonne.base.scope import Mode
 from tonne.catalog.errors import PriceRoundsToZero, PriceUnavailable, QuantityInvalid, ValueInvalid
 from tonne.catalog.model import Catalogue, ExchangeRate
 from tonne.catalog.pricing import BundleShare, PriceList, price_quantity
-from tonne.gateways.card_amounts import charge_unit, minimum_charge
+from tonne.platform.values.charge_amounts import charge_unit, minimum_charge
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.mass import MAX_GRAMS, format_tonnes
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Mode
 
 MANUAL = (Path(__file__).parents[2] / "docs" / "pricing.md").read_text(encoding="utf-8")
 VECTORS = [

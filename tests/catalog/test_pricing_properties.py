@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from tests.support.pricing_oracle import GRAMS, TEN_PER_CENT, Case, check_price, grams_by_quantity, grams_by_value
 from tests.support.rounds import ROUNDS
-from tonne.base.currency import DECIMALS
-from tonne.base.mass import MAX_GRAMS
 from tonne.catalog.errors import PriceRoundsToZero, QuantityInvalid, ValueInvalid
 from tonne.catalog.pricing import Priced
-from tonne.gateways.card_amounts import charge_unit
+from tonne.platform.values.charge_amounts import charge_unit
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.mass import MAX_GRAMS
 
 # The oracle's fractions are slow, so it judges fewer orders; the rest are held against the rules as inequalities.
 ORACLE_CASES = 3_000

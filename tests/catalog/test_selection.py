@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from tonne.base.decimals import format_scaled
-from tonne.base.errors import TonneError
-from tonne.base.scope import Mode
 from tonne.catalog.errors import PriceUnavailable
 from tonne.catalog.model import Bundle, Catalogue
 from tonne.catalog.selection import BundleChoiceIn, resolve, resolve_default
+from tonne.platform.values.decimals import format_scaled
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.scope import Mode
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 

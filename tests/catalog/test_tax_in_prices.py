@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from tests.support.pricing_oracle import GRAMS, NOW, Case
 from tonne.accounts.model import Billing, PaymentMethod, Terms
-from tonne.base.money import apportion
-from tonne.base.scope import Mode
-from tonne.base.tax import NO_TAX, TaxTerms, TaxTreatment, tax_on
 from tonne.catalog.errors import ChargeTooSmall, PriceRoundsToZero, QuantityInvalid, ValueInvalid
 from tonne.catalog.model import Catalogue, ExchangeRate
 from tonne.catalog.price import PriceRequest, price, price_for_display, tax_minor_on
 from tonne.catalog.pricing import MAX_MINOR
 from tonne.catalog.selection import BundleChoiceIn
-from tonne.gateways.card_amounts import charge_unit, minimum_charge
+from tonne.platform.values.charge_amounts import charge_unit, minimum_charge
+from tonne.platform.values.money import apportion
+from tonne.platform.values.scope import Mode
+from tonne.platform.values.tax import NO_TAX, TaxTerms, TaxTreatment, tax_on
 
 RATES = st.integers(1, 100_000).map(lambda thousandths: Fraction(thousandths, 100_000))
 PRICES = st.lists(st.integers(1, 10**6), min_size=1, max_size=4)

@@ -7,13 +7,13 @@ import httpx
 
 from tests.support.clock import START
 from tonne.app import Services
-from tonne.base.clock import utc_now
-from tonne.base.ids import new_secret_id
-from tonne.base.scope import Scope
 from tonne.checkout.consent import CONSENT_FIELD
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_store import insert_link
 from tonne.checkout.signed_query import sign_query
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.ids import new_secret_id
+from tonne.platform.values.scope import Scope
 
 GOOD_CARD, STOLEN_CARD, POOR_CARD = "4242 4242 4242 4242", "4000000000009979", "4000000000009995"
 LOST_ANSWER = "4000000000000259"

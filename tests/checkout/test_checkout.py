@@ -22,8 +22,8 @@ from tests.checkout.shopper import (
 from tests.support.api_client import ApiClient
 from tests.support.world import World
 from tonne.app import Services, build_app
-from tonne.base.clock import utc_now
 from tonne.checkout.link_model import OffsetLink
+from tonne.platform.values.clock import utc_now
 
 
 async def test_paying_with_a_test_card_leads_to_a_certificate(

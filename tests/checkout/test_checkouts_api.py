@@ -14,8 +14,8 @@ from tests.checkout.shopper import STOLEN_CARD, Shopper, form_of, make_link, sig
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.clock import utc_now
 from tonne.checkout.link_model import OffsetLink
+from tonne.platform.values.clock import utc_now
 
 CHECKOUTS = "/v1/checkouts"
 

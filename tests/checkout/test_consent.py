@@ -8,15 +8,15 @@ from tests.checkout.scene import Rows
 from tests.checkout.shopper import GOOD_CARD, STOLEN_CARD, Shopper, form_of
 from tests.support.clock import START
 from tonne.app import Services
-from tonne.base.language import translator
-from tonne.base.settings import Settings
-from tonne.base.withdrawal_texts import read_withdrawal_texts
 from tonne.checkout.consent import BuyerKind, WithdrawalTexts
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.payment_form import PaymentForm, consent_in
 from tonne.checkout.timeline import checkout_timeline
 from tonne.persons.export_person import export_person
 from tonne.persons.model import FoundBy, Person, Search
+from tonne.platform.settings.settings import Settings
+from tonne.platform.settings.withdrawal_texts import read_withdrawal_texts
+from tonne.platform.values.language import translator
 
 CHECKOUTS = "SELECT buyer_kind, consent_version, consent_language, consented_at, order_id FROM checkouts"
 TEXTS = "SELECT version, language, text FROM consent_texts"

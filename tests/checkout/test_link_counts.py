@@ -11,13 +11,13 @@ from tests.support.api_client import ApiClient
 from tests.support.scene import Scene
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.clock import utc_now
 from tonne.checkout import link_counts as link_counts_module
 from tonne.checkout.fold_link_counts import FoldLinkCounts
 from tonne.checkout.link_count_store import LinkTotals, fold_counts_any_account, list_account_days, list_link_days
 from tonne.checkout.link_counts import LinkCounts
 from tonne.checkout.link_model import OffsetLink
-from tonne.db.migration_files import REPEAT, all_migrations
+from tonne.platform.db.schema.migration_files import REPEAT, all_migrations
+from tonne.platform.values.clock import utc_now
 
 TODAY = utc_now().date()
 SAFARI = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_1 like Mac OS X) AppleWebKit/605.1.15 Version/18.1 Safari/604.1"

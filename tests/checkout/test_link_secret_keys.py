@@ -6,12 +6,12 @@ from tests.checkout.shopper import LINK_SECRET, make_link
 from tests.support.command import output_of, tonne
 from tests.support.world import TESTER, World
 from tonne.app import Services
-from tonne.base.clock import utc_now
-from tonne.base.secret_box import SecretBox
-from tonne.base.secret_keys import key_id_of, parse_key
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_secret import open_link_secrets, rotate_link_secret
-from tonne.webhooks.check_secret_key import check_secret_key
+from tonne.platform.keys.check_secret_key import check_secret_key
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.settings.secret_keys import key_id_of, parse_key
+from tonne.platform.values.clock import utc_now
 
 NEW, OTHER = (base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2))
 NEW_ID, OTHER_ID = (key_id_of(parse_key(key)) for key in (NEW, OTHER))

@@ -15,8 +15,8 @@ from tests.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages
 from tests.gateways.gateway_under_test import LIVE_KEY
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.settings import Settings
 from tonne.checkout.link_model import OffsetLink
+from tonne.platform.settings.settings import Settings
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from tests.checkout.shopper import STOLEN_CARD, Shopper, make_link
 from tests.support.world import World
 from tests.sustainability.certificates import complete_live_order
 from tonne.app import Services
-from tonne.base.clock import utc_now
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.mail_certificates import LEASE, MailCertificates
 from tonne.checkout.queue import claim_mails_any_account, finish_mail
+from tonne.platform.values.clock import utc_now
 
 HOSTILE = "Ada\r\nBcc: eve@evil.example\r\n\r\nClick here =?utf-8?q?x?= \u202e"
 CHECKOUTS = "SELECT id, status, next_mail_at FROM checkouts ORDER BY id"

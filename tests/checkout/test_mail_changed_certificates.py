@@ -9,12 +9,12 @@ from tests.checkout.shopper import Shopper
 from tests.checkout.test_mail_certificates import MINUTE, Post, complete, paid, pdf_of, post, text_of
 from tests.support.world import TESTER
 from tonne.app import Services
-from tonne.base.clock import utc_now
-from tonne.base.scope import Mode, Scope
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.mail_changed_certificates import MailChangedCertificates
 from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.queue import lock_order
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Mode, Scope
 from tonne.retirements.reissue_certificate import withdraw_certificate
 from tonne.retirements.rename_order import rename_order
 

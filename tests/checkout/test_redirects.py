@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tonne.accounts.errors import RedirectHostInvalid
 from tonne.accounts.redirect_hosts import read_host, spell_host
-from tonne.base.scope import Mode
 from tonne.checkout.errors import RedirectRefused
 from tonne.checkout.redirects import check_redirect, with_query
+from tonne.platform.values.scope import Mode
 
 HOSTS = frozenset(
     {"example.com", "shop.example.com:8443", "xn--bcher-kva.example", "xn--strae-oqa.de", "localhost", "127.0.0.1"}

@@ -8,11 +8,11 @@ from tests.support.api_client import ApiClient
 from tests.support.command import output_of, tonne
 from tests.support.world import TESTER, World
 from tonne.app import Services
-from tonne.base.clock import utc_now
-from tonne.base.secret_box import SecretBox
-from tonne.base.secret_keys import parse_key
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_secret import open_link_secrets, rotate_link_secret
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.settings.secret_keys import parse_key
+from tonne.platform.values.clock import utc_now
 
 NEW = base64.b64encode(b"another secret: for tests, 32 B.").decode()
 

@@ -11,10 +11,10 @@ from tests.checkout.scene import Rows, allow
 from tests.checkout.shopper import LINK_SECRET, STOLEN_CARD, Shopper, form_of, make_link, signed
 from tests.support.world import TESTER, World
 from tonne.app import Services, build_app
-from tonne.base.clock import utc_now
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_secret import rotate_link_secret
 from tonne.checkout.signed_query import canonical_query, sign_query
+from tonne.platform.values.clock import utc_now
 
 ORDERS = "SELECT status, quantity_grams, metadata, email FROM orders ORDER BY created_at, id"
 # The vector in docs/offset-links.md.

@@ -11,10 +11,10 @@ from tests.support.scene import Scene
 from tests.support.world import TESTER, World
 from tonne.accounts.set_tax_profile import set_tax_profile
 from tonne.app import Services
-from tonne.base.clock import utc_now
-from tonne.base.settings import Settings
-from tonne.base.tax import TaxTreatment
 from tonne.checkout.link_model import OffsetLink
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.tax import TaxTreatment
 
 
 @pytest.fixture

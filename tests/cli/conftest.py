@@ -1,8 +1,8 @@
 import pytest
 
 from tests.support.command import Operator
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
 
 
 @pytest.fixture

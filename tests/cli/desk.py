@@ -10,9 +10,9 @@ from tests.support.orders import bring_to, receive
 from tests.support.scene import Scene
 from tests.support.world import SELLER, World, add_account
 from tonne.app import Services
-from tonne.base.scope import Mode
 from tonne.cli.doctor import find_waiting
 from tonne.orders.model import Order, OrderStatus
+from tonne.platform.values.scope import Mode
 
 PAID = OrderStatus.PAID
 # Creates what a check finds, and returns a word that names it.

@@ -10,7 +10,7 @@ from tests.retention.months import Months, month_start
 from tests.support.command import output_of, refusal_of, tonne
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.settings import Settings
+from tonne.platform.settings.settings import Settings
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from tests.support.api_client import ApiClient
 from tests.support.clock import START
 from tests.support.command import Operator, tonne
 from tests.support.world import TESTER, World
-from tonne.accounts import audit
-from tonne.base.clock import to_wire
-from tonne.base.scope import Mode
 from tonne.cli.operator import operator as operator_of
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.scope import Mode
 
 USER, HOST = pwd.getpwuid(os.geteuid()).pw_name, socket.gethostname()
 

@@ -11,9 +11,9 @@ from tests.cli.story import FACTORS, PAYOUTS, PRICES, STATEMENT, TAXED_SELLER, S
 from tests.support.api_client import ApiClient
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.settings import Settings
 from tonne.cli.database import ACTOR
 from tonne.cli.main import main
+from tonne.platform.settings.settings import Settings
 
 READS = "changes nothing"
 # The beginnings of API keys and of the secrets of webhooks and links.

@@ -13,15 +13,15 @@ import pytest
 
 from tests.support.command import run_here
 from tests.support.world import build_world
-from tonne.base.clock import utc_now
-from tonne.base.settings import Settings
-from tonne.db.backup_file import DUMP, FORMAT, KEY, MANIFEST, SEALED_KEY, Manifest, new_backup
-from tonne.db.dump import count_rows
-from tonne.db.embedded import DATABASE, EmbeddedServer, ensure_database, start_server
-from tonne.db.migrate import migrate
-from tonne.db.pool import Connection
-from tonne.db.postmaster import RESTORING, DatabaseUnavailable, Postmaster
-from tonne.webhooks.check_secret_key import check_secret_key
+from tonne.platform.db.pool import Connection
+from tonne.platform.db.schema.migrate import migrate
+from tonne.platform.db.server.backup_file import DUMP, FORMAT, KEY, MANIFEST, SEALED_KEY, Manifest, new_backup
+from tonne.platform.db.server.dump import count_rows
+from tonne.platform.db.server.embedded import DATABASE, EmbeddedServer, ensure_database, start_server
+from tonne.platform.db.server.postmaster import RESTORING, DatabaseUnavailable, Postmaster
+from tonne.platform.keys.check_secret_key import check_secret_key
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
 
 
 class Source:

@@ -17,12 +17,12 @@ from tests.support.command import Operator, tonne
 from tests.support.mail_server import mail_server
 from tests.support.processes import HOST, free_port
 from tests.support.witness import Witness, witnessing
-from tonne.base.settings import Settings
 from tonne.cli.check_connections import _encryption, _server
-from tonne.db.migration_files import all_migrations
-from tonne.db.pool import Database
-from tonne.db.server_facts import ServerFacts
-from tonne.webhooks.check_secret_key import check_secret_key
+from tonne.platform.db.pool import Database
+from tonne.platform.db.schema.migration_files import all_migrations
+from tonne.platform.db.server.server_facts import ServerFacts
+from tonne.platform.keys.check_secret_key import check_secret_key
+from tonne.platform.settings.settings import Settings
 
 KEY = base64.b64encode(bytes(32)).decode()
 LIVE_KEY = "sk_live_abc"

@@ -12,13 +12,13 @@ from tests.support.clock import START
 from tests.support.world import TESTER
 from tonne.accounts import key_store, store
 from tonne.accounts.open_organisation import open_organisation
-from tonne.base.clock import utc_now
-from tonne.base.secret_box import SecretBox
-from tonne.base.settings import Settings
 from tonne.cli.demo import Demo, ensure_demo
 from tonne.cli.doctor import examine
-from tonne.db.pool import Database
-from tonne.http.authenticator import hash_key
+from tonne.platform.db.pool import Database
+from tonne.platform.http.authenticator import hash_key
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tonne.base.settings import Settings
 from tonne.cli.demo import warn_if_reachable
+from tonne.platform.settings.settings import Settings
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "demo.example.com"])  # noqa: S104 - not bound

@@ -15,15 +15,15 @@ from tests.support.orders import bring_to, place, receive
 from tests.support.world import SELLER, World, add_account
 from tonne.app import Services
 from tonne.backoffice.doctor_checks import ALL_WAITING
-from tonne.base.clock import Clock, utc_now
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.cli.doctor import ALL_INVARIANTS, WARNINGS_CODE, examine, examine_in_parallel
 from tonne.cli.readers import open_readers
-from tonne.db.invariant import group_by_scan
-from tonne.db.partitions import WAITING as PARTITIONS_WAITING
-from tonne.events.invariants import INVARIANTS as EVENTS
 from tonne.invoices.waiting import WAITING as INVOICES_WAITING
+from tonne.platform.db.invariant import group_by_scan
+from tonne.platform.db.schema.partitions import WAITING as PARTITIONS_WAITING
+from tonne.platform.events.invariants import INVARIANTS as EVENTS
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock, utc_now
+from tonne.platform.values.scope import Mode
 from tonne.refunds.waiting import WAITING as REFUNDS_WAITING
 from tonne.retention.waiting import WAITING as RETENTION_WAITING
 from tonne.transparency.waiting import WAITING as LOG_WAITING

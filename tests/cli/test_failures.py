@@ -10,11 +10,11 @@ import pytest
 from tests.conftest import Server
 from tests.support.command import Operator, output_of, refusal_of, tonne
 from tests.support.processes import free_port
-from tonne.base.settings import Settings
-from tonne.db.embedded import database_url, ensure_database
-from tonne.db.migrate import migrate
-from tonne.db.migration_files import all_migrations
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.db.schema.migrate import migrate
+from tonne.platform.db.schema.migration_files import all_migrations
+from tonne.platform.db.server.embedded import database_url, ensure_database
+from tonne.platform.settings.settings import Settings
 
 NOWHERE = "postgresql://tonne:hunter2@127.0.0.1:1/tonne"
 

@@ -7,10 +7,10 @@ from tests.support.api_client import ApiClient
 from tests.support.command import Operator, tonne
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.clock import utc_now
 from tonne.checkout.link_secret import open_link_secrets
 from tonne.checkout.link_store import find_link_any_account
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.values.clock import utc_now
 
 BASE = "https://offsets.example.com"
 

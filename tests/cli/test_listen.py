@@ -3,9 +3,9 @@
 import pytest
 from click.testing import CliRunner
 
-from tonne.base.load_settings import load_settings
 from tonne.cli import listen as module
 from tonne.cli.main import main
+from tonne.platform.settings.load_settings import load_settings
 
 
 def test_security_22_the_secret_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

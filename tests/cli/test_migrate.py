@@ -4,10 +4,10 @@ import json
 
 import asyncpg
 
-from tests.db.test_migrations import bare, bare_url
+from tests.platform.db.test_migrations import bare, bare_url
 from tests.support.command import output_of, refusal_of, tonne
-from tonne.db.migration_files import all_migrations
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.db.schema.migration_files import all_migrations
 
 __all__ = ["bare", "bare_url"]
 

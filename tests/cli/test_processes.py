@@ -7,8 +7,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from tests.support.processes import free_port
-from tonne.base.settings import Settings
 from tonne.cli.processes import Processes, wait_until_ready
+from tonne.platform.settings.settings import Settings
 
 
 class _Ready(BaseHTTPRequestHandler):

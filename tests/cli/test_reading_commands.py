@@ -14,8 +14,8 @@ from tests.cli.test_output import READING_COMMANDS
 from tests.support.api_client import ApiClient
 from tests.support.world import SELLER, World
 from tonne.app import Services
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode
 
 
 class Reading(Story):

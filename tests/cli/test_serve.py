@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from tests.support.command import Service, is_running, output_of, service_in, wait_until
-from tonne.base.settings import Settings
 from tonne.cli.processes import STOP_MARGIN_S
+from tonne.platform.settings.settings import Settings
 
 # The time that `tonne serve` gives its processes before it kills them.
 STOPS_WITHIN_S = Settings().webhook_timeout_s + STOP_MARGIN_S

@@ -10,8 +10,8 @@ from tests.support.command import Operator, tonne
 from tests.support.scene import Scene
 from tests.support.world import World
 from tonne.app import Services
-from tonne.db.pool import Database
-from tonne.worker.loop import Job
+from tonne.platform.db.pool import Database
+from tonne.platform.jobs.loop import Job
 
 DUMP = """
 SELECT concat_ws(E'\n', (SELECT string_agg(api_keys::text, E'\n') FROM api_keys),

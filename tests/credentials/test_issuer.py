@@ -5,7 +5,7 @@ import pytest
 from tests.credentials.scene import Verifier
 from tests.support.command import output_of
 from tonne.credentials.did import did_of
-from tonne.signing.model import KeyPurpose
+from tonne.platform.keys.signing.model import KeyPurpose
 from tonne_verify.errors import NotProven
 from tonne_verify.multibase import decode_multikey
 

@@ -8,7 +8,7 @@ import pypdf
 
 from tests.credentials.scene import Json, Verifier
 from tests.support.pdf_pages import page_texts
-from tonne.base.clock import utc_now
+from tonne.platform.values.clock import utc_now
 from tonne.retirements.certificate_pdf import certificate_pdf
 from tonne.retirements.certificates import find_by_number_any_account, record_document_any_account
 

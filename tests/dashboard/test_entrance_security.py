@@ -9,7 +9,7 @@ from tests.support.clock import ManualClock
 from tests.support.people import PASSWORD, Person, add_user
 from tests.support.world import World
 from tonne.app import Services
-from tonne.http.route import Access
+from tonne.platform.http.route import Access
 
 MakePerson = Callable[[], Person]
 ELSEWHERE = ("https://evil.example", "//evil.example", "/\\evil.example", "/dashboard//evil.example", "/offset/x")

@@ -13,8 +13,8 @@ from tests.support.oidc_provider import CLIENT_ID, CLIENT_SECRET, OidcServer, oi
 from tests.support.people import PASSWORD, Person, add_user, last_mail
 from tests.support.world import TESTER, World
 from tonne.app import Services
-from tonne.base.load_settings import load_settings
-from tonne.base.settings import Settings, SettingsError
+from tonne.platform.settings.load_settings import load_settings
+from tonne.platform.settings.settings import Settings, SettingsError
 from tonne.users.create_user import disable_user, require_user
 from tonne.users.invitations import invite
 from tonne.users.model import Role

@@ -13,7 +13,7 @@ from tests.support.clock import ManualClock
 from tests.support.people import Person, add_user, last_mail
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.settings import Settings
+from tonne.platform.settings.settings import Settings
 from tonne.users.passkey_domain import passkey_domain
 
 MakePerson = Callable[[], Person]

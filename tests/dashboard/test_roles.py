@@ -8,7 +8,7 @@ from tests.dashboard.test_tenancy import IDS, Ids
 from tests.support.people import Person, add_user, operator
 from tests.support.world import World
 from tonne.app import Services
-from tonne.http.route import Access
+from tonne.platform.http.route import Access
 from tonne.users.model import Role, role_allows
 
 MakePerson = Callable[[], Person]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tests.support.people import Person, add_user
 from tests.support.world import World
 from tonne.app import Services
-from tonne.http.route import Access
+from tonne.platform.http.route import Access
 
 IDS = {
     "user_id": "usr_1",

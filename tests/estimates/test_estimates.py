@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from tests.http.writes import count_rows
+from tests.platform.http.writes import count_rows
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import World
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
 
 FIELDS = ["id", "idempotency_key", "mass", "quantity", "description", "metadata", "created_at", "quote"]
 MASS: dict[str, Any] = {"mass": {"amount": "1105.697", "unit": "kg"}}

@@ -5,11 +5,11 @@ import pytest
 from tests.support.api_client import ApiClient
 from tests.support.world import TESTER
 from tonne.app import Services
-from tonne.base.clock import utc_now
 from tonne.factors.import_factors import import_factors
 from tonne.factors.import_rows import read_factors, shipped_factors
 from tonne.factors.model import FactorSet
-from tonne.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.values.clock import utc_now
 
 HEADER = (
     "id,category,activity,unit,kg_co2e_per_unit,well_to_tank_kg_co2e_per_unit,region,year,source,licence,source_code\n"

@@ -23,9 +23,9 @@ from stripe.params.checkout import SessionCreateParams
 
 from tests.gateways.fake_stripe import ReceivedRequest, Responder
 from tests.gateways.stripe_types import fields_of, misfits
-from tonne.base.clock import Clock, utc_now
-from tonne.base.money import format_money
 from tonne.gateways.stripe_responses import from_stripe_amount
+from tonne.platform.values.clock import Clock, utc_now
+from tonne.platform.values.money import format_money
 
 KINDS = {"/v1/checkout/sessions": SessionCreateParams, "/v1/refunds": RefundCreateParams}
 SHORTEST_S, LONGEST_S = 30 * 60, 24 * 60 * 60

@@ -7,12 +7,12 @@ from typing import Protocol
 
 import stripe
 
-from tonne.base.ids import new_id
-from tonne.base.scope import Mode
-from tonne.db.pool import Database
 from tonne.gateways.card import CardGateway, ChargeRequest, HostedPage, StoredCard
 from tonne.gateways.card_simulated import SimulatedCardGateway
 from tonne.gateways.card_stripe import StripeCardGateway
+from tonne.platform.db.pool import Database
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode
 
 KEY, LIVE_KEY = "sk_test_key", "sk_live_key"
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from tests.gateways.gateway_under_test import KEY, request
-from tonne.base.clock import Clock, utc_now
 from tonne.gateways.card import ChargeRequest, HostedPage
 from tonne.gateways.card_stripe import StripeCardGateway
 from tonne.gateways.payment_page import PageRequest, PaymentPage
+from tonne.platform.values.clock import Clock, utc_now
 
 PAID_URL, BACK_URL = "https://shop.example/paid?of=1&more=%C3%A4", "https://shop.example/back"
 

@@ -14,13 +14,13 @@ from tests.gateways.gateway_under_test import (
     request,
     stripe_under_test,
 )
-from tonne.base.clock import utc_now
-from tonne.base.ids import new_id
-from tonne.base.scope import Mode
-from tonne.db.pool import Database
 from tonne.gateways.card import CardNotFound, ChargeOutcome, ChargeResult, StoredCard
 from tonne.gateways.card_refund import RefundOutcome
 from tonne.gateways.payment_record import PaymentNotRead
+from tonne.platform.db.pool import Database
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode
 
 
 @pytest.fixture

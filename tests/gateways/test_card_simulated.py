@@ -7,13 +7,13 @@ import pytest
 
 from tests.conftest import Server
 from tests.gateways.gateway_under_test import SimulatedUnderTest, request
-from tonne.base.ids import new_id
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
 from tonne.gateways.card import ChargeOutcome, ChargeResult, StoredCard
 from tonne.gateways.card_refund import RefundOutcome
 from tonne.gateways.card_simulated import SIMULATED_CARDS, SimulatedCard, SimulatedCardGateway
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode
 
 RECOVERING, ANSWER_LOST, REQUEST_LOST = "4000000000000341", "4000000000000259", "4000000000000267"
 

@@ -9,13 +9,13 @@ import pytest
 
 from tests.gateways.fake_stripe import FakeStripe, error_response, fake_stripe, intent, page, refund, respond
 from tests.gateways.gateway_under_test import KEY, StripeUnderTest, request, stripe_under_test
-from tonne.base.currency import DECIMALS
-from tonne.base.scope import Mode
 from tonne.gateways.card import CardNotFound, ChargeOutcome, ChargeResult, StoredCard
 from tonne.gateways.card_refund import RefundOutcome
 from tonne.gateways.card_simulated import SIMULATED_CARDS
 from tonne.gateways.card_stripe import StripeCardGateway
 from tonne.gateways.stripe_responses import ErrorObject, from_stripe_amount, outcome_of_error, to_stripe_amount
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.scope import Mode
 
 CARD = StoredCard("cus_1", "pm_1")
 

@@ -14,9 +14,9 @@ from tests.gateways.gateway_under_test import KEY
 from tests.gateways.page_requests import BACK_URL, PAID_URL, charge_on_page, gateway_at, page_request
 from tests.gateways.stripe_types import misfits
 from tests.support.clock import ManualClock
-from tonne.base.clock import utc_now
 from tonne.gateways.card_stripe import StripeCardGateway
 from tonne.gateways.stripe_pages import session_params
+from tonne.platform.values.clock import utc_now
 
 
 @pytest.fixture

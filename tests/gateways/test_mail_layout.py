@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from lxml import html as lxml_html
 from msgspec import structs
 
-from tonne.base.settings import Settings
-from tonne.gateways.mail import Attachment, compose_mail
-from tonne.gateways.mail_layout import (
+from tonne.platform.documents.mail.layout import (
     Facts,
     LinkButton,
     Paragraph,
@@ -25,7 +23,9 @@ from tonne.gateways.mail_layout import (
     read_blocks,
     sum_lines,
 )
-from tonne.web.wording import wording_in
+from tonne.platform.documents.mail.send_mail import Attachment, compose_mail
+from tonne.platform.settings.settings import Settings
+from tonne.platform.web.wording import wording_in
 
 SETTINGS = Settings(public_url="https://offsets.example.com", seller_name="Offsets & Co <Ltd>")
 TEXT = (

@@ -4,11 +4,6 @@ import pytest
 
 from tests.support.samples import parse_samples, total
 from tests.support.spans import exporting_spans
-from tonne.base.ids import new_id
-from tonne.base.metrics_text import render
-from tonne.base.scope import Mode
-from tonne.db.hold import HoldWatch
-from tonne.db.pool import Database
 from tonne.gateways.card import CardNotFound, ChargeOutcome, ChargeRequest, StoredCard
 from tonne.gateways.card_simulated import SimulatedCardGateway
 from tonne.gateways.confirmation import (
@@ -21,6 +16,11 @@ from tonne.gateways.confirmation import (
 )
 from tonne.gateways.metered_gateway import GatewayMetrics, metered
 from tonne.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage, PaymentPages
+from tonne.platform.db.hold import HoldWatch
+from tonne.platform.db.pool import Database
+from tonne.platform.process.telemetry.metrics_text import render
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode
 
 GOOD, DECLINED = "4242424242424242", "4000000000009995"
 

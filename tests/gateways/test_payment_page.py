@@ -13,13 +13,13 @@ from tests.gateways.fake_stripe import error_response
 from tests.gateways.fake_stripe_pages import FakeStripePages, Fault, fake_stripe_pages
 from tests.gateways.page_requests import BACK_URL, PAID_URL, charge_on_page, gateway_at, page_request, with_session
 from tests.support.clock import ManualClock
-from tonne.base.scope import Mode
 from tonne.gateways.card import ChargeOutcome, ChargeRequest, ChargeResult, HostedPage
 from tonne.gateways.card_refund import RefundOutcome
 from tonne.gateways.card_stripe import StripeCardGateway
 from tonne.gateways.payment_page import PageNotOpened, PaymentPage, PaymentPages
 from tonne.gateways.stripe_pages import MARGIN, MAX_PAGE_LIFE, MIN_PAGE_LIFE, Session, charge_result_of
 from tonne.gateways.stripe_responses import ErrorObject, PaymentIntentObject
+from tonne.platform.values.scope import Mode
 
 
 @pytest.fixture

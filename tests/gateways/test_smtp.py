@@ -14,8 +14,8 @@ import trustme
 from tests.support.mail_server import DROP, mail_server
 from tests.support.processes import free_port
 from tests.support.receivers import hang, listening
-from tonne.base.settings import Settings
-from tonne.gateways.mail import FolderMail, MailRefused, SmtpMail, compose_mail, mail_from_settings
+from tonne.platform.documents.mail.send_mail import FolderMail, MailRefused, SmtpMail, compose_mail, mail_from_settings
+from tonne.platform.settings.settings import Settings
 
 SENDER = "Tonne <tonne@ours.test>"
 

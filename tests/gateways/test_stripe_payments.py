@@ -11,7 +11,6 @@ import stripe
 from tests.gateways.fake_stripe import FakeStripe, Responder, fake_stripe, intent, page, refund, respond
 from tests.gateways.gateway_under_test import KEY, request, stripe_under_test
 from tests.support.stripe_disputes import change_refund_at_stripe, dispute_at_stripe
-from tonne.base.clock import utc_now
 from tonne.gateways.card_refund import RefundOutcome
 from tonne.gateways.card_stripe import StripeCardGateway
 from tonne.gateways.payment_record import DisputeState, PaymentNotRead
@@ -22,6 +21,7 @@ from tonne.gateways.stripe_payments import (
     recorded_dispute,
     recorded_refund,
 )
+from tonne.platform.values.clock import utc_now
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ from aiohttp import web
 
 from tests.gateways.fake_stripe import intent
 from tests.gateways.gateway_under_test import request, stripe_under_test
-from tonne.base.scope import Mode
 from tonne.gateways.stripe_events import TOLERANCE_S, SignatureInvalid, StripeEvent, verify_event
+from tonne.platform.values.scope import Mode
 
 SECRET, ANOTHER = "whsec_bench", "whsec_another"
 

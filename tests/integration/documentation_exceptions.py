@@ -21,7 +21,10 @@ EXCEPTIONS = {
     ("docs/clients.md", "openapi-python-client"): IN_TEST_CLIENTS,
     ("docs/clients.md", "datamodel-codegen"): IN_TEST_CLIENTS,
     ("docs/clients.md", "from tonne_generated import AuthenticatedClient"): IN_TEST_CLIENTS,
-    ("docs/offset-links.md", "import hashlib"): "tests/http/test_offset_links_guide.py runs it, with a customer",
+    (
+        "docs/offset-links.md",
+        "import hashlib",
+    ): "tests/platform/http/test_offset_links_guide.py runs it, with a customer",
     ("docs/operations.md", "python3 -m venv"): "installs into /opt; tests/integration/test_wheel.py installs the wheel",
     ("docs/operations.md", "useradd"): "changes the machine; tests/integration/test_systemd.py checks the units",
     ("docs/operations.md", "$ tonne backup"): "restores into another PostgreSQL; tests/cli does that",

@@ -8,8 +8,8 @@ from pathlib import Path
 from tests.integration.programs import find_program
 from tests.support.command import wait_until
 from tests.support.processes import HOST, free_port
-from tonne.db.hosts import hosts_of
-from tonne.db.postmaster import unprivileged
+from tonne.platform.db.server.hosts import hosts_of
+from tonne.platform.db.server.postmaster import unprivileged
 
 BASE = {
     "listen_addr": HOST,

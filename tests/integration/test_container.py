@@ -22,10 +22,10 @@ import pytest
 
 from tests.support.processes import HOST, ROOT, environment, free_port
 from tonne import __version__
-from tonne.base.load_settings import load_settings
-from tonne.base.settings import Settings
 from tonne.cli.main import COMMANDS
 from tonne.cli.processes import STOP_MARGIN_S
+from tonne.platform.settings.load_settings import load_settings
+from tonne.platform.settings.settings import Settings
 
 CONTAINER = ROOT / "deploy" / "container"
 UV = Path(sysconfig.get_path("scripts")) / "uv"

@@ -13,8 +13,8 @@ from tests.integration.pgbouncer import pgbouncer
 from tests.support.command import refusal_of
 from tests.support.processes import HOST
 from tests.support.tls import Authority
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
 
 ROLE = "postgres"
 # asyncpg leaves the socket of a failed TLS handshake to the garbage collector.

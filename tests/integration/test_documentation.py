@@ -28,7 +28,7 @@ from tests.integration.programs import find_program
 from tests.integration.snippets import LANGUAGES, Snippet, pages, snippets_of
 from tests.support.command import wait_until
 from tests.support.processes import HOST, ROOT, Process, environment, free_port
-from tonne.base.load_settings import load_settings
+from tonne.platform.settings.load_settings import load_settings
 
 SNIPPETS = {page.relative_to(ROOT).as_posix(): snippets_of(page) for page in pages()}
 RUN_LANGUAGES = {"bash", "console"}

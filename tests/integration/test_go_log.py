@@ -17,8 +17,8 @@ from tests.support.serving import serving
 from tests.support.world import World
 from tests.transparency.scene import LogScene
 from tonne.app import Services
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode
 from tonne.transparency.read_proofs import prove_consistency
 from tonne_verify.notes import Checkpoint, split_note
 from tonne_verify.openings import Opening

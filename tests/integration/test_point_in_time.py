@@ -18,11 +18,11 @@ from tests.support.command import Operator
 from tests.support.orders import place
 from tests.support.world import World, build_world
 from tonne.app import Services
-from tonne.base.clock import utc_now
-from tonne.base.settings import Settings
-from tonne.db.migrate import migrate
-from tonne.db.pool import Connection, Database
-from tonne.db.postmaster import unprivileged
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.schema.migrate import migrate
+from tonne.platform.db.server.postmaster import unprivileged
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
 
 SAMPLE = ROOT / "deploy" / "pgbackrest" / "pgbackrest.conf"
 WITHIN_S = 60.0

@@ -10,13 +10,13 @@ import pytest
 from tests.integration.programs import find_program
 from tests.support.certificates import RECORD
 from tests.support.document_key import DocumentKeyFiles, write_document_key
-from tonne.base.settings import Settings
+from tonne.platform.keys.signing.document_key import KeyUnusable, document_key
+from tonne.platform.keys.signing.model import KeyPurpose
+from tonne.platform.keys.signing.operator_key import load_operator_key
+from tonne.platform.keys.signing.replace_key import new_record
+from tonne.platform.keys.signing.sign_pdf import sign_pdf
+from tonne.platform.settings.settings import Settings
 from tonne.retirements.certificate_pdf import certificate_pdf
-from tonne.signing.document_key import KeyUnusable, document_key
-from tonne.signing.model import KeyPurpose
-from tonne.signing.operator_key import load_operator_key
-from tonne.signing.replace_key import new_record
-from tonne.signing.sign_pdf import sign_pdf
 
 pytestmark = pytest.mark.integration
 ISSUED = datetime(2026, 4, 2, 10, 30, 15, tzinfo=UTC)

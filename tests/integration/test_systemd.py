@@ -15,9 +15,9 @@ import pytest
 from tests.integration.programs import find_program
 from tests.support.command import TONNE, wait_until
 from tests.support.processes import HOST, ROOT, free_port
-from tonne.base.settings import Settings
 from tonne.cli.processes import STOP_MARGIN_S
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
 
 UNITS = ROOT / "deploy" / "systemd"
 COMMON = Path("tonne-.service.d") / "common.conf"

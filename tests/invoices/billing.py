@@ -16,7 +16,6 @@ from tonne.accounts.change_account import AccountChange, change_account
 from tonne.accounts.change_billing import BillingChange
 from tonne.accounts.store import add_admin
 from tonne.app import Services
-from tonne.base.scope import Scope
 from tonne.invoices.cancel_order import cancel_order_by_id
 from tonne.invoices.follow_up_invoices import FollowUpInvoices
 from tonne.invoices.issue_consolidated_invoices import IssueConsolidatedInvoices
@@ -26,6 +25,7 @@ from tonne.invoices.model import Invoice
 from tonne.invoices.settle_invoice import settle_invoice
 from tonne.invoices.store import find_invoice
 from tonne.orders.model import Order
+from tonne.platform.values.scope import Scope
 
 ADA = "ada@ours.test"
 

@@ -12,7 +12,6 @@ from tonne.accounts.change_billing import BillingChange
 from tonne.accounts.model import Billing
 from tonne.accounts.store import add_admin
 from tonne.app import Services
-from tonne.base.scope import Mode
 from tonne.cards.mail_card_problems import MailCardProblems
 from tonne.cards.model import RetrySchedule
 from tonne.invoices.charge_invoices import ChargeInvoices
@@ -21,6 +20,7 @@ from tonne.invoices.issue_consolidated_invoices import IssueConsolidatedInvoices
 from tonne.invoices.issue_invoices import IssueInvoices
 from tonne.invoices.mail_credit_notes import MailCreditNotes
 from tonne.orders.model import Order
+from tonne.platform.values.scope import Mode
 from tonne.refunds.cancel_order import Cancellation, cancel_by_id
 from tonne.refunds.model import Refund
 from tonne.refunds.request_refund import RefundRequest, request_refund

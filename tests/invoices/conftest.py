@@ -7,8 +7,8 @@ from tests.support.clock import MARCH, ManualClock
 from tests.support.command import Operator
 from tests.support.world import SELLER, World
 from tonne.app import Services
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
 
 
 @pytest.fixture

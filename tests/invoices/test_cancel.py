@@ -13,9 +13,9 @@ from tests.support.orders import bring_to, receive
 from tests.support.scene import Scene
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.ids import new_id
 from tonne.cli.doctor import examine
 from tonne.orders.model import OrderStatus
+from tonne.platform.values.ids import new_id
 from tonne.refunds.cancel_order import NEEDS_REFUND
 
 Row = Callable[..., Awaitable[asyncpg.Record]]

@@ -20,9 +20,6 @@ from tonne.accounts.close_account import close_account
 from tonne.accounts.model import Billing, PaymentMethod
 from tonne.accounts.set_tax_profile import set_tax_profile
 from tonne.app import build_app
-from tonne.base.errors import TonneError
-from tonne.base.scope import Mode
-from tonne.base.tax import TaxTreatment
 from tonne.gateways.card import ChargeRequest, ChargeResult
 from tonne.invoices.account_statement import make_statements
 from tonne.invoices.assign_transfer import assign_transfer
@@ -32,9 +29,12 @@ from tonne.invoices.model import Invoice
 from tonne.invoices.settle_invoice import settle_invoice
 from tonne.invoices.store import find_by_references_any_account
 from tonne.orders.model import Order
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.scope import Mode
+from tonne.platform.values.tax import TaxTreatment
 from tonne.refunds.mismatched_charge import read_mismatched, return_mismatched
 from tonne.retirements.resume_orders import resume_orders
-from tonne.sheets.csv_lines import SheetFile
 
 APRIL = datetime(2026, 4, 1, 0, 15, tzinfo=UTC)
 SUMS = """

@@ -7,10 +7,10 @@ from tests.invoices.test_pdf import RECORD
 from tests.support.command import output_of
 from tests.support.pdf_pages import lacks_signs, outside
 from tests.support.world import TESTER, World
-from tonne.base.scope import Mode
 from tonne.invoices.cancel_order import cancel_order
 from tonne.invoices.pdf import invoice_pdf
 from tonne.invoices.record import Closing
+from tonne.platform.values.scope import Mode
 
 MARGIN_MM = 10
 

@@ -22,10 +22,6 @@ from tonne.accounts.model import Billing as BillingMode
 from tonne.accounts.model import Fulfil, PaymentMethod
 from tonne.accounts.store import find_account
 from tonne.app import build_app
-from tonne.base.clock import utc_now
-from tonne.base.scope import Scope
-from tonne.base.tax import TaxTreatment, tax_on
-from tonne.db.pool import Database
 from tonne.invoices.billing_store import OrderToBill
 from tonne.invoices.collect_orders import month_end_after
 from tonne.invoices.consolidated import divide_tax
@@ -34,6 +30,10 @@ from tonne.invoices.waiting import WAITING
 from tonne.orders.load import load_order
 from tonne.orders.schemas import order_document
 from tonne.orders.store import list_documents
+from tonne.platform.db.pool import Database
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Scope
+from tonne.platform.values.tax import TaxTreatment, tax_on
 
 _MOMENT = datetime(2026, 3, 1, tzinfo=UTC)
 _TERMS = (

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tests.invoices.billing import Billing, pdf_of, pdf_text, text_of
 from tests.support.command import Operator
 from tests.support.world import TESTER, World
-from tonne.base.scope import Mode
 from tonne.invoices.correct_invoice import correct_invoice
 from tonne.invoices.credit_note import CreditCause, credit_in_part, without
 from tonne.invoices.credit_note_store import list_credit_notes
@@ -19,7 +18,8 @@ from tonne.invoices.import_statement import import_statement
 from tonne.invoices.issue_credit_note import credit_order
 from tonne.invoices.model import BilledOrder
 from tonne.orders.model import Order
-from tonne.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.values.scope import Mode
 
 HEAD = "booked_on,amount,currency,payer,reference\n"
 

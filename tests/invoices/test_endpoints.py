@@ -10,10 +10,10 @@ from tests.support.api_client import ApiClient, codes
 from tests.support.clock import ManualClock
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.clock import utc_now
-from tonne.base.ids import new_id
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.ids import new_id
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from tests.invoices.billing import Billing, pdf_of
 from tests.support.command import output_of, tonne
 from tests.support.world import SELLER, World
 from tonne.app import Services, build_app
-from tonne.base.settings import Settings
 from tonne.cli.doctor import find_waiting
-from tonne.db.pool import Database
 from tonne.invoices.issue_invoices import HELD_BACK_RETRY, IssueInvoices
 from tonne.invoices.seller_details import missing_settings
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
 
 CHECK = "live invoices are not held back by missing settings"
 

@@ -9,11 +9,11 @@ import pytest
 
 from tests.invoices.billing import ADA, Billing, pdf_of, text_of
 from tests.support.world import TESTER, World, open_tenant
-from tonne.base.load_settings import load_settings
-from tonne.base.mass import format_tonnes
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings, SettingsError
 from tonne.invoices.model import FollowUpSchedule, InvoiceStatus
+from tonne.platform.settings.load_settings import load_settings
+from tonne.platform.settings.settings import Settings, SettingsError
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.scope import Mode
 
 GRACE = "grace@ours.test"
 

@@ -10,10 +10,10 @@ from tests.invoices.billing import ADA, Billing, parse, pdf_of, text_of
 from tests.support.command import output_of
 from tests.support.mail_server import DROP, Mailbox, mail_server
 from tests.support.world import TESTER, World
-from tonne.gateways.mail import SmtpMail
-from tonne.gateways.outbox import SendMails
 from tonne.invoices.cancel_order import cancel_order
 from tonne.invoices.issue_invoices import IssueInvoices
+from tonne.platform.documents.mail.outbox import SendMails
+from tonne.platform.documents.mail.send_mail import SmtpMail
 
 HEADERS = {
     *("From", "To", "Subject", "Message-ID", "Date", "MIME-Version", "Content-Type"),

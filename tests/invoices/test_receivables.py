@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from tests.invoices.billing import Billing, pdf_text
 from tests.support.command import Operator
 from tests.support.world import TESTER, World
-from tonne.base.scope import Mode
-from tonne.db.migration_files import REPEAT, all_migrations
 from tonne.invoices.account_statement import account_statement_pdf, make_statements, print_statement, signed_money
 from tonne.invoices.ageing import list_aged_debts
 from tonne.invoices.import_statement import import_statement
-from tonne.sheets.csv_lines import SheetFile
+from tonne.platform.db.schema.migration_files import REPEAT, all_migrations
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.values.scope import Mode
 
 HEAD = "booked_on,amount,currency,payer,reference\n"
 

@@ -10,7 +10,6 @@ from tests.invoices.documents import document, line
 from tests.invoices.test_pdf_parts import embedded
 from tests.support.command import Operator
 from tests.support.world import TESTER, World
-from tonne.base.scope import Mode
 from tonne.invoices.assign_transfer import unassign_transfer
 from tonne.invoices.correct_invoice import correct_invoice
 from tonne.invoices.epc_qr import epc_qr_svg
@@ -18,7 +17,8 @@ from tonne.invoices.import_statement import import_statement
 from tonne.invoices.pdf import invoice_pdf
 from tonne.invoices.record import Remaining
 from tonne.orders.model import Order
-from tonne.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.values.scope import Mode
 
 RECORD = document(line("standard", "19"))
 PAID = Remaining(received="1.00", credited=None, due="99.00")

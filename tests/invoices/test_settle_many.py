@@ -6,10 +6,10 @@ import pytest
 
 from tests.invoices.billing import Billing
 from tests.support.world import TESTER, World, add_account
-from tonne.base.scope import Mode
 from tonne.invoices import settle_invoice
 from tonne.invoices.import_statement import import_statement
-from tonne.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.values.scope import Mode
 
 LINES = """booked_on,amount,currency,payer,reference
 2026-03-02,13.95,EUR,Ada,TN-LIVE-000001

@@ -18,10 +18,10 @@ from tonne.banking.identity import StoredLine, Verdict, identify, reference_key
 from tonne.banking.own_accounts import with_own_accounts
 from tonne.banking.read_statement import read_statement
 from tonne.banking.statement import Statement
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.invoices.import_statement import import_statement
-from tonne.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode
 
 FIRST = date(2026, 3, 2)
 PEOPLE = (("Ada GmbH", "DE75512108001245126199"), ("Eve BV", "NL20INGB0001234567"))

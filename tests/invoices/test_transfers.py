@@ -16,8 +16,6 @@ from tests.invoices.bank import ADA_IBAN, EVE_IBAN, OWN, Line, camt_file, csv_fi
 from tests.invoices.billing import Billing
 from tests.support.command import Operator, refusal_of, tonne
 from tests.support.world import TESTER, World
-from tonne.base.actor import Actor, ActorKind, person_of
-from tonne.base.scope import Mode
 from tonne.invoices.errors import ReturnInvalid, SecondPersonNeeded
 from tonne.invoices.export_returns import export_returns
 from tonne.invoices.import_statement import BookedLine, import_statement
@@ -29,7 +27,9 @@ from tonne.invoices.return_transfer import (
 )
 from tonne.invoices.transfer_model import BankReturn
 from tonne.orders.model import Order
-from tonne.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.values.actor import Actor, ActorKind, person_of
+from tonne.platform.values.scope import Mode
 
 DAY = date(2026, 3, 5)
 SCHEMA = "pain.001.001.03"

@@ -3,7 +3,7 @@ import pytest
 
 from tests.support.clock import MARCH, ManualClock
 from tests.support.world import SELLER
-from tonne.base.settings import Settings
+from tonne.platform.settings.settings import Settings
 
 
 @pytest.fixture

@@ -18,14 +18,9 @@ from tonne.accounts.change_billing import BillingChange
 from tonne.accounts.model import Billing, Fulfil, PaymentMethod
 from tonne.accounts.set_tax_profile import set_tax_profile
 from tonne.app import Services
-from tonne.base.errors import TonneError
-from tonne.base.ids import new_id
-from tonne.base.scope import Mode, Scope
-from tonne.base.tax import TaxTreatment
 from tonne.cards.captured_store import request_checks_any_account
 from tonne.cards.charge_again import charge_again
 from tonne.cards.stored_cards import describe_card, store_card
-from tonne.db.pool import Connection
 from tonne.gateways.card_simulated import SimulatedCardGateway
 from tonne.gateways.payment_record import DisputeState
 from tonne.invoices.assign_transfer import assign_transfer, unassign_transfer
@@ -39,10 +34,15 @@ from tonne.invoices.store import find_by_references_any_account
 from tonne.invoices.write_off import reinstate_invoice, write_off_invoice
 from tonne.journal.import_payouts import import_payouts
 from tonne.orders.model import Order
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.tax import TaxTreatment
 from tonne.refunds.cancel_order import Cancellation, cancel_by_id
 from tonne.refunds.request_refund import RefundRequest, request_refund
 from tonne.refunds.simulate_dispute import simulate_dispute
-from tonne.sheets.csv_lines import SheetFile
 
 # They call other services, which these tests have no part of.
 _LEFT_OUT = {"deliver_webhooks", "send_mails", "make_partitions", "remove_partitions"}

@@ -7,12 +7,12 @@ from tests.invoices.bank import Line, camt_file
 from tests.invoices.test_transfers import DAY, import_file
 from tests.stories.test_write_offs import Debts
 from tests.support.world import TESTER
-from tonne.base.errors import TonneError
 from tonne.invoices.assign_transfer import assign_transfer, unassign_transfer
 from tonne.invoices.model import Invoice
 from tonne.invoices.return_transfer import confirm_return, fail_return, return_transfer
 from tonne.invoices.settle_invoice import settle_invoice
 from tonne.orders.model import Order
+from tonne.platform.values.errors import TonneError
 from tonne.refunds.cancel_order import Cancellation, cancel_by_id
 
 WITH_REST = "SELECT id FROM bank_transfers WHERE state IN ('unmatched', 'overpaid') ORDER BY id"

@@ -16,9 +16,6 @@ from tests.support.clock import MARCH, ManualClock
 from tests.support.scene import Scene
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.actor import Actor
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
 from tonne.gateways.card import ChargeRequest, ChargeResult
 from tonne.invoices.assign_transfer import unassign_transfer
 from tonne.invoices.errors import ReturnInvalid, TransferNotUnresolved
@@ -29,6 +26,9 @@ from tonne.journal.match_payout import reopen_and_unmatch
 from tonne.journal.model import JournalEntry, LedgerAccount
 from tonne.journal.read_journal import Period, read_entries_any_account, sum_balances_any_account
 from tonne.orders.model import Order
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Mode
 from tonne.refunds.approve_refund import settle_refund
 from tonne.refunds.mismatched_charge import accept_mismatched, read_mismatched, return_mismatched
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.architecture.source import ROOT
-from tonne.base.currency import DECIMALS
 from tonne.journal.export import CSV_HEAD, beancount_entry, beancount_head, csv_entry, csv_head
 from tonne.journal.model import JournalEntry, LedgerAccount, Posting
+from tonne.platform.values.currency import DECIMALS
 
 ACCOUNTS = st.sampled_from(LedgerAccount)
 AMOUNTS = st.integers(-(10**12), 10**12).filter(bool)

@@ -9,15 +9,15 @@ from tests.support.clock import ManualClock
 from tests.support.scene import Scene
 from tests.support.world import TESTER
 from tonne.app import Services
-from tonne.base.scope import Mode
 from tonne.invoices.import_statement import import_statement
 from tonne.journal.errors import PayoutChanged, PayoutNotFound, PayoutNotMatched
 from tonne.journal.import_payouts import PayoutImport, import_payouts
 from tonne.journal.match_payout import match_payout
 from tonne.journal.model import LedgerAccount
 from tonne.journal.read_journal import Period, sum_balances_any_account
-from tonne.sheets.csv_lines import SheetFile
-from tonne.sheets.errors import SheetInvalid
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.values.scope import Mode
 
 HEAD = "payout_id,paid_on,currency,amount,fee"
 ALWAYS = Period(Mode.LIVE, datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC))

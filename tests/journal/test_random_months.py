@@ -12,10 +12,10 @@ from tests.support.clock import MARCH, ManualClock
 from tests.support.rounds import ROUNDS
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.scope import Mode
 from tonne.journal.export import beancount_entry, beancount_head
 from tonne.journal.model import LedgerAccount
 from tonne.journal.read_journal import Period, read_entries_any_account, sum_balances_any_account
+from tonne.platform.values.scope import Mode
 
 CHUNKS, MONTHS, STEPS = 3 * ROUNDS, 2, 80
 # What the gateway has of ours, by its own records.

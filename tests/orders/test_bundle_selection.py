@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.http.writes import ORDERS, QUOTES, count_rows, valid_bodies
+from tests.platform.http.writes import ORDERS, QUOTES, count_rows, valid_bodies
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import World
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
 
 RATIOS = "bundle_selection_ratios_invalid"
 FORMAT = "bundle_selection_ratios_invalid_format"

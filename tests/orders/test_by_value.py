@@ -4,10 +4,10 @@ from decimal import Decimal
 
 import pytest
 
-from tests.http.writes import count_rows
+from tests.platform.http.writes import count_rows
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import World
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
 
 BY_VALUE = ("/v1/orders/by-value", "/v1/orders/by-value/quote")
 

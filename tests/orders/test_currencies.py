@@ -7,8 +7,8 @@ import pytest
 from tests.orders.wire import assert_wire_form
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import World, open_tenant
-from tonne.base.scope import Mode
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.values.scope import Mode
 
 Opener = Callable[[str], Awaitable[ApiClient]]
 

@@ -5,8 +5,8 @@ from typing import Any
 from tests.support.api_client import ApiClient
 from tests.support.world import World
 from tonne.accounts.store import set_account_selection, set_organisation_selection
-from tonne.base.scope import Mode
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.values.scope import Mode
 
 
 def shares(order: dict[str, Any]) -> dict[str, str]:

@@ -15,10 +15,10 @@ from tests.support.api_client import ApiClient
 from tests.support.scene import Scene
 from tests.support.world import World
 from tonne.app import Services, build_app
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
 from tonne.orders.model import OrderStatus, OrderTax
 from tonne.orders.schemas import order_document, placing_documents
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
 
 PATH = "/v1/orders/by-mass"
 LOCK_STREAM = "SELECT FROM event_streams WHERE organisation_id = $1 AND mode = 'test' FOR UPDATE"

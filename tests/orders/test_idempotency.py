@@ -6,15 +6,15 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.http.writes import CREATES, ORDERS, count_orders, count_rows, valid_bodies
+from tests.platform.http.writes import CREATES, ORDERS, count_orders, count_rows, valid_bodies
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.clock import utc_now
-from tonne.db.pool import Database
 from tonne.orders.load import load_order
 from tonne.orders.model import OrderStatus
 from tonne.orders.move_order import move_order
+from tonne.platform.db.pool import Database
+from tonne.platform.values.clock import utc_now
 
 ONE_TONNE: dict[str, Any] = {"mass": {"amount": "1", "unit": "t"}}
 

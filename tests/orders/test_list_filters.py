@@ -10,8 +10,8 @@ from tests.support.api_client import ApiClient, codes, fields
 from tests.support.clock import START, ManualClock
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.clock import Clock, to_wire
 from tonne.orders import filter_store
+from tonne.platform.values.clock import Clock, to_wire
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from tests.support.api_client import ApiClient, codes, fields
 from tests.support.clock import START, ManualClock
 from tests.support.world import World, open_tenant
 from tonne.app import Services
-from tonne.base.clock import Clock
-from tonne.base.scope import Mode
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
 
 
 @pytest.fixture

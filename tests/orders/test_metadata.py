@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.http.writes import CREATES, count_rows, valid_bodies
+from tests.platform.http.writes import CREATES, count_rows, valid_bodies
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.events import stored_events
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
 
 SPELLINGS = {
     "empty": "{}",

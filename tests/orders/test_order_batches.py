@@ -9,7 +9,7 @@ from tests.support.api_client import ApiClient, codes
 from tests.support.command import Operator
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.settings import Settings
+from tonne.platform.settings.settings import Settings
 
 BATCH = "/v1/orders/batch"
 TONNE = {"mass": {"amount": "1", "unit": "t"}}

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.http.writes import ORDERS, QUOTES, count_rows, valid_bodies
 from tests.orders.wire import assert_wire_form
+from tests.platform.http.writes import ORDERS, QUOTES, count_rows, valid_bodies
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.events import stored_events
 from tests.support.world import World
-from tonne.base.clock import utc_now
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.values.clock import utc_now
 
 UNKNOWN_ESTIMATE = "est_" + "0" * 26
 

@@ -9,17 +9,17 @@ import pytest
 
 from tests.checkout.shopper import Shopper, make_link
 from tests.gateways.gateway_under_test import LIVE_KEY
-from tests.http.writes import count_rows
+from tests.platform.http.writes import count_rows
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.clock import START, ManualClock
 from tests.support.world import Tenant, World, open_tenant
 from tonne.app import Services
-from tonne.base.currency import DECIMALS
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
-from tonne.gateways.card_amounts import charge_unit, minimum_charge
 from tonne.gateways.stripe_responses import to_stripe_amount
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.charge_amounts import charge_unit, minimum_charge
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.scope import Mode
 
 SET_RATE = """
 INSERT INTO exchange_rates (mode, base, quote, as_of, rate, source) VALUES ($1, 'EUR', $2, $3, $4, 'test')

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.http.writes import ORDERS, count_rows, valid_bodies
+from tests.platform.http.writes import ORDERS, count_rows, valid_bodies
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
 
 SHARED = (
     "type",

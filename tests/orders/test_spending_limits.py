@@ -15,12 +15,12 @@ from tests.support.clock import ManualClock
 from tests.support.command import Operator
 from tests.support.world import World, open_tenant
 from tonne.app import Services
-from tonne.base.clock import Clock
-from tonne.base.load_settings import load_settings
-from tonne.base.money import parse_amounts
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings, SettingsError
-from tonne.base.spending_limit import month_of, next_month
+from tonne.platform.settings.load_settings import load_settings
+from tonne.platform.settings.settings import Settings, SettingsError
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.money import parse_amounts
+from tonne.platform.values.scope import Mode
+from tonne.platform.values.spending_limit import month_of, next_month
 
 # One tonne of the default bundles costs 12.62 EUR.
 TONNE = {"mass": {"amount": "1", "unit": "t"}}

@@ -10,11 +10,11 @@ from tests.support.orders import bring_to, place
 from tests.support.scene import Scene
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.scope import Mode
-from tonne.db.migration_files import REPEAT, all_migrations
 from tonne.orders.fold_totals import FoldTotals, fold_deltas_any_account
 from tonne.orders.model import OrderStatus
 from tonne.orders.totals import OrderTotal, list_totals
+from tonne.platform.db.schema.migration_files import REPEAT, all_migrations
+from tonne.platform.values.scope import Mode
 
 NOVEMBER = datetime(2026, 11, 16, 12, tzinfo=UTC)
 STATUSES = (*OrderStatus,)

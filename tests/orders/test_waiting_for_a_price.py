@@ -4,20 +4,20 @@ from datetime import timedelta
 
 import pytest
 
-from tests.http.writes import count_rows
 from tests.orders.wire import assert_wire_form
+from tests.platform.http.writes import count_rows
 from tests.support.api_client import ApiClient, codes
 from tests.support.clock import START, ManualClock
 from tests.support.events import stored_events
 from tests.support.world import TESTER, World, open_tenant
 from tonne.app import Services
-from tonne.base.clock import to_wire, utc_now
-from tonne.base.scope import Mode
 from tonne.catalog.import_rows import FileKind
 from tonne.catalog.switch_bundle import switch_bundle
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.values.clock import to_wire, utc_now
+from tonne.platform.values.scope import Mode
 from tonne.retirements.import_lots import import_files
-from tonne.sheets.csv_lines import SheetFile
 
 UNIT_OF_WAITING = timedelta(seconds=31)
 

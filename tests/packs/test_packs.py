@@ -14,8 +14,8 @@ from tests.support.clock import MARCH, ManualClock
 from tests.support.people import Person, add_user
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.scope import Mode
 from tonne.packs import make_packs
+from tonne.platform.values.scope import Mode
 from tonne.users.model import Role
 
 MakePerson = Callable[[], Person]

@@ -8,11 +8,11 @@ from tests.support.api_client import ApiClient
 from tests.support.scene import Scene
 from tests.support.world import TESTER, World
 from tonne.app import Services
-from tonne.base.clock import utc_now
 from tonne.checkout.link_model import LinkBeneficiary, OffsetLink
 from tonne.persons.erase_person import erase_person
 from tonne.persons.export_person import PersonRecord, export_person
 from tonne.persons.model import Erasure, Search, parse_person
+from tonne.platform.values.clock import utc_now
 
 EMAIL, NAME = "Ada.Keller@example.com", "Ada Keller"
 

@@ -4,7 +4,7 @@ A new column fails this test: erase it in `tonne.persons`, or say here why it ne
 """
 
 from tests.persons.everywhere import list_columns
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
 
 TEXTS = {"text", "text[]", "bytea", "jsonb", "json"}
 

@@ -9,8 +9,8 @@ from tests.persons.everywhere import columns_with
 from tests.persons.scene import EMAIL, NAME, Persons
 from tests.support.command import Operator
 from tonne.backoffice.doctor_checks import ALL_WAITING
-from tonne.base.clock import utc_now
 from tonne.persons.waiting import WAITING
+from tonne.platform.values.clock import utc_now
 
 
 @pytest.fixture

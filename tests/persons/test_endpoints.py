@@ -11,8 +11,8 @@ from tests.support.world import TESTER
 from tonne.accounts.api_keys import issue_key
 from tonne.accounts.errors import KeyRightInvalid
 from tonne.accounts.key_restrictions import KeyRight
-from tonne.base.clock import utc_now
-from tonne.base.scope import Scope
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Scope
 
 PATHS = ("/v1/persons/export", "/v1/persons/erase")
 

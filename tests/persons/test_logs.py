@@ -4,7 +4,7 @@ import structlog
 from structlog.testing import LogCapture
 
 from tests.persons.scene import EMAIL, NAME, Persons
-from tonne.gateways.mail import MailRefused
+from tonne.platform.documents.mail.send_mail import MailRefused
 
 
 class RefusingGateway:

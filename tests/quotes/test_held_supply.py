@@ -12,9 +12,9 @@ from tests.support.clock import ManualClock
 from tests.support.command import Operator
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.clock import Clock, utc_now
-from tonne.base.scope import Mode
 from tonne.orders.load import load_order
+from tonne.platform.values.clock import Clock, utc_now
+from tonne.platform.values.scope import Mode
 from tonne.quotes.lock_quotes import HOLD_GRACE, QUOTE_LIFE
 
 QUOTES, BY_MASS = "/v1/quotes", "/v1/orders/by-mass"

@@ -12,13 +12,13 @@ from tests.support.scene import Scene
 from tests.support.world import TESTER, World, open_tenant
 from tonne.accounts import change_organisation
 from tonne.app import Services
-from tonne.base.clock import Clock, to_wire
-from tonne.base.scope import Mode
 from tonne.catalog.import_rows import FileKind
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.values.clock import Clock, to_wire
+from tonne.platform.values.scope import Mode
 from tonne.quotes.lock_quotes import QUOTE_LIFE
 from tonne.quotes.prune_quotes import KEPT, PruneQuotes
 from tonne.retirements.import_lots import import_files
-from tonne.sheets.csv_lines import SheetFile
 
 AMOUNTS = ("currency", "quantity", "offset_cost", "commission", "total_cost", "tax", "amount_due", "bundles")
 BY_MASS, QUOTES = "/v1/orders/by-mass", "/v1/quotes"

@@ -12,8 +12,8 @@ from tests.support.pdf_pages import page_texts
 from tests.support.world import TESTER, World
 from tonne.accounts.change_account import AccountChange, change_account
 from tonne.app import Services
-from tonne.base.settings import Settings
 from tonne.orders.model import Order
+from tonne.platform.settings.settings import Settings
 from tonne.receipts.order_links import order_urls
 
 HOSTILE = "<script>alert(1)</script> Ltd"

@@ -18,12 +18,12 @@ from tonne.accounts.change_account import AccountChange, change_account
 from tonne.accounts.customer_mail import allow_address
 from tonne.accounts.errors import MailAddressInvalid
 from tonne.app import Services
-from tonne.base.settings import Settings
 from tonne.cards.charge_cards import ChargeResults
 from tonne.cards.model import RetrySchedule
 from tonne.cards.settle_charges import settle_charges
-from tonne.gateways.mail import SmtpMail
-from tonne.gateways.outbox import SendMails
+from tonne.platform.documents.mail.outbox import SendMails
+from tonne.platform.documents.mail.send_mail import SmtpMail
+from tonne.platform.settings.settings import Settings
 
 ANN, BILLING = "ann@example.com", "billing@ours.test"
 

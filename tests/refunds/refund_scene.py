@@ -6,11 +6,11 @@ import asyncpg
 import msgspec
 
 from tests.cards.card_scene import GOOD, CardScene
-from tonne.base.actor import Actor, ActorKind
-from tonne.base.settings import Settings
 from tonne.gateways.card_simulated import SimulatedCardGateway
 from tonne.gateways.payment_record import DisputeState
 from tonne.orders.model import Order
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor, ActorKind
 from tonne.refunds.cancel_order import Cancellation, cancel_by_id
 from tonne.refunds.model import Refund
 from tonne.refunds.request_refund import RefundRequest, request_refund

@@ -13,11 +13,11 @@ from tests.refunds.refund_scene import ADA
 from tests.support.clock import MARCH, ManualClock
 from tests.support.world import SELLER, World
 from tonne.app import Services
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
 from tonne.invoices.correct_invoice import correct_invoice
 from tonne.invoices.return_transfer import confirm_return
 from tonne.orders.model import Order
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
 from tonne.refunds.approve_refund import settle_refund
 from tonne.refunds.bank_refunds import SettleBankRefunds, fail_refund_return
 from tonne.refunds.cancel_order import Cancellation, cancel_by_id

@@ -7,10 +7,10 @@ import pytest
 
 from tests.cards.card_scene import total
 from tests.refunds.refund_scene import RefundScene
-from tonne.base.errors import TonneError
 from tonne.cards.captured_store import find_captured_any_account
 from tonne.gateways.card_refund import RefundOutcome
 from tonne.gateways.payment_record import DisputeState, RecordedPayment, RecordedRefund
+from tonne.platform.values.errors import TonneError
 from tonne.refunds.record_payment import record_payment
 from tonne.retirements.allocate_orders import AllocateOrders
 

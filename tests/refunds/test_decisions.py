@@ -7,9 +7,9 @@ import pytest
 
 from tests.cards.card_scene import total
 from tests.refunds.refund_scene import ADA, BEN, RefundScene
-from tonne.base.actor import Actor
 from tonne.gateways.card_refund import RefundOutcome
 from tonne.orders.model import Order
+from tonne.platform.values.actor import Actor
 from tonne.refunds.approve_refund import approve_refund, settle_refund
 from tonne.refunds.decline_refund import decline_refund
 from tonne.refunds.errors import RefundNotSettleable, RefundNotWaiting, RefundOwed

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.clock import START
-from tonne.base.scope import Mode, Scope
 from tonne.gateways.payment_record import DisputeState
+from tonne.platform.values.scope import Mode, Scope
 from tonne.refunds.model import (
     MAX_PENDING_DELAY,
     MIN_PENDING_DELAY,

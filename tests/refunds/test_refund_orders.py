@@ -5,9 +5,9 @@ import pytest
 
 from tests.cards.card_scene import total
 from tests.refunds.refund_scene import ADA, BEN, RefundScene
-from tonne.base.actor import Actor, ActorKind
 from tonne.invoices.errors import SecondPersonNeeded
 from tonne.orders.errors import TransitionInvalid
+from tonne.platform.values.actor import Actor, ActorKind
 from tonne.refunds.approve_refund import approve_refund, retry_refund, settle_refund
 from tonne.refunds.errors import NothingToRefund, RefundAmountInvalid, RefundExceedsPaid, RefundNotWaiting
 from tonne.refunds.model import Refund

@@ -8,7 +8,7 @@ import pytest
 from tests.retention.months import Months
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.settings import Settings
+from tonne.platform.settings.settings import Settings
 
 
 @pytest.fixture

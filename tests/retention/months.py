@@ -9,12 +9,12 @@ import asyncpg
 from tests.support.scene import Scene
 from tests.support.world import TESTER, Tenant
 from tonne.app import Services
-from tonne.base.actor import job_actor
-from tonne.base.scope import Scope
-from tonne.base.settings import Settings
-from tonne.db.partitions import EVENTS, PartitionedTable, create_partition, list_partitions
-from tonne.db.pool import Database
-from tonne.events.log import NewEvent, append
+from tonne.platform.db.pool import Database
+from tonne.platform.db.schema.partitions import EVENTS, PartitionedTable, create_partition, list_partitions
+from tonne.platform.events.log import NewEvent, append
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import job_actor
+from tonne.platform.values.scope import Scope
 from tonne.retention.removal_store import RemovedPartition
 from tonne.retention.remove_partition import NotRemoved
 from tonne.retention.remove_partitions import remove_due

@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 import pytest
 
-from tests.db.test_migrations import bare, bare_url
+from tests.platform.db.test_migrations import bare, bare_url
 from tests.support.clock import START, ManualClock
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.scope import Scope
 from tonne.cli.doctor import find_waiting
-from tonne.db.migrate import migrate
-from tonne.db.migration_files import all_migrations
-from tonne.db.partitions import (
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.schema.migrate import migrate
+from tonne.platform.db.schema.migration_files import all_migrations
+from tonne.platform.db.schema.partitions import (
     ATTEMPTS,
     EVENTS,
     PARTITIONED,
@@ -23,9 +23,9 @@ from tonne.db.partitions import (
     list_partitions,
     month_after,
 )
-from tonne.db.pool import Connection, Database
-from tonne.events import store
-from tonne.events.log import NewEvent, append
+from tonne.platform.events import store
+from tonne.platform.events.log import NewEvent, append
+from tonne.platform.values.scope import Scope
 from tonne.retention.make_partitions import MakePartitions
 
 __all__ = ["bare", "bare_url"]
@@ -50,7 +50,7 @@ VALUES ('org_1', 'wh_1', 'att_1', now(), '{1}', true, 1)
 async def migrate_until(connection: Connection, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     older = [each for each in all_migrations() if each.version < version]
     with monkeypatch.context() as patch:
-        patch.setattr("tonne.db.migrate.all_migrations", lambda: older)
+        patch.setattr("tonne.platform.db.schema.migrate.all_migrations", lambda: older)
         await migrate(connection)
 
 

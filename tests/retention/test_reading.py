@@ -10,9 +10,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from tests.retention.months import Months, divide
-from tonne.db.partitions import EVENTS
-from tonne.db.pool import Connection
-from tonne.events import store
+from tonne.platform.db.pool import Connection
+from tonne.platform.db.schema.partitions import EVENTS
+from tonne.platform.events import store
 from tonne.retention.remove_partition import NotRemoved
 from tonne.webhooks import batch_store, claim
 from tonne.webhooks.model import Lease

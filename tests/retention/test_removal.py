@@ -14,11 +14,11 @@ from tests.support.api_client import ApiClient, codes, fields
 from tests.support.orders import place
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.clock import to_wire
-from tonne.base.load_settings import load_settings
-from tonne.base.settings import Settings, SettingsError
 from tonne.cli.doctor import find_waiting
-from tonne.db.partitions import ATTEMPTS, MAILS, list_partitions
+from tonne.platform.db.schema.partitions import ATTEMPTS, MAILS, list_partitions
+from tonne.platform.settings.load_settings import load_settings
+from tonne.platform.settings.settings import Settings, SettingsError
+from tonne.platform.values.clock import to_wire
 from tonne.retention.archive_file import ArchiveError, check_contents, read_manifest
 from tonne.retention.check_archives import ARCHIVES
 from tonne.retention.removal_store import RemovedPartition

@@ -5,9 +5,9 @@ from tests.support.clock import MARCH, ManualClock
 from tests.support.command import Operator
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode
 
 
 @pytest.fixture

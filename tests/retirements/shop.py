@@ -16,8 +16,6 @@ from tests.support.scene import Scene
 from tests.support.world import TESTER, World, add_account
 from tonne.accounts.store import find_account, update_account
 from tonne.app import Services
-from tonne.base.idempotency import Idempotency
-from tonne.base.scope import Mode, Scope
 from tonne.catalog.import_rows import FileKind
 from tonne.catalog.price import PriceRequest
 from tonne.catalog.selection import BundleChoiceIn
@@ -27,6 +25,9 @@ from tonne.orders.model import Order, OrderStatus
 from tonne.orders.move_order import mark_paid, move_order
 from tonne.orders.place_order import CheckoutCustomer, OrderRequest
 from tonne.orders.queue import lock_order
+from tonne.platform.db.idempotency import Idempotency
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.values.scope import Mode, Scope
 from tonne.retirements.certificates import find_certificate, list_of_order
 from tonne.retirements.complete_orders import complete_orders
 from tonne.retirements.import_confirmations import ConfirmationReport, import_confirmations
@@ -35,7 +36,6 @@ from tonne.retirements.invalidate_lot import Invalidation, invalidate_lot
 from tonne.retirements.invariants import INVARIANTS
 from tonne.retirements.serial_runs import format_runs
 from tonne.retirements.work_list import Task, list_tasks_any_account
-from tonne.sheets.csv_lines import SheetFile
 
 T = TypeVar("T")
 TONNE, KILOGRAM = 1_000_000, 1_000

@@ -19,7 +19,7 @@ from PIL import Image
 
 from tests.support.certificates import LINE, RECORD
 from tests.support.pdf_pages import Dots, extent, fonts, lacks_signs, links, outside, page_texts, squeezed
-from tonne.gateways.pdf import PdfFailed, render_pdf
+from tonne.platform.documents.pdf import PdfFailed, render_pdf
 from tonne.retirements.certificate_pdf import certificate_pdf
 from tonne.retirements.certificate_record import CertificateRecord, Replacement
 

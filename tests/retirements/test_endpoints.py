@@ -13,10 +13,10 @@ from tests.support.api_client import ApiClient, codes
 from tests.support.world import TESTER, Tenant
 from tonne.accounts.api_keys import issue_key
 from tonne.accounts.store import find_account, update_account
-from tonne.base.ids import new_id
-from tonne.base.scope import Mode, Scope
 from tonne.orders.load import load_order, load_orders
 from tonne.orders.model import Order, OrderKey
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode, Scope
 from tonne.retirements.allocate_orders import allocate_orders
 
 QUARTER = {"amount": "250", "unit": "kg"}

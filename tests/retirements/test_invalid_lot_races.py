@@ -9,10 +9,11 @@ import pytest
 
 from tests.retirements.shop import TONNE, Shop
 from tests.support.world import TESTER
-from tonne.db.pool import Connection
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order
 from tonne.orders.queue import lock_order
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.retirements.allocate_orders import allocate_orders
 from tonne.retirements.complete_orders import complete_orders
 from tonne.retirements.confirm_retirements import Confirmation, confirm_retirements_any_account
@@ -22,7 +23,6 @@ from tonne.retirements.parcel_store import lock_parcels_any_account
 from tonne.retirements.resolve_lot_case import Decision, resolve_lot_cases
 from tonne.retirements.resupply_orders import resupply
 from tonne.retirements.work_list import Task
-from tonne.sheets.errors import SheetInvalid
 
 REASON = "Cancelled."
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.retirements.shop import TONNE, Shop
 from tonne.catalog.import_rows import FileKind
-from tonne.sheets.errors import SheetInvalid
+from tonne.platform.documents.sheets.errors import SheetInvalid
 
 
 async def supply_at(shop: Shop, cost: str, currency: str, *, vintage: int = 2020, tonnes: int = 5) -> None:

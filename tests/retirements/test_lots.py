@@ -13,9 +13,9 @@ from tests.support.command import Operator
 from tests.support.world import TESTER
 from tonne.catalog.import_catalogue import ImportReport
 from tonne.catalog.import_rows import FileKind
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.retirements.import_lots import import_files
-from tonne.sheets.csv_lines import SheetFile
-from tonne.sheets.errors import SheetInvalid
 
 HEADS = (
     *("lot_id", "registry", "registry_project_id", "vintage", "serial_block", "first_number", "last_number"),

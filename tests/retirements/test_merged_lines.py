@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from tests.retirements.shop import TONNE, Shop
 from tests.support.world import TESTER
-from tonne.base.load_settings import load_settings
-from tonne.base.settings import RegistryPage, SettingsError
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.settings.load_settings import load_settings
+from tonne.platform.settings.settings import RegistryPage, SettingsError
 from tonne.retirements.import_confirmations import ConfirmationReport, import_confirmations
 from tonne.retirements.registries import RegistryPages
 from tonne.retirements.serial_runs import format_runs, join_runs, parse_runs
 from tonne.retirements.work_list import Task, export_tasks
-from tonne.sheets.csv_lines import SheetFile
-from tonne.sheets.errors import SheetInvalid
 
 PAGE = "https://registry.verra.org/retirements/7"
 

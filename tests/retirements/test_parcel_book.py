@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tonne.base.mass import GRAMS_PER_TONNE
+from tonne.platform.values.mass import GRAMS_PER_TONNE
 from tonne.retirements.model import LotStatus, ParcelStatus
 from tonne.retirements.parcel_book import BookedParcel, LotPlace, ParcelBook, SerialsRefused
 from tonne.retirements.serial_runs import SerialRun

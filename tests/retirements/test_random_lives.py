@@ -14,11 +14,11 @@ from tests.support.rounds import ROUNDS
 from tests.support.world import TESTER, World
 from tonne.accounts.store import find_account, update_account
 from tonne.app import Services
-from tonne.base.scope import Mode, Scope
-from tonne.db.pool import Connection
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderStatus
 from tonne.orders.queue import claim_due_any_account
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode, Scope
 from tonne.retirements.allocate_orders import allocate_orders
 from tonne.retirements.complete_orders import complete_orders
 from tonne.retirements.lot_case_store import CaseState, claim_cases_any_account

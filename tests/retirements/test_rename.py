@@ -6,18 +6,18 @@ import pytest
 
 from tests.retirements.shop import PAGES, TONNE, Shop
 from tests.support.world import TESTER
-from tonne.base.scope import Scope
 from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.errors import TransitionInvalid
 from tonne.orders.model import BeneficiaryKind, Order
 from tonne.orders.queue import lock_order
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.values.scope import Scope
 from tonne.retirements.errors import BeneficiaryRetired, CertificateNotValid
 from tonne.retirements.import_confirmations import import_confirmations
 from tonne.retirements.reissue_certificate import withdraw_certificate
 from tonne.retirements.rename_order import rename_order
 from tonne.retirements.work_list import export_tasks
-from tonne.sheets.csv_lines import SheetFile
-from tonne.sheets.errors import SheetInvalid
 
 NEW = Beneficiary("Ada GmbH")
 MARIA = Beneficiary("Maria Keller", BeneficiaryKind.PERSON)

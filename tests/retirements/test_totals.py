@@ -11,7 +11,7 @@ from tests.retirements.shop import TONNE, Shop
 from tests.support.api_client import ApiClient
 from tests.support.world import World
 from tonne.app import Services, build_app
-from tonne.base.scope import Scope
+from tonne.platform.values.scope import Scope
 from tonne.retirements.totals import month_of
 
 TOTALS = """

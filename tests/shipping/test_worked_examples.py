@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from tests.calculations.worked import FACTORS, calculate, fields_of, formulas
-from tonne.base.errors import TonneError
-from tonne.http.json_body import decode_json, read
+from tonne.platform.http.json_body import decode_json, read
+from tonne.platform.values.errors import TonneError
 from tonne.shipping.kinds import MULTI_LEG_SHIPPING, SHIPPING
 from tonne.shipping.methods import CONTAINER_SHIPS, FREIGHT, METHODS, TONNE_KM, TransportMode
 

@@ -12,9 +12,9 @@ from PIL import Image
 from tests.support.clock import START
 from tonne.app import Services, build_app
 from tonne.backoffice.doctor_checks import ALL_WAITING
-from tonne.base.load_settings import load_settings
-from tonne.base.settings import Settings, SettingsError
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.load_settings import load_settings
+from tonne.platform.settings.settings import Settings, SettingsError
 from tonne.site.social_images import TEXTS
 from tonne.site.waiting import WAITING
 

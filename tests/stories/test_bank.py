@@ -16,8 +16,8 @@ from tests.support.clock import MARCH, ManualClock
 from tests.support.command import tonne
 from tests.support.world import SELLER, World
 from tonne.app import Services
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
 
 OPEN = "unmatched live bank transfers are resolved within three days"
 TO_RETURN = "live bank refunds are made within three days"

@@ -12,10 +12,10 @@ from tests.invoices.card_billing import ADA, CardBilling
 from tests.support.clock import MARCH, ManualClock
 from tests.support.world import SELLER, World
 from tonne.app import Services
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.cards.card_links import card_page_url
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode
 
 ORDERS = 300
 

@@ -14,15 +14,15 @@ from tests.support.world import SELLER, TESTER, World
 from tonne.accounts.model import Billing as BillingMode
 from tonne.accounts.model import Fulfil
 from tonne.app import Services
-from tonne.base.scope import Mode, Scope
-from tonne.base.settings import Settings
 from tonne.cli.doctor import examine
-from tonne.db.pool import Database
 from tonne.invoices.correct_invoice import correct_invoice
 from tonne.invoices.import_statement import import_statement
 from tonne.orders.load import load_order
 from tonne.orders.model import Order
-from tonne.sheets.csv_lines import SheetFile
+from tonne.platform.db.pool import Database
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode, Scope
 
 HEAD = "booked_on,amount,currency,payer,reference\n"
 

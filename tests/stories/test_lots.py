@@ -14,8 +14,8 @@ from tests.support.clock import MARCH, ManualClock
 from tests.support.command import Operator
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.clock import utc_now
-from tonne.base.scope import Mode
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Mode
 
 REASON = "The registry cancelled these credits on 3 November."
 

@@ -12,11 +12,11 @@ from tests.support.command import Operator
 from tests.support.world import World
 from tests.sustainability.certificates import show_page
 from tonne.app import Services
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.checkout.link_model import LinkBeneficiary
-from tonne.db.pool import Database
 from tonne.orders.load import load_order
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode
 from tonne.sustainability.model import PageSection
 
 

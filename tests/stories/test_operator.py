@@ -11,7 +11,7 @@ from tests.support.command import Operator
 from tests.support.scene import Scene
 from tests.support.world import SELLER, World
 from tonne.app import Services
-from tonne.base.settings import Settings
+from tonne.platform.settings.settings import Settings
 
 TONNE = {"mass": {"amount": "1", "unit": "t"}}
 

@@ -17,11 +17,11 @@ from tests.support.clock import MARCH, ManualClock
 from tests.support.command import Operator
 from tests.support.world import TESTER, World
 from tonne.app import Services, build_app
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
 from tonne.invoices.import_statement import import_statement
-from tonne.sheets.csv_lines import SheetFile
+from tonne.platform.db.pool import Database
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode
 
 SELLER = {
     "seller_name": "Beispiel Klima GmbH",

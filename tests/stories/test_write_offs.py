@@ -15,11 +15,6 @@ from tonne.accounts.model import Billing as BillingMode
 from tonne.accounts.model import Fulfil
 from tonne.accounts.set_tax_profile import set_tax_profile
 from tonne.app import Services
-from tonne.base.actor import Actor, ActorKind
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
-from tonne.base.tax import TaxTreatment
-from tonne.db.pool import Database
 from tonne.invoices.account_statement import account_statement_pdf, make_statements, print_statement
 from tonne.invoices.ageing import list_aged_debts
 from tonne.invoices.correct_invoice import correct_invoice
@@ -35,7 +30,12 @@ from tonne.journal.model import LedgerAccount
 from tonne.journal.read_journal import Period, sum_balances_any_account
 from tonne.orders.load import load_order
 from tonne.orders.model import Order, PaymentState
-from tonne.sheets.csv_lines import SheetFile
+from tonne.platform.db.pool import Database
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.scope import Mode
+from tonne.platform.values.tax import TaxTreatment
 
 HEAD = "booked_on,amount,currency,payer,reference\n"
 ADAM, EVE = Actor(ActorKind.CLI, "adam@office"), Actor(ActorKind.CLI, "eve@office")

@@ -7,8 +7,8 @@ from babel.messages.catalog import Catalog
 from babel.messages.extract import DEFAULT_KEYWORDS, extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
-from tonne.base.language import DEFAULT_LANGUAGE, LANGUAGES
 from tonne.gateways.card_simulated import SIMULATED_CARDS
+from tonne.platform.values.language import DEFAULT_LANGUAGE, LANGUAGES
 
 ROOT = Path(__file__).parents[2]
 LOCALE = ROOT / "src" / "tonne" / "base" / "locale"

@@ -1,6 +1,6 @@
 """The record of a certificate with one retirement, for tests that render it."""
 
-from tonne.base.scope import Mode
+from tonne.platform.values.scope import Mode
 from tonne.retirements.certificate_record import CertificateLine, CertificateRecord, SharedUnit
 
 VERRA = "Verra"

@@ -7,8 +7,8 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from tonne.db.pool import Connection
-from tonne.events.payload import event_payload, head_of
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.payload import event_payload, head_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,16 @@ from msgspec import structs
 
 from tonne.accounts.store import find_terms
 from tonne.app import Services
-from tonne.base.idempotency import Idempotency
-from tonne.base.scope import Scope
 from tonne.catalog.model import Catalogue
 from tonne.catalog.price import PriceRequest, price
 from tonne.catalog.snapshot import empty_catalogue
-from tonne.db.pool import Connection
 from tonne.orders import store
 from tonne.orders.model import Order, OrderStatus
 from tonne.orders.move_order import move_order
 from tonne.orders.place_order import OrderRequest, place_order
+from tonne.platform.db.idempotency import Idempotency
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Scope
 
 DIGEST = bytes(32)
 # The transitions that lead from `received` to each status.

@@ -10,7 +10,7 @@ import pyotp
 
 from tests.support.world import TESTER
 from tonne.app import Services
-from tonne.base.clock import utc_now
+from tonne.platform.values.clock import utc_now
 from tonne.users.create_user import create_user, grant_role
 from tonne.users.model import Role, User
 from tonne.users.passwords import hash_password

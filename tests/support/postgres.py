@@ -11,9 +11,9 @@ from typing import TypeVar
 import asyncpg
 import psutil
 
-from tonne.db.migrate import migrate
-from tonne.db.pool import Connection, Database
-from tonne.db.postmaster import Postmaster, make_private_folder, postgres_binaries, unprivileged
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.schema.migrate import migrate
+from tonne.platform.db.server.postmaster import Postmaster, make_private_folder, postgres_binaries, unprivileged
 
 T = TypeVar("T")
 

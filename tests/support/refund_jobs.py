@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from tonne.base.clock import Clock
 from tonne.cards.model import RetrySchedule
-from tonne.db.pool import Database
 from tonne.gateways.card import CardGateway
+from tonne.platform.db.pool import Database
+from tonne.platform.values.clock import Clock
 from tonne.refunds.check_payments import CheckPayments, PollGateways
 from tonne.refunds.make_refunds import MakeRefunds
 

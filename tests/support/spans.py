@@ -7,8 +7,8 @@ import pytest
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tonne.base import tracing
-from tonne.base.tracing_sdk import SdkTracer
+from tonne.platform.process.telemetry import tracing
+from tonne.platform.process.telemetry.tracing_sdk import SdkTracer
 
 
 @contextmanager

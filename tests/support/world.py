@@ -10,11 +10,11 @@ from tonne.accounts.api_keys import issue_key
 from tonne.accounts.model import Account, AccountKind, PaymentMethod
 from tonne.accounts.open_account import open_account
 from tonne.accounts.open_organisation import open_organisation
-from tonne.base.actor import Actor, ActorKind
-from tonne.base.ids import new_id
-from tonne.base.scope import Mode, Scope
 from tonne.catalog.demo import demo_files
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode, Scope
 from tonne.retirements.import_lots import import_files
 
 # Makes the changes that no test is about.

@@ -9,7 +9,7 @@ from tests.support.api_client import ApiClient
 from tests.support.clock import MARCH, START, ManualClock
 from tests.support.world import World
 from tonne.app import Services
-from tonne.base.scope import Mode, Scope
+from tonne.platform.values.scope import Mode, Scope
 from tonne.retirements.certificate_record import CertificateLine, CertificateRecord, SharedUnit
 from tonne.retirements.certificates import find_by_number_any_account
 from tonne.sustainability.model import PageSection, SustainabilityPage

@@ -12,7 +12,7 @@ import httpx
 
 from tests.support.api_client import ApiClient
 from tonne.app import Services
-from tonne.base.scope import Scope
+from tonne.platform.values.scope import Scope
 from tonne.sustainability.logo import logo_of
 
 PATH = "/v1/sustainability-page"

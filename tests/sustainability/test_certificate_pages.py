@@ -20,8 +20,8 @@ from tests.sustainability.certificates import (
     show_page,
 )
 from tonne.app import Services, build_app
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode
 from tonne.retirements.certificates import new_number
 from tonne.sustainability.model import PageSection
 

@@ -7,8 +7,8 @@ from babel import Locale
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonne.web import visitor
-from tonne.web.charts import (
+from tonne.platform.web import visitor
+from tonne.platform.web.charts import (
     BASE,
     MIN_HEIGHT,
     NARROWEST,

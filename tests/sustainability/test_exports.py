@@ -14,7 +14,7 @@ from tests.support.pdf_pages import page_texts
 from tests.support.world import World
 from tests.sustainability.scene import LIVE_PAGE, look, set_up, words
 from tonne.app import Services
-from tonne.base.scope import Mode
+from tonne.platform.values.scope import Mode
 
 
 @pytest.fixture

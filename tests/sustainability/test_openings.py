@@ -13,7 +13,7 @@ from tests.support.world import World
 from tests.sustainability.scene import LIVE_PAGE, look, put, set_up, words
 from tests.transparency.scene import LogScene
 from tonne.app import Services
-from tonne.base.scope import Mode
+from tonne.platform.values.scope import Mode
 from tonne_verify.issuer import Issuer
 from tonne_verify.report import Verdict
 from tonne_verify.verify_file import verify_file

@@ -26,9 +26,9 @@ from tests.sustainability.scene import (
     words,
 )
 from tonne.app import Services, build_app
-from tonne.base.scope import Mode, Scope
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode, Scope
 from tonne.sustainability import figure_store, store
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7777*7777 }}&amp;</title></svg>\u202e"

@@ -14,7 +14,7 @@ from tests.support.clock import START
 from tests.support.world import World
 from tests.sustainability.scene import retire, set_up
 from tonne.app import Services
-from tonne.base.scope import Mode, Scope
+from tonne.platform.values.scope import Mode, Scope
 from tonne.sustainability import preview as sustainability_preview
 from tonne.sustainability.drawings import MAX_CACHED, Drawings
 from tonne.sustainability.figures import CountryTotal, Figures, ProjectTotal

@@ -16,8 +16,8 @@ from tests.support.certificates import RECORD
 from tests.support.world import World
 from tests.sustainability.certificates import HOSTILE, complete_order, make_hostile, other_number, record_of, show_page
 from tonne.app import Services, build_app
-from tonne.base.scope import Mode, Scope
-from tonne.base.settings import Settings
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode, Scope
 from tonne.retirements.certificate_record import CertificateState
 from tonne.retirements.certificates import StoredCertificate, new_number, normal_number
 from tonne.sustainability.verdict import CertificateVerdict, FileMatch, verdict_on

@@ -1,10 +1,10 @@
 """A set of factors for transactions, as an operator would import it. The numbers are made up."""
 
 from tests.support.world import TESTER
-from tonne.base.clock import utc_now
-from tonne.db.pool import Database
 from tonne.factors.import_factors import import_factors
-from tonne.sheets.csv_lines import SheetFile
+from tonne.platform.db.pool import Database
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.values.clock import utc_now
 
 FACTORS = """\
 id,category,activity,unit,kg_co2e_per_unit,well_to_tank_kg_co2e_per_unit,region,year,source,licence

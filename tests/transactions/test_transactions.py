@@ -5,7 +5,7 @@ from typing import Any
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import World
 from tests.transactions.factor_set import import_transaction_factors
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
 
 PATH = "/v1/estimates/transactions"
 

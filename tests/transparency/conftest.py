@@ -4,7 +4,7 @@ from tests.support.clock import MARCH, ManualClock
 from tests.support.world import World
 from tests.transparency.scene import LogScene
 from tonne.app import Services
-from tonne.base.scope import Mode
+from tonne.platform.values.scope import Mode
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 from tests.support.clock import MARCH
 from tests.support.world import TESTER
 from tests.transparency.scene import LogScene
-from tonne.base.scope import Mode
-from tonne.db.migration_files import all_migrations
-from tonne.db.pool import Connection
 from tonne.orders.queue import lock_order
+from tonne.platform.db.pool import Connection
+from tonne.platform.db.schema.migration_files import all_migrations
+from tonne.platform.values.scope import Mode
 from tonne.retirements.reissue_certificate import reissue_certificate, withdraw_certificate
 from tonne.transparency.append_leaves import AppendLeaves, append_waiting
 from tonne.transparency.log_store import lock_log, open_log

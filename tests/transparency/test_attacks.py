@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.support.processes import free_port
 from tests.support.serving import serving
 from tests.transparency.scene import LogScene
-from tonne.base.settings import Settings
+from tonne.platform.settings.settings import Settings
 from tonne.transparency.tile_store import append_entries, write_tiles
 from tonne.transparency.tree import grow_tiles
 from tonne_verify.merkle import Range, leaf_hash

@@ -7,8 +7,8 @@ import pytest
 
 from tests.support.command import output_of
 from tests.transparency.scene import LogScene
-from tonne.base.clock import utc_now
-from tonne.base.scope import Mode
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Mode
 from tonne.transparency.append_leaves import append_waiting
 from tonne.transparency.head_file import HeadFile
 from tonne.transparency.log_store import lock_log

@@ -14,9 +14,9 @@ from tests.support.log_oracle import consistency_proof, tree_root
 from tests.support.receivers import hang, reply, response, send
 from tests.support.tls import Authority
 from tests.support.witness import Witness, witnessing
-from tonne.base.load_settings import load_settings
-from tonne.base.settings import Settings, SettingsError
-from tonne.base.witness_settings import WitnessAddress
+from tonne.platform.settings.load_settings import load_settings
+from tonne.platform.settings.settings import Settings, SettingsError
+from tonne.platform.settings.witness_settings import WitnessAddress
 from tonne.transparency import witness_client
 from tonne.transparency.witness_client import WitnessClient
 from tonne.transparency.witness_outcomes import Cosigned, NotCosigned, WitnessProblem

@@ -12,7 +12,7 @@ from tests.support.tls import Authority
 from tests.support.world import World
 from tests.webhooks.stage import Stage
 from tonne.app import Services
-from tonne.base.settings import Settings
+from tonne.platform.settings.settings import Settings
 
 __all__ = ["person"]
 

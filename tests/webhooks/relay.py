@@ -10,9 +10,9 @@ from urllib.parse import parse_qs, urlsplit
 from tests.support.processes import HOST
 from tests.support.receivers import Listener
 from tonne.app import Services
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
-from tonne.db.postmaster import SOCKET
+from tonne.platform.db.pool import Database
+from tonne.platform.db.server.postmaster import SOCKET
+from tonne.platform.settings.settings import Settings
 from tonne.webhooks.deliver import Deliverer
 from tonne.webhooks.sender import Sender
 

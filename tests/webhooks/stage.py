@@ -15,15 +15,15 @@ from tests.support.scene import Scene
 from tests.support.signatures import read_signature, sign
 from tests.support.world import TESTER, Tenant
 from tonne.app import Services
-from tonne.base.clock import utc_now
-from tonne.base.ids import new_id
-from tonne.base.scope import Scope
-from tonne.base.settings import Settings
-from tonne.events.log import NewEvent, append
+from tonne.platform.events.log import NewEvent, append
+from tonne.platform.jobs.loop import Job, run_jobs
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Scope
 from tonne.webhooks.deliver import Deliverer
 from tonne.webhooks.register import register_webhook
 from tonne.webhooks.sender import Sender
-from tonne.worker.loop import Job, run_jobs
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ import ipaddress
 
 import pytest
 
-from tonne.base.settings import Settings
-from tonne.base.urls import UrlInvalid
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.urls import UrlInvalid
 from tonne.webhooks.addresses import AddressPolicy, AddressRefused
 from tonne.webhooks.sender import policy_from_settings
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support.receivers import OK, Delivery, Receiver, Reply, reply
 from tests.support.world import World
 from tests.webhooks.stage import Hook, Stage
-from tonne.base.settings import Settings
+from tonne.platform.settings.settings import Settings
 
 # A day lasts less than a second, and an hour 36 milliseconds.
 SCALE = 0.00001

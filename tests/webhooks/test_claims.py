@@ -8,9 +8,9 @@ from tests.support.receivers import Receiver, hang, receiving
 from tests.support.tls import Authority
 from tests.support.world import TESTER, World
 from tests.webhooks.stage import Stage
-from tonne.base.clock import utc_now
-from tonne.base.scope import Scope
-from tonne.events.notification import Stream
+from tonne.platform.events.notification import Stream
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Scope
 from tonne.webhooks import registration_store
 from tonne.webhooks.claim import (
     CLAIM,

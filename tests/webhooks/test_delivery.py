@@ -13,7 +13,7 @@ from tests.support.receivers import OK, Receiver, receiving, reply
 from tests.support.tls import Authority
 from tests.support.world import World
 from tests.webhooks.stage import Hook, Stage, in_order_per_account, verify
-from tonne.base.clock import utc_now
+from tonne.platform.values.clock import utc_now
 from tonne.webhooks.schedule import MAX_BATCH, MAX_BATCH_BYTES
 
 

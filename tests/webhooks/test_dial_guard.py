@@ -10,8 +10,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from tests.support.receivers import Receiver, hang, listening
 from tests.webhooks.test_addresses import SPELLINGS_OF_THIS_MACHINE
-from tonne.base.settings import Settings
-from tonne.base.urls import UrlInvalid
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.urls import UrlInvalid
 from tonne.webhooks.addresses import AddressRefused
 from tonne.webhooks.outcomes import Delivered
 from tonne.webhooks.sender import Sender

@@ -18,8 +18,8 @@ from tests.support.receivers import Receiver, listening, receiving
 from tests.support.tls import Authority
 from tests.webhooks.stage import Stage
 from tests.webhooks.test_dial_guard import Names
-from tonne.base.load_settings import load_settings
-from tonne.base.settings import Settings, SettingsError
+from tonne.platform.settings.load_settings import load_settings
+from tonne.platform.settings.settings import Settings, SettingsError
 from tonne.webhooks.client_identity import ClientIdentity
 from tonne.webhooks.outcomes import Delivered, SendOutcome
 from tonne.webhooks.sender import Sender

@@ -13,7 +13,7 @@ from tests.support.world import World
 from tests.webhooks.stage import Stage
 from tests.webhooks.test_dial_guard import Names
 from tonne.app import Services, build_app
-from tonne.base.clock import utc_now
+from tonne.platform.values.clock import utc_now
 from tonne.webhooks.endpoints import WebhookEndpoints
 from tonne.webhooks.register import MAX_WEBHOOKS
 from tonne.webhooks.sender import Sender

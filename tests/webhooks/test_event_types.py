@@ -6,7 +6,7 @@ from tests.support.tls import Authority
 from tests.support.world import World
 from tests.webhooks.stage import Stage
 from tests.webhooks.test_endpoints import URL, put, register
-from tonne.events.payload import message_id
+from tonne.platform.events.payload import message_id
 from tonne.webhooks.event_types import STATUS_TYPES, EventType, delivered_types, in_order
 
 MIXED = (

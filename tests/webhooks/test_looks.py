@@ -4,8 +4,8 @@ import pytest
 
 from tests.support.receivers import Receiver
 from tests.webhooks.stage import Stage
-from tonne.base.scope import Mode
-from tonne.events.notification import Stream
+from tonne.platform.events.notification import Stream
+from tonne.platform.values.scope import Mode
 from tonne.webhooks.looks import Looks
 from tonne.webhooks.model import Lease
 from tonne.webhooks.places import SLOW_TURN_S, Places

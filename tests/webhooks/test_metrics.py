@@ -5,7 +5,7 @@ import asyncio
 from tests.support.receivers import Receiver, after, reply
 from tests.support.samples import Samples, parse_samples, total
 from tests.webhooks.stage import Stage
-from tonne.base.metrics_text import render
+from tonne.platform.process.telemetry.metrics_text import render
 from tonne.webhooks.deliver import Deliverer
 
 

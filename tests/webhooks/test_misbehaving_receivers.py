@@ -23,7 +23,7 @@ from tests.support.receivers import (
     send,
 )
 from tests.support.tls import INVALID, Authority
-from tonne.base.settings import Settings
+from tonne.platform.settings.settings import Settings
 from tonne.webhooks.outcomes import Delivered, Gone, Retry, SendOutcome
 from tonne.webhooks.sender import Sender
 

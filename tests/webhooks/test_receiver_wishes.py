@@ -10,7 +10,7 @@ from tests.support.receivers import OK, Receiver, reply
 from tests.webhooks.stage import Stage
 from tests.webhooks.test_alerts import add_admins, mails, text_of
 from tests.webhooks.test_endpoints import put
-from tonne.base.settings import Settings
+from tonne.platform.settings.settings import Settings
 from tonne.webhooks.disable_gone import ACTOR
 from tonne.webhooks.schedule import BACKOFF_S, parse_retry_after, pause_after
 

@@ -14,12 +14,12 @@ from tests.support.command import TONNE, output_of, refusal_of, tonne
 from tests.support.processes import environment
 from tests.support.receivers import Receiver
 from tests.webhooks.stage import Hook, Stage, verify
-from tonne.base.secret_box import SecretBox, key_file
-from tonne.base.secret_keys import key_id_of, parse_key
-from tonne.base.settings import Settings, SettingsError
-from tonne.db.pool import Database
-from tonne.webhooks.check_secret_key import check_secret_key
-from tonne.webhooks.secret_store import COUNT_SECRETS
+from tonne.platform.db.pool import Database
+from tonne.platform.keys.check_secret_key import check_secret_key
+from tonne.platform.keys.secret_box import SecretBox, key_file
+from tonne.platform.keys.secret_key_store import COUNT_SECRETS
+from tonne.platform.settings.secret_keys import key_id_of, parse_key
+from tonne.platform.settings.settings import Settings, SettingsError
 
 MALFORMED = "abc"
 NEW, OTHER = (base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2))

@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.receivers import Receiver
 from tests.webhooks.stage import Stage
-from tonne.base.clock import utc_now
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.values.clock import utc_now
 from tonne.webhooks import claim, shared_event_reads
 from tonne.webhooks.batch_store import READ_STREAM, RECENT
 from tonne.webhooks.model import Lease

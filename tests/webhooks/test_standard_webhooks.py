@@ -11,8 +11,8 @@ from tests.support.api_client import ApiClient
 from tests.support.receivers import Receiver, reply
 from tests.webhooks.stage import Stage, verify
 from tests.webhooks.test_signing_vectors import DOCUMENT
-from tonne.base.clock import utc_now
-from tonne.events.payload import message_id
+from tonne.platform.events.payload import message_id
+from tonne.platform.values.clock import utc_now
 from tonne.webhooks.signing import new_secret, signed_headers, standard_key, standard_signature
 
 OLD_SECRET = "whsec_Zm9vYmFyLWJhei1xdXV4LTEyMzQ1Njc4OTAtYWJj_-w"  # noqa: S105 - of the test

@@ -3,7 +3,7 @@
 from tests.support.receivers import Receiver, reply
 from tests.support.world import TESTER
 from tests.webhooks.stage import Hook, Stage
-from tonne.base.clock import utc_now
+from tonne.platform.values.clock import utc_now
 from tonne.webhooks.register import rewind
 from tonne.webhooks.registration_store import find_webhook
 from tonne.webhooks.timeline import EventDelivery, EventDeliveryState, list_deliveries

@@ -10,7 +10,7 @@ from tests.support.world import World, add_account
 from tests.workspace.forms import typed_fields
 from tonne.accounts.model import AccountKind
 from tonne.app import Services
-from tonne.base.scope import Mode
+from tonne.platform.values.scope import Mode
 from tonne.users.model import Role
 from tonne.workspace.accounts_page import PER_PAGE
 

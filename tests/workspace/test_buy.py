@@ -14,9 +14,9 @@ from tests.support.world import TESTER, World, add_account
 from tests.workspace.forms import hidden_fields, typed_fields
 from tonne.accounts.model import PaymentMethod
 from tonne.app import Services
-from tonne.base.clock import utc_now
-from tonne.base.scope import Mode, Scope
 from tonne.cards.stored_cards import set_card
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Mode, Scope
 from tonne.users.model import Role
 
 MakePerson = Callable[[], Person]

@@ -13,10 +13,10 @@ from tests.support.people import add_user
 from tests.support.world import World
 from tests.workspace.test_links import MakePerson
 from tonne.app import Services
-from tonne.base.scope import Mode
 from tonne.checkout.link_model import OffsetLink
+from tonne.platform.values.scope import Mode
+from tonne.platform.web import visitor
 from tonne.users.model import Role
-from tonne.web import visitor
 from tonne.workspace.link_figures import ShownPeriod, rate
 
 ADD = """

@@ -13,8 +13,8 @@ from tests.support.world import World
 from tonne.app import Services
 from tonne.orders.model import OrderStatus
 from tonne.orders.totals import OrderTotal
+from tonne.platform.web.visitor import DEFAULT
 from tonne.users.model import Role
-from tonne.web.visitor import DEFAULT
 from tonne.workspace.attention_store import RetiredShares
 from tonne.workspace.overview_figures import RemovalShare, figures_of, removal_share
 from tonne.workspace.target_store import YearlyTarget

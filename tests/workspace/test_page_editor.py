@@ -13,8 +13,8 @@ from tests.support.world import World
 from tests.sustainability.scene import png, stored
 from tests.workspace.forms import typed_fields
 from tonne.app import Services
+from tonne.platform.web.render import POLICY
 from tonne.users.model import Role
-from tonne.web.render import POLICY
 
 MakePerson = Callable[[], Person]
 Rows = Callable[[str], Awaitable[list[dict[str, Any]]]]

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from tonne.app import Services
-from tonne.base.load_settings import load_settings
-from tonne.db.pool import Database
-from tonne.http.route import Request
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request
+from tonne.platform.settings.load_settings import load_settings
 
 
 def openapi_document() -> dict[str, Any]:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tonne.accounts.model import AccountKind, PaymentMethod
-from tonne.base.scope import Mode, Scope
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode, Scope
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from datetime import date
 
 from tonne.accounts.model import Account, AccountKind
 from tonne.accounts.store import ACCOUNT_COLUMNS, account_of_row
-from tonne.base.paging import Position
-from tonne.base.scope import Scope
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.paging import Position
+from tonne.platform.values.scope import Scope
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ import msgspec
 from msgspec import Meta
 
 from tonne.accounts.model import Account, AccountKind, PagesVisibility, PaymentMethod
-from tonne.base.clock import to_wire
-from tonne.base.language import LanguageCode
-from tonne.base.mass import format_tonnes
-from tonne.base.scope import Mode
-from tonne.http.client_fields import IdempotencyKey
-from tonne.http.json_body import JsonNumber
+from tonne.platform.http.client_fields import IdempotencyKey
+from tonne.platform.http.json_body import JsonNumber
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.language import LanguageCode
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.scope import Mode
 
 HANDLE_PATTERN = "^[A-Za-z0-9]([A-Za-z0-9_-]{0,98}[A-Za-z0-9])?$"
 _HANDLE = re.compile(HANDLE_PATTERN.removeprefix("^").removesuffix("$"), re.ASCII)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from tonne.accounts import audit, key_store, store
+from tonne.accounts import key_store, store
 from tonne.accounts.errors import (
     KeyEnded,
     KeyLimitReached,
@@ -17,11 +17,12 @@ from tonne.accounts.errors import (
 from tonne.accounts.key_restrictions import UNRESTRICTED, KeyRestrictions, KeyRight, excess
 from tonne.accounts.model import AccountKind, ApiKey, new_secret
 from tonne.accounts.open_organisation import check_name
-from tonne.base.actor import Actor
-from tonne.base.ids import new_id
-from tonne.base.scope import Mode, Scope
-from tonne.db.pool import Connection
-from tonne.http.authenticator import hash_key
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.http.authenticator import hash_key
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode, Scope
 
 # Working keys of one organisation in one mode.
 MAX_KEYS = 200

@@ -3,12 +3,13 @@
 from dataclasses import replace
 from datetime import datetime
 
-from tonne.accounts import audit, store
+from tonne.accounts import store
 from tonne.accounts.model import Account
-from tonne.base.actor import Actor
-from tonne.base.scope import Scope
-from tonne.db.pool import Connection
-from tonne.http.errors import AccountNotFound
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.http.errors import AccountNotFound
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Scope
 
 
 async def archive_account(tx: Connection, scope: Scope, *, archived: bool, actor: Actor, now: datetime) -> Account:

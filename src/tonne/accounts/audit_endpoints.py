@@ -8,17 +8,18 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tonne.accounts import audit_store, key_store
-from tonne.accounts.audit_store import AuditFilter, StoredEntry
+from tonne.accounts import key_store
 from tonne.accounts.errors import AuditLogNotAvailable
 from tonne.accounts.model import AccountKind
-from tonne.base.actor import Actor, ActorKind
-from tonne.base.clock import to_wire
-from tonne.base.errors import Fault, Invalid
-from tonne.base.scope import Mode
-from tonne.db.pool import Database
-from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response
-from tonne.http.route import Parameter, Request, Response, Route, RouteMaker
+from tonne.platform.db.pool import Database
+from tonne.platform.events.audit import store as audit_store
+from tonne.platform.events.audit.store import AuditFilter, StoredEntry
+from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response
+from tonne.platform.http.route import Parameter, Request, Response, Route, RouteMaker
+from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.errors import Fault, Invalid
+from tonne.platform.values.scope import Mode
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 _KEY_ID = "key_06dq2k8v7p3h5n9s4t1w0x2y6z"

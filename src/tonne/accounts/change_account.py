@@ -1,19 +1,20 @@
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from tonne.accounts import audit, store
+from tonne.accounts import store
 from tonne.accounts.change_billing import BillingChange, with_billing
 from tonne.accounts.errors import LiveAccountCannotWait, MailAddressInvalid
 from tonne.accounts.model import Account, PagesVisibility, PaymentMethod
 from tonne.accounts.open_account import audited_values
 from tonne.accounts.open_organisation import check_name
 from tonne.accounts.unique_fields import require_unique_fields
-from tonne.base.actor import Actor
-from tonne.base.language import LanguageCode
-from tonne.base.scope import Mode, Scope
-from tonne.db.pool import Connection
-from tonne.gateways.mail import is_mail_address
-from tonne.http.errors import AccountNotFound
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.send_mail import is_mail_address
+from tonne.platform.events.audit import record as audit
+from tonne.platform.http.errors import AccountNotFound
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.language import LanguageCode
+from tonne.platform.values.scope import Mode, Scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 from tonne.accounts.errors import BillingInvalid
 from tonne.accounts.model import Account, Billing, Fulfil, PaymentMethod
-from tonne.base.currency import DECIMALS
-from tonne.base.decimals import parse_decimal, scaled
-from tonne.base.money import format_money
-from tonne.gateways.card_amounts import minimum_charge
+from tonne.platform.values.charge_amounts import minimum_charge
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import parse_decimal, scaled
+from tonne.platform.values.money import format_money
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

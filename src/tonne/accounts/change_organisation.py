@@ -3,13 +3,14 @@
 from datetime import datetime
 from decimal import Decimal
 
-from tonne.accounts import audit, customer_mail, redirect_hosts, store
+from tonne.accounts import customer_mail, redirect_hosts, store
 from tonne.accounts.errors import AddressTooLong, AdminNotFound, RedirectHostNotFound, TestMailAddressNotFound
 from tonne.accounts.lookup import require_organisation
 from tonne.accounts.model import OrganisationDetails
 from tonne.accounts.open_organisation import check_fee_rate
-from tonne.base.actor import Actor
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
 
 MAX_ADDRESS = 1000
 

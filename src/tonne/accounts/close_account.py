@@ -6,7 +6,7 @@ deliver their events, and the data stays.
 
 from datetime import datetime
 
-from tonne.accounts import audit, limit_store, store
+from tonne.accounts import limit_store, store
 from tonne.accounts.errors import (
     AccountAlreadyClosed,
     AccountNotClosed,
@@ -14,9 +14,10 @@ from tonne.accounts.errors import (
     OrganisationNotClosed,
 )
 from tonne.accounts.lookup import require_organisation
-from tonne.base.actor import Actor
-from tonne.base.scope import Scope
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Scope
 
 
 async def close_account(tx: Connection, scope: Scope, reason: str, *, actor: Actor, now: datetime) -> None:

@@ -7,9 +7,9 @@ to addresses that belong to the organisation; the rest is held in the outbox.
 from datetime import datetime
 from email.message import EmailMessage
 
-from tonne.base.scope import Mode, Scope
-from tonne.db.pool import Connection
-from tonne.gateways.outbox import enqueue
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.outbox import enqueue
+from tonne.platform.values.scope import Mode, Scope
 
 HELD_REASON = "test mode: not an address of the organisation"
 

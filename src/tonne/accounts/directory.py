@@ -7,14 +7,14 @@ from datetime import datetime
 from tonne.accounts import key_store, store
 from tonne.accounts.limit_store import find_key_limit
 from tonne.accounts.model import Terms
-from tonne.base.clock import Clock
-from tonne.base.expiring_cache import ExpiringCache
-from tonne.base.scope import Mode, Scope
-from tonne.base.single_flight import SingleFlight
-from tonne.base.spending_limit import SpendingLimit
-from tonne.base.tax import NO_TAX, TaxTerms
-from tonne.db.pool import Database
-from tonne.http.authenticator import KeyHolder
+from tonne.platform.db.pool import Database
+from tonne.platform.http.authenticator import KeyHolder
+from tonne.platform.process.expiring_cache import ExpiringCache
+from tonne.platform.process.single_flight import SingleFlight
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.spending_limit import SpendingLimit
+from tonne.platform.values.tax import NO_TAX, TaxTerms
 
 
 class AccountDirectory:

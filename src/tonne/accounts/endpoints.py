@@ -6,11 +6,11 @@ import msgspec
 
 from tonne.accounts import store
 from tonne.accounts.model import Account, AccountKind, PaymentMethod
-from tonne.base.clock import to_wire
-from tonne.base.scope import Mode
-from tonne.db.pool import Database
-from tonne.http.errors import AccountNotFound
-from tonne.http.route import Request, Response, Route, RouteMaker, json_response
+from tonne.platform.db.pool import Database
+from tonne.platform.http.errors import AccountNotFound
+from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.scope import Mode
 
 
 class AccountOut(msgspec.Struct):

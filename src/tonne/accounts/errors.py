@@ -1,4 +1,4 @@
-from tonne.base.errors import Kind, TonneError
+from tonne.platform.values.errors import Kind, TonneError
 
 
 class OrganisationNotFound(TonneError, kind=Kind.NOT_FOUND, code="organisation_not_found"):

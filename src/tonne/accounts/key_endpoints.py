@@ -19,15 +19,15 @@ from tonne.accounts.errors import (
 )
 from tonne.accounts.key_restrictions import check_restrictions
 from tonne.accounts.model import ApiKey
-from tonne.base.clock import Clock, to_wire
-from tonne.base.errors import Fault, Invalid
-from tonne.base.scope import Mode, Scope
-from tonne.db.pool import Connection, Database
-from tonne.http.errors import AccountNotFound, Unauthorised
-from tonne.http.json_body import read
-from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response
-from tonne.http.permissions import PERMISSIONS
-from tonne.http.route import Request, Response, Route, RouteMaker, json_response
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.errors import AccountNotFound, Unauthorised
+from tonne.platform.http.json_body import read
+from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response
+from tonne.platform.http.permissions import PERMISSIONS
+from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
+from tonne.platform.values.clock import Clock, to_wire
+from tonne.platform.values.errors import Fault, Invalid
+from tonne.platform.values.scope import Mode, Scope
 
 _ACCOUNT = "acc_06dq2k8v7p3h5n9s4t1w0x2y6z"
 _TIME = "2027-02-15T10:00:00.000Z"

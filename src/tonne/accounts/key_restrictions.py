@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import Any
 
 from tonne.accounts.errors import KeyRestrictionInvalid
-from tonne.base.clock import to_wire
-from tonne.http.client_address import Network
-from tonne.http.permissions import OF_ORGANISATION, PERMISSIONS, RouteGroup, granted, group_of
+from tonne.platform.http.client_address import Network
+from tonne.platform.http.permissions import OF_ORGANISATION, PERMISSIONS, RouteGroup, granted, group_of
+from tonne.platform.values.clock import to_wire
 
 MAX_NETWORKS = 50
 MAX_ACCOUNTS = 100

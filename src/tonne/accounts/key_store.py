@@ -8,11 +8,11 @@ import asyncpg
 
 from tonne.accounts.key_restrictions import KeyRestrictions, KeyRight
 from tonne.accounts.model import AccountKind, ApiKey
-from tonne.base.paging import Position
-from tonne.base.scope import Mode, Scope
-from tonne.db.pool import Connection
-from tonne.http.authenticator import KeyHolder
-from tonne.http.permissions import granted
+from tonne.platform.db.pool import Connection
+from tonne.platform.http.authenticator import KeyHolder
+from tonne.platform.http.permissions import granted
+from tonne.platform.values.paging import Position
+from tonne.platform.values.scope import Mode, Scope
 
 INSERT_KEY = """
 INSERT INTO api_keys (organisation_id, id, mode, default_account_id, name, secret_hash, last_four, created_at, rights,

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from tonne.base.scope import Scope
-from tonne.base.spending_limit import SpendingLimit
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Scope
+from tonne.platform.values.spending_limit import SpendingLimit
 
 
 @dataclass(frozen=True, slots=True)

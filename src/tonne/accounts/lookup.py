@@ -3,9 +3,9 @@
 from tonne.accounts import key_store, store
 from tonne.accounts.errors import OrganisationNotFound
 from tonne.accounts.model import Account, ApiKey, OrganisationDetails
-from tonne.base.language import DEFAULT_LANGUAGE
-from tonne.db.pool import Connection
-from tonne.http.errors import AccountNotFound
+from tonne.platform.db.pool import Connection
+from tonne.platform.http.errors import AccountNotFound
+from tonne.platform.values.language import DEFAULT_LANGUAGE
 
 
 async def require_organisation(connection: Connection, organisation_id: str) -> OrganisationDetails:

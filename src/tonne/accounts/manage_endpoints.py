@@ -35,18 +35,18 @@ from tonne.accounts.managed_accounts import require_creator, require_managed, re
 from tonne.accounts.model import Account, AccountKind, PagesVisibility, PaymentMethod
 from tonne.accounts.open_account import open_account
 from tonne.accounts.open_organisation import check_name
-from tonne.base.clock import Clock
-from tonne.base.errors import Fault, Invalid
-from tonne.base.ids import new_id
-from tonne.base.language import DEFAULT_LANGUAGE
-from tonne.base.paging import Position
-from tonne.base.scope import Mode, Scope
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection, Database
-from tonne.http.errors import AccountNotFound
-from tonne.http.json_body import Document, read
-from tonne.http.lists import Paging, list_response
-from tonne.http.route import Request, Response, json_response
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.errors import AccountNotFound
+from tonne.platform.http.json_body import Document, read
+from tonne.platform.http.lists import Paging, list_response
+from tonne.platform.http.route import Request, Response, json_response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import Fault, Invalid
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.language import DEFAULT_LANGUAGE
+from tonne.platform.values.paging import Position
+from tonne.platform.values.scope import Mode, Scope
 
 _CLIENT = AccountKind.CLIENT_ACCOUNT
 _CARD = "The billing of this account does not allow payment by card. Ask the operator to change it."

@@ -22,8 +22,8 @@ from tonne.accounts.errors import (
     NameInvalid,
 )
 from tonne.accounts.manage_endpoints import ManageAccountEndpoints
-from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
-from tonne.http.route import Parameter, Route, RouteMaker
+from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
+from tonne.platform.http.route import Parameter, Route, RouteMaker
 
 _NAME = Parameter("name", "Only accounts whose name contains this text.", {"type": "string"})
 _ARCHIVED = Parameter(

@@ -5,11 +5,11 @@ from dataclasses import replace
 from tonne.accounts import key_store, store
 from tonne.accounts.errors import AccountScopeIncorrect
 from tonne.accounts.model import Account, AccountKind
-from tonne.base.ids import is_id
-from tonne.base.scope import Scope
-from tonne.db.pool import Connection
-from tonne.http.errors import AccountNotFound, KeyAccountNotAllowed
-from tonne.http.route import Request
+from tonne.platform.db.pool import Connection
+from tonne.platform.http.errors import AccountNotFound, KeyAccountNotAllowed
+from tonne.platform.http.route import Request
+from tonne.platform.values.ids import is_id
+from tonne.platform.values.scope import Scope
 
 
 async def require_manager(connection: Connection, request: Request) -> None:

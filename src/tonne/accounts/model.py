@@ -10,10 +10,10 @@ from typing import Any
 
 from tonne.accounts.errors import AccountSuspended
 from tonne.accounts.key_restrictions import UNRESTRICTED, KeyRestrictions, KeyRight
-from tonne.base.language import DEFAULT_LANGUAGE
-from tonne.base.scope import Mode, Scope
-from tonne.base.tax import NO_TAX, TaxTerms
-from tonne.http.errors import AccountClosed
+from tonne.platform.http.errors import AccountClosed
+from tonne.platform.values.language import DEFAULT_LANGUAGE
+from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.tax import NO_TAX, TaxTerms
 
 
 class AccountKind(StrEnum):

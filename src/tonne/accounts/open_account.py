@@ -1,12 +1,13 @@
-from tonne.accounts import audit, store
+from tonne.accounts import store
 from tonne.accounts.errors import CurrencyUnknown
 from tonne.accounts.lookup import require_organisation
 from tonne.accounts.model import Account
 from tonne.accounts.open_organisation import check_name
 from tonne.accounts.unique_fields import require_unique_fields
-from tonne.base.actor import Actor
-from tonne.base.currency import DECIMALS
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.currency import DECIMALS
 
 
 async def open_account(tx: Connection, account: Account, *, actor: Actor) -> Account:

@@ -2,14 +2,15 @@ from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 
-from tonne.accounts import audit, store
+from tonne.accounts import store
 from tonne.accounts.errors import FeeRateInvalid, NameInvalid
 from tonne.accounts.model import Organisation
-from tonne.base.actor import Actor
-from tonne.base.ids import new_id
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
-from tonne.events.log import open_stream
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.events.log import open_stream
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode
 
 DEFAULT_FEE_RATE = Decimal("0.10")
 

@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from tonne.accounts.errors import RedirectHostInvalid
-from tonne.base.urls import MAX_HOST_LENGTH, UrlInvalid, parse_host
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.urls import MAX_HOST_LENGTH, UrlInvalid, parse_host
 
 HTTPS_PORT = 443
 # No underscores, no dot at the end, no IPv6: a host in the list has one spelling only.

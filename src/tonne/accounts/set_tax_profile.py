@@ -4,13 +4,14 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
-from tonne.accounts import audit, store
+from tonne.accounts import store
 from tonne.accounts.lookup import require_organisation
 from tonne.accounts.tax_profile import TaxProfile, check_tax_profile
 from tonne.accounts.tax_profile_store import find_tax_profile, save_tax_profile
-from tonne.base.actor import Actor
-from tonne.base.tax import TaxTreatment
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.tax import TaxTreatment
 
 
 async def read_tax_profile(connection: Connection, organisation_id: str) -> TaxProfile:

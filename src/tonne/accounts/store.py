@@ -19,9 +19,9 @@ from tonne.accounts.model import (
     PaymentMethod,
     Terms,
 )
-from tonne.base.scope import Mode, Scope
-from tonne.base.tax import NO_TAX, TaxTerms, TaxTreatment
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.tax import NO_TAX, TaxTerms, TaxTreatment
 
 INSERT_ORGANISATION = "INSERT INTO organisations (id, name, fee_rate, created_at) VALUES ($1, $2, $3, $4)"
 

@@ -11,10 +11,10 @@ from tonne.accounts.errors import TaxProfileNotAvailable
 from tonne.accounts.model import AccountKind
 from tonne.accounts.tax_profile import TaxProfile
 from tonne.accounts.tax_profile_store import find_tax_profile
-from tonne.base.settings import Settings
-from tonne.base.tax import TaxTerms, TaxTreatment, format_rate
-from tonne.db.pool import Database
-from tonne.http.route import Request, Response, Route, RouteMaker, json_response
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.tax import TaxTerms, TaxTreatment, format_rate
 
 
 class TaxProfileOut(msgspec.Struct):

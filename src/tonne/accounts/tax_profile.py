@@ -5,9 +5,9 @@ from decimal import Decimal
 from fractions import Fraction
 
 from tonne.accounts.errors import TaxProfileInvalid
-from tonne.base.countries import COUNTRIES
-from tonne.base.tax import TaxTerms, TaxTreatment
-from tonne.base.tax_ids import parse_tax_id
+from tonne.platform.values.countries import COUNTRIES
+from tonne.platform.values.tax import TaxTerms, TaxTreatment
+from tonne.platform.values.tax_ids import parse_tax_id
 
 _MAX_LENGTHS = {"legal_note": 500, "buyer_reference": 100, "street": 200, "postcode": 20, "city": 100}
 # Rates have at most 3 decimals in per cent.

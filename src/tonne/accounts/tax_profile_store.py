@@ -1,8 +1,8 @@
 """SQL of `tax_profiles`."""
 
 from tonne.accounts.tax_profile import PROFILE_FIELDS, TaxProfile
-from tonne.base.tax import TaxTreatment
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.tax import TaxTreatment
 
 FIND_TAX_PROFILE = """
 SELECT treatment, rate, country, tax_id, legal_note, buyer_reference, street, postcode, city

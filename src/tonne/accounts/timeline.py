@@ -3,9 +3,9 @@
 import json
 from collections.abc import Sequence
 
-from tonne.base.scope import Scope
-from tonne.base.timeline import TimelineEntry
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Scope
+from tonne.platform.values.timeline import TimelineEntry
 
 LIST_AUDIT_OF_SUBJECTS = """
 SELECT at, actor, action, subject_id, before, after, details FROM audit_log

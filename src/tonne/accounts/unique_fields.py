@@ -1,7 +1,7 @@
 from tonne.accounts import store
 from tonne.accounts.errors import AccountIdempotencyExists, HandleNotUnique
 from tonne.accounts.model import Account
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
 
 
 async def require_unique_fields(tx: Connection, account: Account) -> None:

@@ -18,12 +18,12 @@ from tonne.analytics.schemas import (
     RegistryShareOut,
 )
 from tonne.analytics.store import BundleSums
-from tonne.base.mass import format_tonnes
-from tonne.base.money import format_money
 from tonne.catalog import facts
 from tonne.catalog.countries import country_of
 from tonne.catalog.details import OffsetType
 from tonne.catalog.model import Catalogue
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.money import format_money
 
 NOT_ALLOCATED = "Not yet allocated"
 UNKNOWN = "Unknown"

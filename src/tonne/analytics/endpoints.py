@@ -25,15 +25,15 @@ from tonne.analytics.schemas import (
     OrderAnalyticsOut,
 )
 from tonne.analytics.store import BundleSums
-from tonne.base.clock import Clock
-from tonne.base.errors import Fault, Invalid
 from tonne.catalog.model import Catalogue
 from tonne.catalog.snapshot import Catalogues
-from tonne.db.pool import Connection, Database
-from tonne.http.json_body import read
-from tonne.http.route import Parameter, Request, Response, Route, RouteMaker, json_response
 from tonne.orders.errors import TimeRangeInvalid
 from tonne.orders.metadata_totals import list_keys, set_keys
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.json_body import read
+from tonne.platform.http.route import Parameter, Request, Response, Route, RouteMaker, json_response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import Fault, Invalid
 
 _DATE = {"type": "string", "format": "date"}
 _RANGE = (

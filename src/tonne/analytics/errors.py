@@ -1,4 +1,4 @@
-from tonne.base.errors import Kind, TonneError
+from tonne.platform.values.errors import Kind, TonneError
 
 
 class GroupingInvalid(TonneError, kind=Kind.INVALID, code="analytics_grouping_invalid"):

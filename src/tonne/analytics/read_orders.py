@@ -10,12 +10,12 @@ from tonne.analytics.errors import GroupingInvalid, MetadataKeyNotReady, Metadat
 from tonne.analytics.model import Accounts, DayRange, Grouping, Interval
 from tonne.analytics.schemas import OrderRowOut
 from tonne.analytics.store import BundleSums, OrderSums
-from tonne.base.mass import format_tonnes
-from tonne.base.money import format_money
-from tonne.base.scope import Scope
 from tonne.catalog.model import Catalogue
-from tonne.db.pool import Connection
 from tonne.orders.metadata_totals import list_keys
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Scope
 
 MAX_ROWS = 5_000
 _METADATA = re.compile(r"metadata\[(.+)\]", re.DOTALL)

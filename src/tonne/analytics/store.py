@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import date
 
 from tonne.analytics.model import Accounts, DayRange, Grouping, Interval
-from tonne.base.scope import Scope
-from tonne.db.pool import Connection
 from tonne.orders.bundle_totals import FACTS_OF_NET, NET_COLUMNS
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Scope
 
 # The accounts, and what changed in the period and is not folded yet. Cancelled and failed orders do not count.
 _CHOSEN = """

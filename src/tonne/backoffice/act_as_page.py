@@ -2,15 +2,15 @@
 
 from tonne.accounts.errors import OrganisationNotFound
 from tonne.accounts.lookup import require_organisation
-from tonne.base.clock import Clock
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer, organisation_base
-from tonne.db.pool import Database
-from tonne.http.route import Request, Response
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.web.render import see_other
 from tonne.users.act_as import MAX_REASON, start_acting, stop_acting
-from tonne.web.render import see_other
 
 _UNKNOWN = "There is no such organisation."
 _NO_REASON = "Enter a reason, such as the number of a support request. The organisation sees it."

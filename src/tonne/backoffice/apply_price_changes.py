@@ -7,17 +7,17 @@ from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
-from tonne.base.actor import Actor, ActorKind
-from tonne.base.clock import Clock
-from tonne.base.currency import DECIMALS
 from tonne.catalog.import_rows import BundleRow, FileKind
 from tonne.catalog.import_store import acquire_import_lock, find_catalogue, read_bundles
 from tonne.catalog.price_change_store import PriceChange, claim_changes, mark_changed, postpone_changes
-from tonne.db.batches import RETRY_AFTER, run_claimed
-from tonne.db.pool import Connection, Database
+from tonne.platform.db.batches import RETRY_AFTER, run_claimed
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.currency import DECIMALS
 from tonne.retirements.import_lots import import_files
-from tonne.sheets.csv_lines import SheetFile
-from tonne.sheets.errors import SheetInvalid
 
 BATCH = 100
 JOB = Actor(ActorKind.SYSTEM, "apply_price_changes")

@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 
-from tonne.accounts.audit_search import AuditPage, search_entries_any_account
-from tonne.accounts.audit_store import StoredEntry
-from tonne.base.paging import START, CursorInvalid, make_cursor, parse_cursor
 from tonne.dashboard.audit_csv import MAX_EXPORTED, audit_csv
 from tonne.dashboard.audit_filter import AuditSearch
 from tonne.dashboard.audit_words import AuditRow, audit_rows, find_actor_names
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import OperatorViewer
-from tonne.db.pool import Connection, Database
-from tonne.http.route import Request, Response
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.audit.search import AuditPage, search_entries_any_account
+from tonne.platform.events.audit.store import StoredEntry
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.paging import START, CursorInvalid, make_cursor, parse_cursor
 
 PAGE = 50
 # Parts of the log that an export reads at most, each of some thousand entries.

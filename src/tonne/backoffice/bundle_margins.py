@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tonne.base.currency import DECIMALS
-from tonne.base.scope import Mode
 from tonne.catalog.model import Bundle, Catalogue
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.scope import Mode
 
 
 @dataclass(frozen=True, slots=True)

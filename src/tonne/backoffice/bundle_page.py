@@ -6,12 +6,6 @@ from typing import NamedTuple
 
 from tonne.backoffice.apply_price_changes import apply_price_change
 from tonne.backoffice.bundle_margins import BundleMargin, margin_of, read_costs
-from tonne.base.clock import Clock
-from tonne.base.currency import DECIMALS
-from tonne.base.decimals import parse_decimal, scaled
-from tonne.base.errors import TonneError
-from tonne.base.ids import is_id
-from tonne.base.money import format_money
 from tonne.catalog.errors import PriceChangeConflict, PriceChangeNotFound
 from tonne.catalog.import_rows import MAX_PRICE
 from tonne.catalog.model import Catalogue
@@ -23,9 +17,15 @@ from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.db.pool import Database
-from tonne.http.route import Request, Response
-from tonne.web.render import see_other
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import parse_decimal, scaled
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.ids import is_id
+from tonne.platform.values.money import format_money
+from tonne.platform.web.render import see_other
 
 BUNDLE = "/catalogue/bundles/{bundle_id}"
 CHANGES_SHOWN = 200

@@ -5,10 +5,6 @@ from datetime import timedelta
 from tonne.backoffice.bundle_margins import margin_of, read_costs
 from tonne.backoffice.staged_import_store import ImportKind
 from tonne.backoffice.staged_imports import MAX_UPLOAD_BYTES, StagedImports
-from tonne.base.clock import Clock
-from tonne.base.currency import DECIMALS
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.catalog.import_rows import FileKind
 from tonne.catalog.model import Catalogue
 from tonne.catalog.price_change_store import list_changes
@@ -17,10 +13,14 @@ from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import Fields, OperatorViewer
-from tonne.db.pool import Database
-from tonne.http.route import Request, Response
-from tonne.sheets.csv_lines import SheetFile
-from tonne.web.render import see_other
+from tonne.platform.db.pool import Database
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.render import see_other
 
 CHANGES_SHOWN = 20
 # The field of each file in the form.

@@ -4,14 +4,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from tonne.base.errors import TonneError
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.viewer import OperatorViewer
-from tonne.db.pool import Connection, Database
-from tonne.events.notify import Notifier
-from tonne.http.route import Request, Response
-from tonne.web.render import see_other
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.notify import Notifier
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.errors import TonneError
+from tonne.platform.web.render import see_other
 
 T = TypeVar("T")
 Work = Callable[[Connection], Awaitable[T]]

@@ -7,30 +7,30 @@ from decimal import Decimal
 from typing import Any
 
 from tonne.accounts import change_organisation, lookup
-from tonne.accounts.audit_search import search_entries_any_account
-from tonne.accounts.audit_store import AuditFilter
 from tonne.accounts.tax_profile_store import find_tax_profile
 from tonne.backoffice import customer_store
 from tonne.backoffice.close_customer import close_customer, reopen_customer
 from tonne.backoffice.customer_store import Customer
 from tonne.backoffice.customers_page import read_fee_rate, spell_percent
-from tonne.base.clock import Clock
-from tonne.base.errors import TonneError
-from tonne.base.ids import is_id
-from tonne.base.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
-from tonne.base.scope import Mode, Scope
-from tonne.base.settings import Settings
 from tonne.dashboard.audit_words import audit_rows, find_actor_names
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.db.pool import Connection, Database
-from tonne.http.route import Request, Response
 from tonne.orders.totals import BOUGHT, OPEN, OrderTotal, list_totals
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.audit.search import search_entries_any_account
+from tonne.platform.events.audit.store import AuditFilter
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.ids import is_id
+from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
+from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.web.render import see_other
 from tonne.users.link_store import list_invitations
 from tonne.users.store import list_members
-from tonne.web.render import see_other
 from tonne.webhooks.model import Progress, Webhook
 from tonne.webhooks.progress_store import read_progress
 from tonne.webhooks.registration_store import list_webhooks

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from fractions import Fraction
 
-from tonne.base.paging import Position
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.paging import Position
+from tonne.platform.values.scope import Mode
 
 # More invoices are not added up: the page says so.
 MAX_INVOICES = 1_000

@@ -5,19 +5,19 @@ from decimal import Decimal, InvalidOperation
 from tonne.accounts.errors import FeeRateInvalid
 from tonne.accounts.open_organisation import DEFAULT_FEE_RATE, check_fee_rate, open_organisation
 from tonne.backoffice.customer_store import search_customers_any_account
-from tonne.base.clock import Clock
-from tonne.base.errors import TonneError
-from tonne.base.paging import CursorInvalid, Position, make_cursor, parse_cursor
-from tonne.base.settings import Settings
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import Fields, OperatorViewer
-from tonne.db.pool import Database
-from tonne.http.route import Request, Response
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.paging import CursorInvalid, Position, make_cursor, parse_cursor
+from tonne.platform.web.render import see_other
 from tonne.users.invitations import invite
 from tonne.users.model import Role
-from tonne.web.render import see_other
 
 PAGE = 25
 MAX_SEARCH = 200

@@ -13,11 +13,11 @@ import msgspec
 
 from tonne.dashboard.form import Form
 from tonne.dashboard.viewer import Fields
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.errors import RowError
 from tonne.retirements.lots import latest_day
 from tonne.retirements.serial_runs import format_runs
 from tonne.retirements.work_list import Task
-from tonne.sheets.csv_lines import SheetFile
-from tonne.sheets.errors import RowError
 
 # Three fields each; a form may have 200.
 LINES_PER_PAGE = 40

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
 
 # Orders of the lines on one page.
 MAX_ORDERS = 500

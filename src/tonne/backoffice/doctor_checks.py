@@ -3,13 +3,13 @@
 from tonne.cards.waiting import WAITING as PAYMENTS_WAITING
 from tonne.catalog.waiting import WAITING as CATALOGUE_WAITING
 from tonne.checkout.waiting import WAITING as CHECKOUTS_WAITING
-from tonne.db.clock_drift import WAITING as CLOCK_WAITING
-from tonne.db.hold import WAITING as HOLD_WAITING
-from tonne.db.partitions import WAITING as PARTITIONS_WAITING
-from tonne.gateways.waiting import WAITING as MAILS_WAITING
 from tonne.invoices.waiting import WAITING as INVOICES_WAITING
 from tonne.orders.waiting import WAITING as ORDERS_WAITING
 from tonne.persons.waiting import WAITING as PERSONS_WAITING
+from tonne.platform.db.hold import WAITING as HOLD_WAITING
+from tonne.platform.db.schema.partitions import WAITING as PARTITIONS_WAITING
+from tonne.platform.db.server.clock_drift import WAITING as CLOCK_WAITING
+from tonne.platform.documents.mail.waiting import WAITING as MAILS_WAITING
 from tonne.refunds.waiting import WAITING as REFUNDS_WAITING
 from tonne.retention.waiting import WAITING as RETENTION_WAITING
 from tonne.retirements.waiting import WAITING as RETIREMENTS_WAITING

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from babel import Locale
 from markupsafe import Markup, escape
 
-from tonne.web import visitor
+from tonne.platform.web import visitor
 
 _PARTS = re.compile(
     r"(?P<id>\b[a-z]{2,4}_[0-9a-z]{26}\b)"

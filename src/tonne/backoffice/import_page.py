@@ -17,17 +17,17 @@ from tonne.backoffice.staged_imports import (
     StagedImports,
     read_result,
 )
-from tonne.base.clock import Clock
-from tonne.base.ids import is_id
 from tonne.catalog.rate_changes import ACCEPT_OPTION
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import Fields, OperatorViewer
-from tonne.db.pool import Database
-from tonne.events.notify import Notifier
-from tonne.http.route import Request, Response
-from tonne.web.render import see_other
+from tonne.platform.db.pool import Database
+from tonne.platform.events.notify import Notifier
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.ids import is_id
+from tonne.platform.web.render import see_other
 
 IMPORT = "/imports/{import_id}"
 MAX_ERRORS_SHOWN = 200

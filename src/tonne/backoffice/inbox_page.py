@@ -6,16 +6,10 @@ from tonne.backoffice.confirmed_step import rehearse
 from tonne.banking.csv_statement import Spelling
 from tonne.banking.identity import Verdict
 from tonne.banking.local_numbers import DateOrder, DecimalMark
-from tonne.base.clock import Clock
-from tonne.base.iban import is_iban
-from tonne.base.settings import Settings
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.db.pool import Database
-from tonne.events.notify import Notifier
-from tonne.http.route import Request, Response
 from tonne.invoices.decide_doubtful import decide_doubtful
 from tonne.invoices.doubtful_store import list_doubtful_any_account
 from tonne.invoices.errors import DoubtfulLineNotFound, StatementUploadNotFound
@@ -35,10 +29,16 @@ from tonne.invoices.upload_statement import (
     list_uploads,
     upload_statement,
 )
-from tonne.sheets.csv_lines import SheetFile
-from tonne.sheets.errors import SheetInvalid
+from tonne.platform.db.pool import Database
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.events.notify import Notifier
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.iban import is_iban
+from tonne.platform.web.render import see_other
 from tonne.users.names import name_actors
-from tonne.web.render import see_other
 
 PAGE = 20
 # Lines and errors of a file that a page shows.

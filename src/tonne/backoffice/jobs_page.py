@@ -2,16 +2,16 @@
 
 from datetime import datetime
 
-from tonne.backoffice.worker_states import read_workers
-from tonne.base.clock import Clock
-from tonne.base.settings import Settings
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import OperatorViewer
-from tonne.db.hold import read_hold
-from tonne.db.pool import Database
-from tonne.db.queues import QueueReader
-from tonne.http.route import Request, Response
+from tonne.platform.db.hold import read_hold
+from tonne.platform.db.pool import Database
+from tonne.platform.db.queues import QueueReader
+from tonne.platform.http.route import Request, Response
+from tonne.platform.jobs.worker_states import read_workers
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
 
 # A queue whose first row is due for longer needs a look: a worker is missing, or a job fails.
 LATE_S = 60.0

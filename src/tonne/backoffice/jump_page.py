@@ -1,16 +1,16 @@
 """Jump to a page, an order, a certificate or a customer, among all organisations."""
 
 from tonne.backoffice.customer_store import search_customers_any_account
-from tonne.base.paging import START
 from tonne.dashboard.jump import MOST, JumpTarget, matching_pages, order_targets, read_term
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.menu import OPERATOR_MENU
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import OperatorViewer
-from tonne.db.pool import Connection, Database
-from tonne.http.route import Request, Response
 from tonne.orders.list_store import OrderFilter, list_named
 from tonne.orders.search_store import find_keys_any_account
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.paging import START
 from tonne.retirements.certificates import find_by_number_any_account, normal_number
 
 

@@ -10,24 +10,24 @@ from tonne.accounts.model import Account, ApiKey, Fulfil, PaymentMethod
 from tonne.accounts.store import find_account
 from tonne.backoffice.customer_page import BASE, find_customer
 from tonne.backoffice.customer_store import Customer
-from tonne.base.clock import Clock
-from tonne.base.currency import DECIMALS
-from tonne.base.decimals import parse_decimal, scaled
-from tonne.base.errors import TonneError
-from tonne.base.mass import format_tonnes
-from tonne.base.money import format_money
-from tonne.base.scope import Scope
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.db.pool import Database
-from tonne.http.route import Request, Response
 from tonne.orders.set_limits import NONE, LimitChange, set_account_limits, set_key_limit
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import parse_decimal, scaled
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Scope
+from tonne.platform.web.render import see_other
 from tonne.quotes.errors import HoldQuotaInvalid
 from tonne.quotes.hold_quota_store import find_quota_grams
 from tonne.quotes.set_hold_quota import read_quota, set_hold_quota
-from tonne.web.render import see_other
 
 ACCOUNT = f"{BASE}/accounts/{{account_id}}"
 KEY = f"{BASE}/keys/{{key_id}}"

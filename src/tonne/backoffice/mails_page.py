@@ -1,6 +1,10 @@
 """Mails that were given up, each with the two things that an operator can do."""
 
-from tonne.backoffice.failed_mails import (
+from tonne.dashboard.layout import PageLayout
+from tonne.dashboard.section import OperatorSection
+from tonne.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
+from tonne.platform.db.pool import Database
+from tonne.platform.documents.mail.retry_mail import (
     FailedMail,
     MailNotFailed,
     discard_failed_mail_any_account,
@@ -8,13 +12,9 @@ from tonne.backoffice.failed_mails import (
     list_failed_any_account,
     retry_failed_mail_any_account,
 )
-from tonne.base.clock import Clock
-from tonne.dashboard.layout import PageLayout
-from tonne.dashboard.section import OperatorSection
-from tonne.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.db.pool import Database
-from tonne.http.route import Request, Response
-from tonne.web.render import see_other
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.web.render import see_other
 
 MAX_LISTED = 100
 ONE = "/mails/{mail_id}"

@@ -5,20 +5,20 @@ from typing import Any
 
 from tonne.accounts.names import find_names_any_account
 from tonne.backoffice.money_counts import count_open_money_any_account
-from tonne.base.clock import Clock
-from tonne.base.errors import TonneError
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import OperatorViewer
-from tonne.db.pool import Connection, Database
-from tonne.http.route import Request, Response
 from tonne.invoices.assignment_store import sum_received_any_account
 from tonne.invoices.due_buckets import BucketSum, DueBucket, list_bucket_any_account, sum_buckets_any_account
 from tonne.invoices.find_invoice import find_by_number_any_account
 from tonne.invoices.invoice_state import describe_invoice
 from tonne.invoices.store import list_numbered_any_account
-from tonne.web.render import see_other
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.web.render import see_other
 
 PAGE = 30
 FIRST = (date.min, "")

@@ -6,14 +6,10 @@ from collections.abc import AsyncIterator, Callable
 from datetime import UTC, date, datetime
 
 from tonne.backoffice.doctor_run_store import find_last_run
-from tonne.base.clock import Clock
-from tonne.base.money import format_money
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.db.pool import Connection, Database
-from tonne.http.route import Request, Response
 from tonne.invoices.sales_list import read_sales_any_account, sales_head, sales_rows
 from tonne.journal.export import beancount_entry, beancount_head, csv_entry, csv_head
 from tonne.journal.month_totals import (
@@ -34,8 +30,12 @@ from tonne.journal.read_journal import (
     read_opening_any_account,
     sum_balances_any_account,
 )
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.money import format_money
+from tonne.platform.web.render import see_other
 from tonne.users.names import name_actors
-from tonne.web.render import see_other
 
 # Months to choose from.
 MONTHS = 24

@@ -5,14 +5,10 @@ from typing import Any
 
 from tonne.accounts.names import find_names_any_account
 from tonne.backoffice.confirmed_step import ConfirmedSteps, Wording, Work
-from tonne.base.clock import Clock
-from tonne.base.settings import Settings
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.db.pool import Connection, Database
-from tonne.http.route import Request, Response
 from tonne.invoices.annex import load_annex
 from tonne.invoices.assignment_store import list_received_any_account
 from tonne.invoices.billed_lines import billed_lines
@@ -29,6 +25,10 @@ from tonne.invoices.resend_invoice import resend_invoice
 from tonne.invoices.settle_invoice import settle_invoice
 from tonne.invoices.write_off import approve_write_off, reinstate_invoice, write_off_invoice
 from tonne.invoices.write_off_store import WriteOff, WriteOffState, list_write_offs_of_invoice_any_account
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
 from tonne.users.names import name_actors
 
 MAX_REASON = 500

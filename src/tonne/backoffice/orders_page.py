@@ -4,20 +4,20 @@ from dataclasses import replace
 
 from tonne.accounts.names import Names, find_names_any_account
 from tonne.backoffice.stuck_orders import explain_waiting
-from tonne.base.clock import Clock
-from tonne.base.paging import CursorInvalid, Position
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.order_export import csv_response
 from tonne.dashboard.order_query import OrderQuery, read_query
 from tonne.dashboard.order_words import list_values
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import OperatorViewer
-from tonne.db.pool import Connection, Database
-from tonne.http.errors import RateLimited
-from tonne.http.rate_limit import TokenBuckets
-from tonne.http.route import Request, Response
 from tonne.orders.list_store import MAX_NAMED, ListedOrders, list_named, list_page_any_account
 from tonne.orders.search_store import find_keys_any_account
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.errors import RateLimited
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.paging import CursorInvalid, Position
 from tonne.retirements.certificates import normal_number
 
 PAGE = 50

@@ -2,7 +2,6 @@
 
 import asyncio
 
-from tonne.base.clock import Clock
 from tonne.catalog.encode_picture import MAX_FILE_BYTES, encode_picture
 from tonne.catalog.errors import PictureInvalid, PictureSubjectNotFound
 from tonne.catalog.import_pictures import NamedPicture, import_pictures
@@ -12,9 +11,10 @@ from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import Fields, OperatorViewer
-from tonne.db.pool import Database
-from tonne.http.route import Request, Response
-from tonne.web.render import see_other
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.web.render import see_other
 
 PICTURES = "/catalogue/pictures"
 # Large pictures are imported by the command: each upload is held in memory.

@@ -5,15 +5,15 @@ from typing import Any
 
 from tonne.accounts.names import find_names_any_account
 from tonne.backoffice.confirmed_step import ConfirmedSteps, Wording, Work
-from tonne.base.clock import Clock
-from tonne.base.money import format_money
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.db.pool import Connection, Database
 from tonne.gateways.payment_record import DisputeState
-from tonne.http.route import Request, Response
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.money import format_money
 from tonne.refunds.approve_refund import approve_refund, retry_refund, settle_refund
 from tonne.refunds.decline_refund import decline_refund
 from tonne.refunds.dispute_store import find_dispute_any_account, list_disputes_of_mode_any_account

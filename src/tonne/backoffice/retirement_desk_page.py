@@ -9,20 +9,20 @@ from tonne.backoffice.desk_store import ParcelOrder, is_open_unit_any_account, l
 from tonne.backoffice.staged_import_store import ImportKind
 from tonne.backoffice.staged_imports import MAX_UPLOAD_BYTES, StagedImports
 from tonne.backoffice.uploads import read_upload
-from tonne.base.clock import Clock
-from tonne.base.settings import Settings
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.db.pool import Database
-from tonne.events.notification import WorkKind
-from tonne.events.notify import Notifier
-from tonne.http.route import Request, Response
+from tonne.platform.db.pool import Database
+from tonne.platform.events.notification import WorkKind
+from tonne.platform.events.notify import Notifier
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.web.render import see_other
 from tonne.retirements.errors import UnitNotOpen
 from tonne.retirements.units import Unit, close_unit_any_account, list_units_any_account
 from tonne.retirements.work_list import Task, export_tasks, list_tasks_any_account
-from tonne.web.render import see_other
 
 # Parcels that a page reads. The export has all of them.
 MAX_PARCELS_READ = 2000

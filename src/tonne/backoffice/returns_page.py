@@ -6,16 +6,10 @@ from typing import Any
 
 from tonne.backoffice.confirmed_step import ConfirmedSteps, Wording, Work
 from tonne.banking.sepa_file import SEPA_CURRENCY
-from tonne.base.clock import Clock
-from tonne.base.currency import DECIMALS
-from tonne.base.money import format_money
-from tonne.base.settings import Settings
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.db.pool import Connection, Database
-from tonne.http.route import Request, Response
 from tonne.invoices.errors import ReturnInvalid
 from tonne.invoices.export_returns import ReturnFile, export_returns
 from tonne.invoices.return_store import (
@@ -26,6 +20,12 @@ from tonne.invoices.return_store import (
 )
 from tonne.invoices.return_transfer import ReturnTo, approve_return, cancel_return, confirm_return, redirect_return
 from tonne.invoices.transfer_model import BankReturn, ReturnStatus
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.money import format_money
 from tonne.refunds.bank_refunds import fail_refund_return
 from tonne.users.names import name_actors
 

@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any
 
+from tonne.platform.documents.sheets.compare import RowChanges
+from tonne.platform.documents.sheets.csv_lines import SheetFile, read_lines
+from tonne.platform.documents.sheets.read_sheet import Row
 from tonne.retirements.lots import LotRow
-from tonne.sheets.compare import RowChanges
-from tonne.sheets.csv_lines import SheetFile, read_lines
-from tonne.sheets.read_sheet import Row
 
 # Rows of one file on a page.
 MAX_ROWS_SHOWN = 100

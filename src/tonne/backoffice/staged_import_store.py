@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
-from tonne.sheets.csv_lines import SheetFile
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.values.scope import Mode
 
 
 class ImportKind(StrEnum):

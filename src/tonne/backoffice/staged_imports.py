@@ -13,18 +13,18 @@ import msgspec
 
 from tonne.backoffice.confirmed_step import rehearse
 from tonne.backoffice.staged_import_store import ImportKind, StagedImport, insert_staged, mark_applied, read_files
-from tonne.base.actor import Actor
-from tonne.base.errors import Kind, TonneError
-from tonne.base.ids import new_id
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.catalog.import_catalogue import CatalogueError, ImportReport
 from tonne.catalog.import_rows import FileKind, Files
-from tonne.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.errors import RowError, SheetInvalid
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.errors import Kind, TonneError
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode
 from tonne.retirements.import_confirmations import ConfirmationReport, import_confirmations
 from tonne.retirements.import_lots import import_files
-from tonne.sheets.csv_lines import SheetFile
-from tonne.sheets.errors import RowError, SheetInvalid
 
 # Larger files are imported with the command line.
 MAX_UPLOAD_BYTES = 4 * 1024 * 1024

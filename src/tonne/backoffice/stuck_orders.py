@@ -7,10 +7,10 @@ from typing import NamedTuple
 import asyncpg
 
 from tonne.accounts.model import PaymentMethod
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
 from tonne.orders.model import HoldReason, OrderStatus, PaymentState
 from tonne.orders.search_store import FoundOrder
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
 
 LIST_WAITING = """
 SELECT wanted.id, invoice.reference AS invoice, invoice.due_on, charge.declined, charge.next_attempt_at,

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tonne.backoffice.supply_reads import ProjectSupply
+from tonne.platform.web.charts import Segment, stacked_bar
 from tonne.retirements.lot_store import ListedLot
-from tonne.web.charts import Segment, stacked_bar
 
 LABELS = {
     "free": "Free",

@@ -14,18 +14,18 @@ from tonne.backoffice.supply_reads import (
     list_supply_any_account,
 )
 from tonne.backoffice.uploads import read_upload
-from tonne.base.clock import Clock
-from tonne.base.scope import Mode
 from tonne.catalog.snapshot import Catalogues
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.db.pool import Database
-from tonne.http.route import Request, Response
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.render import see_other
 from tonne.retirements.export_lots import export_lots
 from tonne.retirements.lot_store import list_lots, list_project_lots, list_withdrawn_lots
-from tonne.web.render import see_other
 
 PROJECTS_PER_PAGE = 50
 LOTS_PER_PAGE = 50

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tonne.backoffice.doctor_checks import ALL_WAITING
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection
-from tonne.db.waiting_check import Topic, WaitingCheck
+from tonne.platform.db.pool import Connection
+from tonne.platform.db.waiting_check import Topic, WaitingCheck
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode
 from tonne.retirements.work_list import IS_HELD
 
 # Counting stops here: a long list must not make the page slow.

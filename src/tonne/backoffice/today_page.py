@@ -19,16 +19,16 @@ from tonne.backoffice.today_checks import (
     find_item,
     slug_of,
 )
-from tonne.base.clock import Clock
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.catalog.snapshot import Catalogues
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import DashboardPageNotFound, OperatorViewer
-from tonne.db.pool import Database
-from tonne.http.route import Request, Response
-from tonne.web.visitor import locale_of
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.visitor import locale_of
 
 # Objects listed per check before the link to all.
 SHOWN = 5

@@ -4,17 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tonne.backoffice.confirmed_step import ConfirmedSteps, Wording, Work
-from tonne.base.clock import Clock
-from tonne.base.currency import DECIMALS
-from tonne.base.decimals import parse_decimal, scaled
-from tonne.base.errors import TonneError
-from tonne.base.settings import Settings
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.db.pool import Connection, Database
-from tonne.http.route import Request, Response
 from tonne.invoices.assign_transfer import assign_transfer, unassign_transfer
 from tonne.invoices.assignment_store import list_assignments_any_account
 from tonne.invoices.find_invoice import find_by_number_any_account
@@ -27,6 +20,13 @@ from tonne.invoices.transfer_model import Assignment, BankReturn, Transfer
 from tonne.invoices.transfer_store import find_transfers_any_account
 from tonne.journal.match_payout import match_payout, reopen_and_unmatch
 from tonne.journal.payout_store import ListedPayout, list_open_payouts_any_account
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import parse_decimal, scaled
+from tonne.platform.values.errors import TonneError
 from tonne.users.names import name_actors
 
 MAX_NOTE = 500

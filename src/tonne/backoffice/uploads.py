@@ -2,8 +2,8 @@
 
 from tonne.backoffice.staged_imports import MAX_UPLOAD_BYTES
 from tonne.dashboard.form import Form
-from tonne.http.route import Request
-from tonne.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.http.route import Request
 
 
 def read_upload(request: Request, form: Form, field: str, command: str) -> SheetFile | None:

@@ -15,13 +15,13 @@ from lxml import etree
 
 from tonne.banking.errors import refuse
 from tonne.banking.statement import Statement, StatementFormat, StatementLine, clean_reference, clean_text
-from tonne.base.currency import DECIMALS
-from tonne.base.decimals import parse_decimal, scaled
-from tonne.base.iban import compact_iban
-from tonne.base.progress import progress
-from tonne.sheets.csv_lines import SheetFile
-from tonne.sheets.errors import RowError, SheetInvalid, quoted
-from tonne.sheets.read_sheet import MAX_ERRORS, MAX_ROWS
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.errors import RowError, SheetInvalid, quoted
+from tonne.platform.documents.sheets.read_sheet import MAX_ERRORS, MAX_ROWS
+from tonne.platform.process.progress import progress
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import parse_decimal, scaled
+from tonne.platform.values.iban import compact_iban
 
 Element = etree._Element  # noqa: SLF001 - the type has no public name
 BOOKED = "BOOK"

@@ -2,7 +2,7 @@
 
 import re
 
-from tonne.base.iban import checksum
+from tonne.platform.values.iban import checksum
 
 _MAX_LENGTH = 21
 _FORM = re.compile(r"RF[0-9]{2}[A-Z0-9]{1,21}", re.ASCII)

@@ -15,13 +15,13 @@ from tonne.banking.local_numbers import (
     parse_local_date,
 )
 from tonne.banking.statement import MAX_TEXT, StatementLine, clean_reference
-from tonne.base.currency import DECIMALS
-from tonne.base.decimals import scaled
-from tonne.base.iban import compact_iban, is_iban
-from tonne.sheets.columns import CellError, Column, Currency, precision_error, text
-from tonne.sheets.csv_lines import SheetFile, Unreadable, read_lines
-from tonne.sheets.errors import SheetInvalid, quoted
-from tonne.sheets.read_sheet import Row, Values, read_sheet
+from tonne.platform.documents.sheets.columns import CellError, Column, Currency, precision_error, text
+from tonne.platform.documents.sheets.csv_lines import SheetFile, Unreadable, read_lines
+from tonne.platform.documents.sheets.errors import SheetInvalid, quoted
+from tonne.platform.documents.sheets.read_sheet import Row, Values, read_sheet
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import scaled
+from tonne.platform.values.iban import compact_iban, is_iban
 
 _MAX_CELL = 50
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)

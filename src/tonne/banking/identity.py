@@ -16,8 +16,8 @@ from enum import Enum, StrEnum, auto
 from typing import NamedTuple
 
 from tonne.banking.statement import StatementFormat, StatementLine
-from tonne.base.ids import new_id
-from tonne.base.scope import Mode
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode
 
 _NUMBER = re.compile(r"[0-9]{3,}")
 # Share of the shorter text that must be in the longer one: banks cut and break texts differently.

@@ -11,13 +11,13 @@ import mt940
 
 from tonne.banking.errors import refuse
 from tonne.banking.statement import Statement, StatementFormat, StatementLine, clean_reference, clean_text
-from tonne.base.currency import DECIMALS
-from tonne.base.decimals import scaled
-from tonne.base.iban import compact_iban, is_iban
-from tonne.base.progress import progress
-from tonne.sheets.csv_lines import SheetFile
-from tonne.sheets.errors import quoted
-from tonne.sheets.read_sheet import MAX_ROWS
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.documents.sheets.read_sheet import MAX_ROWS
+from tonne.platform.process.progress import progress
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import scaled
+from tonne.platform.values.iban import compact_iban, is_iban
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _BLOCK = re.compile(r"^(?=:20:)", re.MULTILINE)

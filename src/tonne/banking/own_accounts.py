@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from tonne.banking.errors import refuse
 from tonne.banking.statement import StatementLine
-from tonne.base.bank_accounts import own_account, own_ibans
-from tonne.base.iban import compact_iban, is_iban
-from tonne.base.settings import Settings
-from tonne.sheets.csv_lines import SheetFile
-from tonne.sheets.errors import quoted
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.settings.bank_accounts import own_account, own_ibans
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.iban import compact_iban, is_iban
 
 _BANK_CODE_DIGITS, _ACCOUNT_DIGITS = 8, 10
 

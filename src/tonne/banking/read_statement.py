@@ -8,7 +8,7 @@ from tonne.banking.csv_statement import Spelling, read_csv
 from tonne.banking.errors import refuse
 from tonne.banking.mt940_statement import read_mt940
 from tonne.banking.statement import Statement, StatementFormat
-from tonne.sheets.csv_lines import MAX_BYTES, SheetFile
+from tonne.platform.documents.sheets.csv_lines import MAX_BYTES, SheetFile
 
 DETECTED = Spelling()
 FORMATS = "camt.053, MT940 or CSV"

@@ -10,10 +10,10 @@ from datetime import date, datetime
 from lxml import etree
 from sepaxml import SepaTransfer
 
-from tonne.base.bank_accounts import OwnAccount
-from tonne.base.money import format_money
-from tonne.base.progress import progress
-from tonne.sheets.formulas import escape_formula
+from tonne.platform.documents.sheets.formulas import escape_formula
+from tonne.platform.process.progress import progress
+from tonne.platform.settings.bank_accounts import OwnAccount
+from tonne.platform.values.money import format_money
 
 SEPA_CURRENCY = "EUR"
 _SCHEMA = "pain.001.001.03"

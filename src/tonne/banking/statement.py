@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 
-from tonne.base.money import format_money
+from tonne.platform.values.money import format_money
 
 MAX_TEXT = 1000
 _MAX_ID = 100

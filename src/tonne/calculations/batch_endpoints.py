@@ -6,15 +6,15 @@ from typing import Annotated, Any
 import msgspec
 import structlog
 
-from tonne.base.errors import Fault, Invalid
-from tonne.base.scope import Scope
 from tonne.estimates.calculate_estimate import CalculateEstimate
 from tonne.estimates.calculated import EstimateKind
 from tonne.estimates.calculated_endpoints import CalculatedEstimateEndpoints
-from tonne.http.errors import InternalError, ServiceUnavailable
-from tonne.http.json_body import Document
-from tonne.http.refusals import refusal_for
-from tonne.http.route import Request, Response, Route, RouteMaker, json_response
+from tonne.platform.http.errors import InternalError, ServiceUnavailable
+from tonne.platform.http.json_body import Document
+from tonne.platform.http.refusals import refusal_for
+from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
+from tonne.platform.values.errors import Fault, Invalid
+from tonne.platform.values.scope import Scope
 
 _log = structlog.get_logger()
 MAX_BATCH = 100

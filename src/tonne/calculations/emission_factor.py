@@ -6,7 +6,6 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.base.errors import TonneError
 from tonne.estimates.calculated import Calculated, EstimateKind, emission_step, plain, step, to_grams
 from tonne.estimates.calculated_schemas import CalculatedOut, CommonIn
 from tonne.estimates.errors import MassInvalid
@@ -14,6 +13,7 @@ from tonne.factors.errors import FactorIdInvalid, UnitInvalid, UnitMismatch
 from tonne.factors.model import FactorSet
 from tonne.factors.schemas import EmissionFactorOut, factor_out
 from tonne.factors.units import convert, load_units, parse_unit
+from tonne.platform.values.errors import TonneError
 
 
 class ActivityIn(msgspec.Struct, forbid_unknown_fields=True):

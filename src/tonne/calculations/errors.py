@@ -1,4 +1,4 @@
-from tonne.base.errors import Kind, TonneError
+from tonne.platform.values.errors import Kind, TonneError
 
 
 class AirportInvalid(TonneError, kind=Kind.INVALID, code="airport_invalid"):

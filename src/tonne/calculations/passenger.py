@@ -6,7 +6,6 @@ from decimal import Decimal
 
 import msgspec
 
-from tonne.base.errors import Fault, Invalid
 from tonne.calculations.air import air_emissions
 from tonne.calculations.distance import Distance, DistanceMethod, given_distance
 from tonne.calculations.errors import DistanceInvalid, RouteRequired
@@ -39,6 +38,7 @@ from tonne.geography.great_circle import great_circle_km
 from tonne.geography.inland_distance import DETOUR, with_detour
 from tonne.geography.model import Location
 from tonne.geography.places import resolve_place
+from tonne.platform.values.errors import Fault, Invalid
 
 CATEGORY = "Business travel, land"
 _CAR = "Cars (by market segment) / {} / Unknown"

@@ -13,7 +13,7 @@ from tonne.catalog.schemas import Timestamp
 from tonne.estimates.calculated_schemas import CalculatedOut, CommonIn, EstimateMassOut, Moment
 from tonne.factors.schemas import EmissionFactorOut
 from tonne.geography.places import PlaceIn
-from tonne.http.client_fields import IdempotencyKey, Metadata
+from tonne.platform.http.client_fields import IdempotencyKey, Metadata
 
 MAX_LEGS = 50
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from tonne.base.clock import Clock
 from tonne.cards.model import ChargeAttempt, RetrySchedule
 from tonne.gateways.card import CardGateway, ChargeOutcome, ChargeResult, HostedPage
+from tonne.platform.values.clock import Clock
 
 Answer = tuple[ChargeAttempt, ChargeResult]
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import asyncpg
 
-from tonne.base.scope import Mode, Scope
-from tonne.base.secret_box import HEADER_BYTES
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.keys.secret_box import HEADER_BYTES
+from tonne.platform.values.scope import Mode, Scope
 
 # At most one mail per account in this time, however many orders are declined.
 MAIL_PAUSE = timedelta(hours=1)

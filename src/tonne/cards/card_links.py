@@ -2,12 +2,12 @@
 
 from datetime import datetime
 
-from tonne.base.scope import Scope
-from tonne.base.secret_box import SecretBox, SecretUnreadable
-from tonne.base.settings import Settings
 from tonne.cards.card_link_store import lock_card_link, set_card_link_token
-from tonne.db.pool import Connection
-from tonne.receipts.link_token import hash_link_token, new_link_token
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.link_token import hash_link_token, new_link_token
+from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Scope
 
 
 async def card_page_url(tx: Connection, scope: Scope, *, box: SecretBox, settings: Settings, now: datetime) -> str:

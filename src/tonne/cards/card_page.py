@@ -4,30 +4,30 @@ from dataclasses import dataclass
 
 import structlog
 
-from tonne.base.clock import Clock
-from tonne.base.errors import TonneError
-from tonne.base.language import N_
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.cards.card_link_store import CardLink, find_card_link
 from tonne.cards.card_problem_store import UnpaidOrder, list_declined, list_to_confirm
 from tonne.cards.errors import CardPageNotFound, PayerPageUnavailable
 from tonne.cards.read_test_card import card_number_in, read_test_card
 from tonne.cards.stored_card_store import find_card
 from tonne.cards.update_card import UpdateCard
-from tonne.db.pool import Database
 from tonne.gateways.card import CardDetails
 from tonne.gateways.card_simulated import SIMULATED_CARDS
-from tonne.http.rate_limit import TokenBuckets
-from tonne.http.route import Request, Response
 from tonne.orders.load import load_orders
 from tonne.orders.model import OrderKey
-from tonne.receipts.link_token import hash_link_token, is_link_token
+from tonne.platform.db.pool import Database
+from tonne.platform.documents.mail.link_token import hash_link_token, is_link_token
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.language import N_
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.forms import FormGuard
+from tonne.platform.web.render import Renderer, see_other
+from tonne.platform.web.shown_errors import shown_fault
+from tonne.platform.web.visitor_language import visitor_language
 from tonne.receipts.order_links import order_urls
-from tonne.web.forms import FormGuard
-from tonne.web.render import Renderer, see_other
-from tonne.web.shown_errors import shown_fault
-from tonne.web.visitor_language import visitor_language
 
 # Payments to confirm that the page lists.
 MAX_LISTED = 50

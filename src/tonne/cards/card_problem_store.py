@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from tonne.base.scope import Scope
 from tonne.cards.declines import explain_decline
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Scope
 
 
 @dataclass(frozen=True, slots=True)

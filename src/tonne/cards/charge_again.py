@@ -2,12 +2,12 @@
 
 from datetime import datetime
 
-from tonne.base.scope import Scope
 from tonne.cards.card_problem_store import list_declined, list_to_confirm, make_confirmations_due
 from tonne.cards.invoice_charge_store import make_declined_invoices_due
-from tonne.db.pool import Connection
 from tonne.orders.model import OrderKey
 from tonne.orders.queue import lock_orders, schedule_payment
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Scope
 
 
 async def charge_again(tx: Connection, scope: Scope, now: datetime) -> int:

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import asyncpg
 
-from tonne.base.ids import new_id
-from tonne.base.scope import Mode, Scope
 from tonne.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, TryCounts
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
 from tonne.gateways.card import ChargeRequest, HostedPage, PaymentSource, StoredCard
 from tonne.gateways.card_gateways import GATEWAY_OF
 from tonne.orders.model import Order, OrderKey
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode, Scope
 
 # Values of the column `source`, by the type of a payment source.
 _SOURCES = {StoredCard: "stored_card", HostedPage: "hosted_page", type(None): "none"}

@@ -5,21 +5,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from tonne.base.clock import Clock
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.cards.charge_store import find_pending
 from tonne.cards.errors import NothingToConfirm, PayerPageUnavailable
 from tonne.cards.model import ChargeAttempt, RetrySchedule
 from tonne.cards.settle_charges import settle_charges
-from tonne.db.pool import Connection, Database
-from tonne.events.notification import WorkKind
-from tonne.events.notify import Notifier
 from tonne.gateways.card import CardGateway, ChargeResult
 from tonne.gateways.card_simulated import SimulatedCardGateway
 from tonne.gateways.confirmation import PayerPageFailed, PayerPages
 from tonne.orders.due_work import charges_in
 from tonne.orders.model import Order, OrderStatus
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.notification import WorkKind
+from tonne.platform.events.notify import Notifier
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
 
 
 class SettleInvoiceCharge(Protocol):

@@ -6,23 +6,23 @@ from typing import Annotated
 
 import msgspec
 
-from tonne.base.clock import Clock
-from tonne.base.settings import Settings
 from tonne.cards.errors import SignatureRefused
 from tonne.cards.handle_stripe_event import handle_stripe_event
 from tonne.cards.model import DeclineCode
 from tonne.cards.simulate_payment import simulate_decline, simulate_payment
-from tonne.db.pool import Database
-from tonne.events.notification import WorkKind
-from tonne.events.notify import Notifier
 from tonne.gateways.card import CardGateway
 from tonne.gateways.stripe_events import SignatureInvalid, verify_event
-from tonne.http.errors import RouteNotFound, require_test_mode
-from tonne.http.json_body import read
-from tonne.http.route import Request, Response, json_response
 from tonne.orders.due_work import work_after
 from tonne.orders.model import Order
 from tonne.orders.schemas import order_document
+from tonne.platform.db.pool import Database
+from tonne.platform.events.notification import WorkKind
+from tonne.platform.events.notify import Notifier
+from tonne.platform.http.errors import RouteNotFound, require_test_mode
+from tonne.platform.http.json_body import read
+from tonne.platform.http.route import Request, Response, json_response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
 
 
 class DeclineIn(msgspec.Struct, forbid_unknown_fields=True):

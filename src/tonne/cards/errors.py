@@ -1,5 +1,5 @@
-from tonne.base.errors import Kind, TonneError
-from tonne.base.language import N_
+from tonne.platform.values.errors import Kind, TonneError
+from tonne.platform.values.language import N_
 
 
 class OrderPaidByInvoice(TonneError, kind=Kind.CONFLICT, code="order_paid_by_invoice"):

@@ -4,11 +4,11 @@ from datetime import datetime
 
 import structlog
 
-from tonne.base.scope import Mode
 from tonne.cards.captured_store import request_checks_any_account
 from tonne.cards.charge_store import make_due_any_account
-from tonne.db.pool import Database
 from tonne.gateways.stripe_events import StripeEvent
+from tonne.platform.db.pool import Database
+from tonne.platform.values.scope import Mode
 
 _MONEY_BACK = ("charge.dispute.", "charge.refund", "refund.")
 # Disputes, refunds and reviews need a person's attention.

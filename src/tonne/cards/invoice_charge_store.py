@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from tonne.base.ids import new_id
-from tonne.base.scope import Mode, Scope
 from tonne.cards.charge_store import ATTEMPT, read_attempt
 from tonne.cards.model import ChargeAttempt, ChargeStatus, TryCounts
-from tonne.db.pool import Connection
 from tonne.gateways.card import StoredCard
 from tonne.gateways.card_gateways import GATEWAY_OF
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode, Scope
 
 
 class CardInvoice(NamedTuple):

@@ -7,24 +7,24 @@ from email.message import EmailMessage
 import structlog
 
 from tonne.accounts.customer_mail import enqueue_customer_mail
-from tonne.base.clock import Clock
-from tonne.base.language import N_, Translator
-from tonne.base.scope import Mode
-from tonne.base.secret_box import SecretBox
-from tonne.base.settings import Settings
 from tonne.cards import card_link_store
 from tonne.cards.card_link_store import DueCardMail
 from tonne.cards.card_links import card_page_url
 from tonne.cards.card_problem_store import UnpaidOrder, list_declined, list_failed, list_to_confirm
-from tonne.db.batches import RETRY_AFTER, run_claimed
-from tonne.db.pool import Connection, Database
-from tonne.gateways.mail import compose_mail, is_mail_address
-from tonne.gateways.mail_layout import button_lines, fact_lines, join_blocks, one_line
-from tonne.gateways.outbox import enqueue
 from tonne.orders.load import load_orders
 from tonne.orders.model import OrderKey
+from tonne.platform.db.batches import RETRY_AFTER, run_claimed
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.documents.mail.layout import button_lines, fact_lines, join_blocks, one_line
+from tonne.platform.documents.mail.outbox import enqueue
+from tonne.platform.documents.mail.send_mail import compose_mail, is_mail_address
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.language import N_, Translator
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.wording import LocalWording, wording_in
 from tonne.receipts.order_links import order_urls
-from tonne.web.wording import LocalWording, wording_in
 
 BATCH = 50
 # Orders per list in one mail. The page lists all.

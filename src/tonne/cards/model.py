@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from tonne.base.settings import Settings
 from tonne.gateways.card import MODE_MISMATCH, ChargeOutcome, ChargeRequest, ChargeResult, HostedPage
+from tonne.platform.settings.settings import Settings
 
 # Delays before the second, third, … attempt, by the outcome of the last one. After the last delay the order fails.
 RETRY_DELAYS: Mapping[ChargeOutcome, tuple[timedelta, ...]] = {

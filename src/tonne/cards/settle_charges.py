@@ -7,19 +7,19 @@ from datetime import datetime
 import structlog
 from msgspec import structs
 
-from tonne.accounts.audit import Entry, record_all
-from tonne.base.actor import job_actor
-from tonne.base.settings import Settings
 from tonne.cards import charge_store
 from tonne.cards.card_link_store import note_problems
 from tonne.cards.declines import failure_reason_of
 from tonne.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, RetrySchedule, TryCounts, decide_charge
-from tonne.db.pool import Connection
 from tonne.gateways.card import ChargeOutcome, ChargeResult
 from tonne.orders.model import CancellationReason, Order, OrderKey, OrderStatus
 from tonne.orders.move_order import Transitions, move_orders, with_payment
 from tonne.orders.queue import lock_orders, schedule_payment
 from tonne.orders.store import note_cancellation
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit.record import Entry, record_all
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import job_actor
 from tonne.receipts.order_mails import enqueue_receipts
 
 ACTOR = job_actor("charge_cards")

@@ -2,9 +2,9 @@
 
 from datetime import datetime
 
-from tonne.base.scope import Scope
-from tonne.db.pool import Connection
 from tonne.gateways.card import CardDetails
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Scope
 
 STORE_CARD = """
 INSERT INTO account_cards (account_id, organisation_id, mode, gateway, customer, method, brand, last_four, expires,

@@ -3,19 +3,19 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from tonne.accounts import audit
 from tonne.accounts.limit_store import find_limits
 from tonne.accounts.store import lock_account
-from tonne.base.actor import Actor
-from tonne.base.ids import new_id
-from tonne.base.scope import Mode, Scope
 from tonne.cards import stored_card_store
 from tonne.cards.charge_again import charge_again
 from tonne.cards.errors import CardGatewayUnavailable, CardNotStored, CardUnknown, StripeNotConfigured
 from tonne.cards.remove_closed_cards import schedule_removal
-from tonne.db.pool import Connection
 from tonne.gateways.card import CardDetails, CardGateway, CardNotDescribed, CardNotFound, StoredCard
 from tonne.gateways.card_gateways import GATEWAY_OF
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode, Scope
 
 
 async def set_card(

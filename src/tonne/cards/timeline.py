@@ -1,9 +1,9 @@
 """The charges of an order, and of its invoice, and their outcomes."""
 
-from tonne.base.money import format_money
-from tonne.base.scope import Scope
-from tonne.base.timeline import TimelineEntry
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Scope
+from tonne.platform.values.timeline import TimelineEntry
 
 LIST_CHARGES_OF_ORDER = """
 SELECT id, attempt, gateway, amount_minor, currency, status, outcome, reference, code, message, created_at, settled_at,

@@ -6,23 +6,23 @@ from datetime import timedelta
 
 import structlog
 
-from tonne.base.actor import Actor, ActorKind
-from tonne.base.clock import Clock
-from tonne.base.scope import Mode, Scope
-from tonne.base.settings import Settings
 from tonne.cards import card_link_store
 from tonne.cards.card_link_store import CardLink, DueSetup
 from tonne.cards.charge_again import charge_again
 from tonne.cards.errors import CardGatewayUnavailable, CardUnknown, PayerPageUnavailable, StripeNotConfigured
 from tonne.cards.stored_card_store import find_card
 from tonne.cards.stored_cards import describe_card, store_card
-from tonne.db.batches import run_each
-from tonne.db.pool import Database
-from tonne.events.notify import Notifier
 from tonne.gateways.card import CardDetails, CardGateway
 from tonne.gateways.card_gateways import GATEWAY_OF
 from tonne.gateways.confirmation import CardSetup, CardSetupRequest, PayerPageFailed, PayerPages
 from tonne.orders.due_work import charges_in
+from tonne.platform.db.batches import run_each
+from tonne.platform.db.pool import Database
+from tonne.platform.events.notify import Notifier
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode, Scope
 
 # How often the worker looks at a page from which the payer has not come back.
 CHECK_EVERY = timedelta(minutes=5)

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from tonne.base.settings import Settings
-from tonne.db.queues import MAX_COUNTED, Queue
-from tonne.db.waiting_check import Topic, WaitingCheck
+from tonne.platform.db.queues import MAX_COUNTED, Queue
+from tonne.platform.db.waiting_check import Topic, WaitingCheck
+from tonne.platform.settings.settings import Settings
 
 
 def _gateway_missing(settings: Settings, _: datetime) -> Sequence[object]:

@@ -4,7 +4,7 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-from tonne.web import visitor
+from tonne.platform.web import visitor
 
 # Names that registries use and that differ from those of Unicode.
 _OTHER_NAMES = {

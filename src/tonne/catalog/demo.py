@@ -3,9 +3,9 @@
 from functools import lru_cache
 from importlib import resources
 
-from tonne.base.scope import Mode
 from tonne.catalog.import_rows import FileKind
-from tonne.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.values.scope import Mode
 
 
 def demo_files(mode: Mode) -> dict[FileKind, SheetFile]:

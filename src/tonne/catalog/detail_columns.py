@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, TypeVar
 
-from tonne.base.decimals import parse_decimal
 from tonne.catalog.details import (
     CarbonStorageYear,
     Dataset,
@@ -19,7 +18,7 @@ from tonne.catalog.details import (
     ProjectYear,
     TitledText,
 )
-from tonne.sheets.columns import (
+from tonne.platform.documents.sheets.columns import (
     CellError,
     Column,
     choice,
@@ -30,8 +29,9 @@ from tonne.sheets.columns import (
     text,
     whole,
 )
-from tonne.sheets.errors import quoted
-from tonne.sheets.read_sheet import Values
+from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.documents.sheets.read_sheet import Values
+from tonne.platform.values.decimals import parse_decimal
 
 MAX_ITEMS = 50
 MAX_ITEM_LENGTH = 500

@@ -4,16 +4,16 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from tonne.accounts.directory import AccountDirectory
-from tonne.base.clock import Clock
-from tonne.base.errors import Fault, Invalid
 from tonne.catalog.catalogue_schemas import BundleOut, ProjectOut
 from tonne.catalog.demo import demo_image
 from tonne.catalog.errors import BundleNotFound, ImageNotFound, ProjectNotFound
 from tonne.catalog.model import Bundle, Catalogue, Project
 from tonne.catalog.show_catalogue import RECENTLY, CatalogueOfAccount, CatalogueShapes, ShapeCache, is_disabled_since
 from tonne.catalog.snapshot import Catalogues
-from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response
-from tonne.http.route import Access, Parameter, Request, Response, Route, RouteMaker, json_response
+from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response
+from tonne.platform.http.route import Access, Parameter, Request, Response, Route, RouteMaker, json_response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import Fault, Invalid
 
 Item = TypeVar("Item", Bundle, Project)
 

@@ -5,14 +5,14 @@ from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
 
-from tonne.accounts.audit import Entry, Values
-from tonne.base.clock import to_wire
-from tonne.base.scope import Mode
 from tonne.catalog.import_plan import CataloguePlan
 from tonne.catalog.import_rows import BundleProjectRow, DefaultRow, ExchangeRateRow, Files
 from tonne.catalog.import_store import CatalogueHead, Ids
-from tonne.sheets.compare import RowChanges
-from tonne.sheets.read_sheet import R, Row
+from tonne.platform.documents.sheets.compare import RowChanges
+from tonne.platform.documents.sheets.read_sheet import R, Row
+from tonne.platform.events.audit.record import Entry, Values
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.scope import Mode
 
 
 def catalogue_entries(head: CatalogueHead, plan: CataloguePlan) -> Iterator[Entry]:

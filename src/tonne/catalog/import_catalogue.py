@@ -6,16 +6,16 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from tonne.base.currency import DECIMALS
-from tonne.base.scope import Mode
 from tonne.catalog import import_store
 from tonne.catalog.import_plan import CataloguePlan, StoredCatalogue, plan_catalogue
 from tonne.catalog.import_rows import DefaultRow, Files, Sheets, read_files
 from tonne.catalog.import_store import CatalogueHead
 from tonne.catalog.rate_changes import check_rates
-from tonne.db.pool import Connection
-from tonne.sheets.compare import RowChanges
-from tonne.sheets.errors import quoted
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.sheets.compare import RowChanges
+from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.scope import Mode
 
 
 class CatalogueError(Exception):

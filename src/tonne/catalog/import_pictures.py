@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.scope import Mode
 from tonne.catalog import picture_store
 from tonne.catalog.encode_picture import Picture
 from tonne.catalog.errors import PictureSubjectNotFound
 from tonne.catalog.import_store import acquire_import_lock, raise_version
 from tonne.catalog.picture_store import PictureSubject
 from tonne.catalog.pictures import PictureKind
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Mode
 
 
 @dataclass(frozen=True, slots=True)

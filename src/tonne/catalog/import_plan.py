@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Generic
 
-from tonne.base.ids import new_id
 from tonne.catalog.details import BundleDetails, ProjectDetails
 from tonne.catalog.import_rows import (
     BundleProjectRow,
@@ -19,9 +18,10 @@ from tonne.catalog.import_rows import (
     Sheets,
 )
 from tonne.catalog.project_rows import ProjectKey, ProjectReference, ProjectRow
-from tonne.sheets.compare import RowChanges, compare
-from tonne.sheets.errors import RowError, quoted
-from tonne.sheets.read_sheet import R, Sheet
+from tonne.platform.documents.sheets.compare import RowChanges, compare
+from tonne.platform.documents.sheets.errors import RowError, quoted
+from tonne.platform.documents.sheets.read_sheet import R, Sheet
+from tonne.platform.values.ids import new_id
 
 MAX_MADE_SLUG_LENGTH = 80
 

@@ -8,12 +8,10 @@ from enum import StrEnum
 from functools import partial
 from typing import Annotated, ClassVar
 
-from tonne.base.currency import DECIMALS
-from tonne.base.decimals import format_scaled, scaled
 from tonne.catalog.detail_columns import check_details, parse_colour
 from tonne.catalog.details import Approach, CarbonPermanence
 from tonne.catalog.project_rows import ProjectReference, ProjectRow
-from tonne.sheets.columns import (
+from tonne.platform.documents.sheets.columns import (
     Column,
     Currency,
     Image,
@@ -26,9 +24,11 @@ from tonne.sheets.columns import (
     text,
     whole,
 )
-from tonne.sheets.csv_lines import SheetFile
-from tonne.sheets.errors import RowError
-from tonne.sheets.read_sheet import Row, Sheet, Values, read_sheet
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.errors import RowError
+from tonne.platform.documents.sheets.read_sheet import Row, Sheet, Values, read_sheet
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import format_scaled, scaled
 
 MAX_PRICE = 10**9
 MAX_RATE = 10**12 - 1

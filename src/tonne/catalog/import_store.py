@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import structs
 
-from tonne.base.currency import DECIMALS
-from tonne.base.scope import Mode
 from tonne.catalog.details import BundleDetails, ProjectDetails
 from tonne.catalog.import_rows import BundleProjectRow, BundleRow, DefaultRow, ExchangeRateRow
 from tonne.catalog.project_rows import ProjectRow
 from tonne.catalog.rate_changes import KnownRate
-from tonne.db.json_rows import json_rows
-from tonne.db.pool import Connection
+from tonne.platform.db.json_rows import json_rows
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.scope import Mode
 
 # Any number that no other lock uses. Both modes share it, because serial numbers are unique across modes.
 _LOCK = 7_405_610_215

@@ -5,9 +5,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from tonne.base.mass import MAX_GRAMS
-from tonne.base.scope import Mode
 from tonne.catalog.details import NO_BUNDLE_DETAILS, NO_PROJECT_DETAILS, BundleDetails, ProjectDetails
+from tonne.platform.values.mass import MAX_GRAMS
+from tonne.platform.values.scope import Mode
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from tonne.catalog.drawings import MOTIFS, VARIANTS, drawing
 from tonne.catalog.encode_picture import PictureSize
 from tonne.catalog.errors import ImageNotFound
 from tonne.catalog.picture_store import find_file
-from tonne.db.pool import Database
-from tonne.http.route import Access, Request, Response, Route, RouteMaker
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker
 
 # The URL of a picture changes with its content.
 _KEPT = {"Cache-Control": "public, max-age=31536000, immutable", "Content-Security-Policy": "default-src 'none'"}

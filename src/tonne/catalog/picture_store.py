@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tonne.base.scope import Mode
 from tonne.catalog.encode_picture import Picture, PictureSize
 from tonne.catalog.pictures import PictureKind
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
 
 
 @dataclass(frozen=True, slots=True)

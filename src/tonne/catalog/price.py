@@ -8,15 +8,15 @@ import msgspec
 from msgspec import structs
 
 from tonne.accounts.model import PaymentMethod, Terms
-from tonne.base.language import N_
-from tonne.base.message_values import MoneyValue
-from tonne.base.tax import TaxTreatment, largest_net, tax_on
 from tonne.catalog.errors import BelowMinimumOrder, ChargeTooSmall, PriceRoundsToZero, PriceUnavailable, QuantityInvalid
 from tonne.catalog.model import Catalogue
 from tonne.catalog.pricing import MAX_MINOR, Priced, PriceList, price_quantity, price_value
 from tonne.catalog.quantity_unit import QuantityUnit, cut_quantity
 from tonne.catalog.selection import BundleChoiceIn, BundleMass, resolve, resolve_default, resolve_masses, storable
-from tonne.gateways.card_amounts import charge_unit, minimum_charge
+from tonne.platform.values.charge_amounts import charge_unit, minimum_charge
+from tonne.platform.values.language import N_
+from tonne.platform.values.message_values import MoneyValue
+from tonne.platform.values.tax import TaxTreatment, largest_net, tax_on
 
 
 class OrderType(StrEnum):

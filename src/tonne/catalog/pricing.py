@@ -8,13 +8,13 @@ from fractions import Fraction
 
 import msgspec
 
-from tonne.base.currency import DECIMALS
-from tonne.base.mass import GRAMS_PER_TONNE, MAX_GRAMS
-from tonne.base.money import apportion, ceil, half_up
 from tonne.catalog.coverage import Demand, cover
 from tonne.catalog.errors import PriceRoundsToZero, PriceUnavailable, QuantityInvalid, ValueInvalid
 from tonne.catalog.model import Bundle, Catalogue, ExchangeRate
 from tonne.catalog.quantity_unit import GRAMS_OF_UNIT, QuantityUnit, cut_quantity
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.mass import GRAMS_PER_TONNE, MAX_GRAMS
+from tonne.platform.values.money import apportion, ceil, half_up
 
 # The maximum of the database columns.
 MAX_MINOR = 2**63 - 1

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from tonne.base.mass import GRAMS_PER_TONNE
 from tonne.catalog.detail_columns import (
     Day,
     ShortText,
@@ -33,8 +32,9 @@ from tonne.catalog.details import (
     ProjectYear,
     RetirementTimeframe,
 )
-from tonne.sheets.columns import CellError, Column, Image, Label, Slug, WebUrl, choice, text, whole
-from tonne.sheets.read_sheet import Row
+from tonne.platform.documents.sheets.columns import CellError, Column, Image, Label, Slug, WebUrl, choice, text, whole
+from tonne.platform.documents.sheets.read_sheet import Row
+from tonne.platform.values.mass import GRAMS_PER_TONNE
 
 ProjectKey = tuple[str, str]
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from tonne.catalog.import_rows import ExchangeRateRow
-from tonne.sheets.errors import RowError
+from tonne.platform.documents.sheets.errors import RowError
 
 # The first rate of a pair may differ from the typical one by this factor. It finds a shifted decimal point.
 _TYPICAL_FACTOR = 5

@@ -2,15 +2,15 @@
 
 from datetime import datetime, timedelta
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.clock import to_wire
-from tonne.base.ids import new_id
-from tonne.base.scope import Mode
 from tonne.catalog.errors import BundleNotFound, PriceChangeConflict, PriceChangeNotFound
 from tonne.catalog.import_store import find_catalogue, read_bundles
 from tonne.catalog.price_change_store import PriceChange, insert_change, lock_change, mark_cancelled
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode
 
 MAX_AHEAD = timedelta(days=730)
 

@@ -6,12 +6,12 @@ import msgspec
 from msgspec import Meta
 
 from tonne.accounts.model import Terms
-from tonne.base.clock import to_wire
-from tonne.base.decimals import format_scaled
-from tonne.base.mass import format_tonnes
-from tonne.base.money import format_money
 from tonne.catalog.price import OrderType, PriceRequest, tax_minor_on
 from tonne.catalog.pricing import Priced, PricedLine
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.decimals import format_scaled
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.money import format_money
 
 DecimalText = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)?$")]
 Money = Annotated[DecimalText, Meta(description="With exactly the currency's decimals.", examples=["7176.00"])]

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tonne.base.decimals import format_scaled, parse_decimal, scaled
-from tonne.base.errors import Fault, Invalid, TonneError
 from tonne.catalog.errors import BundleInvalid, PriceUnavailable, QuantityInvalid, RatiosInvalid, RatiosInvalidFormat
 from tonne.catalog.model import Catalogue
 from tonne.catalog.pricing import BundleShare
 from tonne.catalog.quantity_unit import QuantityUnit, cut_quantity
+from tonne.platform.values.decimals import format_scaled, parse_decimal, scaled
+from tonne.platform.values.errors import Fault, Invalid, TonneError
 
 FIELD = "bundle_selection"
 MASSES_FIELD = "bundle_masses"

@@ -7,19 +7,19 @@ import msgspec
 from msgspec import Meta, structs
 
 from tonne.accounts.directory import AccountDirectory
-from tonne.base.clock import Clock
-from tonne.base.decimals import format_scaled
-from tonne.base.errors import Fault, Invalid
-from tonne.base.money import apportion
 from tonne.catalog.errors import BundleInvalid, PriceUnavailable, RatiosInvalid, RatiosInvalidFormat
 from tonne.catalog.schemas import BundleId, DecimalText
 from tonne.catalog.selection import FIELD, WHOLE, BundleChoiceIn, hundredths
 from tonne.catalog.set_default_selection import set_account_default
 from tonne.catalog.snapshot import Catalogues
-from tonne.db.pool import Database
-from tonne.http.errors import AccountClosed
-from tonne.http.json_body import read_items
-from tonne.http.route import Request, Response, Route, RouteMaker, json_response
+from tonne.platform.db.pool import Database
+from tonne.platform.http.errors import AccountClosed
+from tonne.platform.http.json_body import read_items
+from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.decimals import format_scaled
+from tonne.platform.values.errors import Fault, Invalid
+from tonne.platform.values.money import apportion
 
 MAX_BUNDLES = 100
 

@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from tonne.accounts import audit, store
+from tonne.accounts import store
 from tonne.accounts.lookup import require_organisation
-from tonne.base.actor import Actor
-from tonne.base.scope import Mode, Scope
 from tonne.catalog.errors import PriceUnavailable
 from tonne.catalog.selection import BundleChoiceIn, resolve, storable
 from tonne.catalog.store import load_catalogue
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Mode, Scope
 
 
 async def set_organisation_default(

@@ -5,10 +5,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tonne.accounts.model import Terms
-from tonne.base.clock import to_wire
-from tonne.base.mass import GRAMS_PER_TONNE, format_tonnes
-from tonne.base.money import format_money
-from tonne.base.scope import Mode
 from tonne.catalog import facts
 from tonne.catalog.catalogue_schemas import (
     BundleOut,
@@ -26,6 +22,10 @@ from tonne.catalog.details import Approach, OffsetDelivery, ProjectDetails, Reti
 from tonne.catalog.errors import PriceUnavailable
 from tonne.catalog.model import Bundle, Catalogue, Project
 from tonne.catalog.pricing import PriceList
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.mass import GRAMS_PER_TONNE, format_tonnes
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Mode
 
 RECENTLY = timedelta(days=30)
 # Details that are shown as they are stored.

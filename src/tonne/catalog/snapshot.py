@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from tonne.base.clock import Clock, utc_now
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.catalog import store
 from tonne.catalog.model import Catalogue
-from tonne.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock, utc_now
+from tonne.platform.values.scope import Mode
 
 
 class Catalogues:

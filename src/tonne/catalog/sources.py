@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tonne.base.scope import Mode
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ import asyncpg
 import msgspec
 from msgspec import structs
 
-from tonne.base.mass import MAX_GRAMS
-from tonne.base.scope import Mode
 from tonne.catalog.details import BundleDetails, ProjectDetails
 from tonne.catalog.encode_picture import PictureSize
 from tonne.catalog.model import Bundle, BundleProject, Catalogue, ExchangeRate, Project, VintageSupply
 from tonne.catalog.pictures import CARD, WIDE, imported_url
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.mass import MAX_GRAMS
+from tonne.platform.values.scope import Mode
 
 FIND_VERSION = "SELECT version FROM catalogues WHERE mode = $1"
 

@@ -2,13 +2,13 @@
 
 from datetime import datetime
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
 from tonne.catalog import bundle_store
 from tonne.catalog.bundle_store import BundleSwitch
 from tonne.catalog.errors import BundleNotFound
 from tonne.catalog.import_store import acquire_import_lock, raise_version
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
 
 
 async def switch_bundle(tx: Connection, bundle_id: str, *, enabled: bool, actor: Actor, now: datetime) -> BundleSwitch:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from tonne.base.settings import Settings
-from tonne.db.waiting_check import Topic, WaitingCheck
+from tonne.platform.db.waiting_check import Topic, WaitingCheck
+from tonne.platform.settings.settings import Settings
 
 
 def _times(settings: Settings, now: datetime) -> Sequence[object]:

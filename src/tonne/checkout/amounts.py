@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from enum import StrEnum
 
-from tonne.base.mass import GRAMS_PER_TONNE, MAX_GRAMS, format_tonnes
-from tonne.base.money import format_money
 from tonne.checkout.link_model import OffsetLink
+from tonne.platform.values.mass import GRAMS_PER_TONNE, MAX_GRAMS, format_tonnes
+from tonne.platform.values.money import format_money
 
 _GRAMS_PER_KILOGRAM = 1000
 _FACTORS = (Decimal("0.5"), Decimal(1), Decimal(2), Decimal(5))

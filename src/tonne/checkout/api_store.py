@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import asyncpg
 import msgspec
 
-from tonne.base.paging import Position
-from tonne.base.scope import Scope
-from tonne.base.secret_box import HEADER_BYTES
 from tonne.checkout.model import Checkout
 from tonne.checkout.store import beneficiary_columns, checkout_of
-from tonne.db.pool import Connection
 from tonne.orders.model import OrderStatus
+from tonne.platform.db.pool import Connection
+from tonne.platform.keys.secret_box import HEADER_BYTES
+from tonne.platform.values.paging import Position
+from tonne.platform.values.scope import Scope
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """The limits of what one network may do on the pages of offset links and checkouts."""
 
-from tonne.base.language import N_
-from tonne.base.settings import Settings
-from tonne.http.rate_limit import TokenBuckets
-from tonne.http.route import Request
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.language import N_
 
 
 class AttemptLimit:

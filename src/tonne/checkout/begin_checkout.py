@@ -3,7 +3,6 @@ from datetime import datetime
 
 from tonne.accounts.errors import NameInvalid
 from tonne.accounts.open_organisation import check_name
-from tonne.base.ids import new_id
 from tonne.catalog.price import PriceRequest
 from tonne.catalog.selection import storable
 from tonne.checkout import store
@@ -19,11 +18,12 @@ from tonne.checkout.model import (
     temporary_id_of,
 )
 from tonne.checkout.shown_offer import PricedOffer
-from tonne.db.pool import Connection
-from tonne.gateways.mail import is_mail_address
-from tonne.http.client_fields import read_idempotency_key
 from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.model import BeneficiaryKind
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.send_mail import is_mail_address
+from tonne.platform.http.client_fields import read_idempotency_key
+from tonne.platform.values.ids import new_id
 
 # The field of the form.
 NAME_FIELD = "name_on_certificate"

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from email.message import EmailMessage
 
-from tonne.base.scope import Scope
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection
-from tonne.gateways.mail import Attachment, compose_mail
-from tonne.gateways.mail_layout import button_lines, fact_lines, join_blocks, one_line
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.layout import button_lines, fact_lines, join_blocks, one_line
+from tonne.platform.documents.mail.send_mail import Attachment, compose_mail
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Scope
+from tonne.platform.web.wording import LocalWording, wording_in
 from tonne.retirements.certificate_record import CertificateRecord
-from tonne.web.wording import LocalWording, wording_in
 
 READ_RECIPIENT = """
 SELECT orders.language,

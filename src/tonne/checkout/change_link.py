@@ -7,16 +7,16 @@ from typing import Any
 
 import msgspec
 
-from tonne.base.actor import Actor
-from tonne.base.settings import Settings
 from tonne.checkout import link_store as store
 from tonne.checkout.errors import OffsetLinkNotFound
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_schemas import OffsetLinkIn, offset_link_out
 from tonne.checkout.link_settings import LinkOwner, load_link_owner
 from tonne.checkout.replace_link import lock_link, replace_link
-from tonne.db.pool import Connection
-from tonne.http.json_body import decode_json, read
+from tonne.platform.db.pool import Connection
+from tonne.platform.http.json_body import decode_json, read
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
 
 
 def read_link_settings(settings: Mapping[str, Any]) -> OffsetLinkIn:

@@ -5,19 +5,19 @@ from dataclasses import dataclass
 import msgspec
 import structlog
 
-from tonne.base.clock import Clock
-from tonne.base.paging import Position
-from tonne.base.secret_box import SecretBox, SecretUnreadable
-from tonne.base.settings import Settings
 from tonne.checkout import api_store
 from tonne.checkout.api_store import ApiCheckout
 from tonne.checkout.checkout_schemas import CheckoutOut, checkout_out
 from tonne.checkout.create_checkout import CreateCheckout
 from tonne.checkout.errors import ApiCheckoutNotFound
-from tonne.db.pool import Database
-from tonne.http.client_fields import idempotency_of, replay
-from tonne.http.lists import Paging, list_response
-from tonne.http.route import Request, Response, json_response
+from tonne.platform.db.pool import Database
+from tonne.platform.http.client_fields import idempotency_of, replay
+from tonne.platform.http.lists import Paging, list_response
+from tonne.platform.http.route import Request, Response, json_response
+from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.paging import Position
 
 _log = structlog.get_logger()
 

@@ -6,10 +6,6 @@ from typing import Any
 
 import msgspec
 
-from tonne.base.clock import Clock
-from tonne.base.errors import TonneError
-from tonne.base.language import N_
-from tonne.base.scope import Mode
 from tonne.cards.captured_store import find_captured
 from tonne.cards.charge_store import Decline, find_last_decline, find_pending
 from tonne.cards.model import ChargeStatus
@@ -48,22 +44,26 @@ from tonne.checkout.payment_form import (
 from tonne.checkout.redirects import with_query
 from tonne.checkout.shown_offer import PricedOffer, compare_with_start, read_shown_offer
 from tonne.credentials.render_certificate import RenderCertificate
-from tonne.db.pool import Connection, Database
 from tonne.gateways.card_gateways import GATEWAY_NAMES, GATEWAY_OF
 from tonne.gateways.card_simulated import SIMULATED_CARDS
-from tonne.http.rate_limit import TokenBuckets
-from tonne.http.route import Request, Response, json_response
 from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.errors import OfferChanged
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderKey, OrderStatus
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request, Response, json_response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.language import N_
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.forms import FormGuard
+from tonne.platform.web.render import Renderer, see_other
+from tonne.platform.web.shown_errors import texts_of
+from tonne.platform.web.visitor_language import visitor_language
+from tonne.platform.web.wording import LocalWording
 from tonne.retirements.certificate_record import CertificateRecord
 from tonne.retirements.certificates import find_certificate
-from tonne.web.forms import FormGuard
-from tonne.web.render import Renderer, see_other
-from tonne.web.shown_errors import texts_of
-from tonne.web.visitor_language import visitor_language
-from tonne.web.wording import LocalWording
 
 _PAID = (OrderStatus.PAID, OrderStatus.RETIRING, OrderStatus.COMPLETE)
 # What visitors see instead of the gateway's message, which is often technical.

@@ -3,17 +3,17 @@
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
-from tonne.base.actor import job_actor
-from tonne.base.clock import Clock
 from tonne.cards.charge_store import read_chargeable
 from tonne.checkout import queue
 from tonne.checkout.model import CHECK_INTERVAL
 from tonne.checkout.queue import DueCheckout
-from tonne.db.batches import run_claimed
-from tonne.db.pool import Connection, Database
 from tonne.invoices.cancel_order import cancel_order
 from tonne.orders.model import CancellationReason, OrderStatus
 from tonne.orders.queue import lock_order
+from tonne.platform.db.batches import run_claimed
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.values.actor import job_actor
+from tonne.platform.values.clock import Clock
 
 DELETE_BATCH = 1000
 REASON = "The checkout expired before it was paid."

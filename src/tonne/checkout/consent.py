@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from tonne.base.language import N_, Translator
-from tonne.base.settings import Settings
-from tonne.base.withdrawal_texts import WithdrawalWording, read_withdrawal_texts
+from tonne.platform.settings.settings import Settings
+from tonne.platform.settings.withdrawal_texts import WithdrawalWording, read_withdrawal_texts
+from tonne.platform.values.language import N_, Translator
 
 # Fields of the payment form.
 CONSENT_FIELD, VERSION_FIELD, BUSINESS_FIELD = "withdrawal_consent", "consent_version", "is_business"

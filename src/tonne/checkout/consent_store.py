@@ -4,7 +4,7 @@ from datetime import datetime
 
 from tonne.checkout.consent import WithdrawalText
 from tonne.checkout.model import Checkout
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
 
 ADD_TEXT = """
 INSERT INTO consent_texts (version, language, text, created_at) VALUES ($1, $2, $3, $4)

@@ -7,20 +7,8 @@ from decimal import Decimal
 
 import msgspec
 
-from tonne.accounts import audit
 from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.redirect_hosts import list_hosts
-from tonne.base.actor import Actor
-from tonne.base.clock import Clock
-from tonne.base.currency import DECIMALS
-from tonne.base.decimals import scaled
-from tonne.base.errors import Fault, Invalid, TonneError
-from tonne.base.idempotency import Idempotency, create_once
-from tonne.base.ids import new_id
-from tonne.base.mass import MAX_GRAMS
-from tonne.base.scope import Scope
-from tonne.base.secret_box import SecretBox
-from tonne.base.settings import Settings
 from tonne.catalog.errors import QuantityInvalid, ValueInvalid
 from tonne.catalog.price import PriceRequest
 from tonne.catalog.snapshot import Catalogues
@@ -51,10 +39,22 @@ from tonne.checkout.offer import LinkOffer, choose, price_offer
 from tonne.checkout.redirects import check_redirect
 from tonne.checkout.shown_offer import PricedOffer
 from tonne.checkout.store import is_paid
-from tonne.db.pool import Connection, Database
 from tonne.gateways.card_gateways import takes_cards
-from tonne.http.client_fields import metadata_text
-from tonne.http.json_body import Document, read
+from tonne.platform.db.idempotency import Idempotency, create_once
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.audit import record as audit
+from tonne.platform.http.client_fields import metadata_text
+from tonne.platform.http.json_body import Document, read
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import scaled
+from tonne.platform.values.errors import Fault, Invalid, TonneError
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.mass import MAX_GRAMS
+from tonne.platform.values.scope import Scope
 
 # Keys of the order's metadata that Tonne sets.
 _RESERVED = ("external_id", "unverified_external_id")

@@ -1,15 +1,15 @@
 from datetime import datetime
 
-from tonne.base.actor import Actor
-from tonne.base.scope import Scope
-from tonne.base.secret_box import SecretBox
-from tonne.base.settings import Settings
 from tonne.checkout import link_store as store
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_schemas import OffsetLinkIn
 from tonne.checkout.link_secret import new_link_secret
 from tonne.checkout.link_settings import LinkOwner, build_link, load_link_owner, record_link
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Scope
 
 
 async def create_link(

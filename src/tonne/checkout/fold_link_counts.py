@@ -1,7 +1,7 @@
 """A job: adds what was counted of offset links to their days, so that reading them stays cheap."""
 
 from tonne.checkout.link_count_store import fold_counts_any_account
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
 
 BATCH_ROWS = 10_000
 

@@ -6,9 +6,9 @@ from typing import NamedTuple, Self
 
 import asyncpg
 
-from tonne.base.scope import Scope
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Scope
 
 
 class CountedDay(NamedTuple):

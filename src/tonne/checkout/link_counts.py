@@ -8,14 +8,14 @@ import asyncio
 
 import structlog
 
-from tonne.base.clock import Clock
-from tonne.base.instruments import CounterFamily, Metric
 from tonne.checkout.link_count_store import CountedDay, CountedPages, insert_counts_any_account
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.page_visits import is_visit
-from tonne.db.errors import DATABASE_ERRORS
-from tonne.db.pool import Database
-from tonne.http.route import Request
+from tonne.platform.db.errors import DATABASE_ERRORS
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request
+from tonne.platform.process.telemetry.instruments import CounterFamily, Metric
+from tonne.platform.values.clock import Clock
 
 WRITE_EVERY_S = 2
 # Links that wait to be written, while the database is away. More are not counted.

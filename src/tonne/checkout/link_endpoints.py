@@ -3,9 +3,6 @@
 from dataclasses import dataclass
 
 from tonne.accounts.directory import AccountDirectory
-from tonne.base.clock import Clock
-from tonne.base.secret_box import SecretBox
-from tonne.base.settings import Settings
 from tonne.catalog.snapshot import Catalogues
 from tonne.checkout import link_store as store
 from tonne.checkout.create_link import create_link
@@ -19,11 +16,14 @@ from tonne.checkout.link_schemas import (
 from tonne.checkout.link_secret import rotate_link_secret
 from tonne.checkout.link_settings import LinkOwner
 from tonne.checkout.replace_link import lock_link, replace_link
-from tonne.db.pool import Database
 from tonne.gateways.card_gateways import takes_cards
-from tonne.http.json_body import read
-from tonne.http.lists import Paging, list_response
-from tonne.http.route import Request, Response, json_response
+from tonne.platform.db.pool import Database
+from tonne.platform.http.json_body import read
+from tonne.platform.http.lists import Paging, list_response
+from tonne.platform.http.route import Request, Response, json_response
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from tonne.base.language import LanguageCode
-from tonne.base.scope import Scope
+from tonne.platform.values.language import LanguageCode
+from tonne.platform.values.scope import Scope
 
 
 class LinkBeneficiary(StrEnum):

@@ -5,18 +5,18 @@ from typing import Annotated, Any
 
 import msgspec
 
-from tonne.base.clock import to_wire
-from tonne.base.decimals import PATTERN, parse_decimal
-from tonne.base.language import LanguageCode
-from tonne.base.mass import format_tonnes
-from tonne.base.money import format_money
-from tonne.base.scope import Mode
 from tonne.catalog.schemas import Money, Timestamp, Tonnes
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.checkout.link_model import LinkBeneficiary, OffsetLink
 from tonne.checkout.link_secret import MAX_OVERLAP_S
 from tonne.checkout.redirects import MAX_URL
-from tonne.http.json_body import JsonNumber
+from tonne.platform.http.json_body import JsonNumber
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.decimals import PATTERN, parse_decimal
+from tonne.platform.values.language import LanguageCode
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Mode
 
 
 def _read_title(value: Any) -> str:

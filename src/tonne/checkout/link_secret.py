@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.secret_box import SecretBox, SecretUnreadable
 from tonne.checkout import link_secret_store as store
 from tonne.checkout.link_model import OffsetLink
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
+from tonne.platform.values.actor import Actor
 
 MAX_OVERLAP_S = 604_800
 

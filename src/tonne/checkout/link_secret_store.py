@@ -5,9 +5,9 @@ from datetime import datetime
 
 import asyncpg
 
-from tonne.base.secret_box import HEADER_BYTES
 from tonne.checkout.link_model import OffsetLink
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.keys.secret_box import HEADER_BYTES
 
 ROTATE = """
 UPDATE offset_links

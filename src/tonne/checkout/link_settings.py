@@ -6,17 +6,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from tonne.accounts import audit
 from tonne.accounts.redirect_hosts import list_hosts
 from tonne.accounts.store import find_account
-from tonne.base.actor import Actor
-from tonne.base.currency import DECIMALS
-from tonne.base.decimals import format_scaled, scaled
-from tonne.base.errors import Fault, Invalid, TonneError
-from tonne.base.ids import new_secret_id
-from tonne.base.mass import MAX_GRAMS
-from tonne.base.scope import Scope
-from tonne.base.settings import Settings
 from tonne.catalog.errors import BundleInvalid
 from tonne.catalog.model import Catalogue
 from tonne.catalog.selection import FIELD, BundleChoiceIn, resolve, storable
@@ -25,9 +16,18 @@ from tonne.checkout.errors import OffsetLinkAmountInvalid, OffsetLinkExpiryInval
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_schemas import OffsetLinkIn
 from tonne.checkout.redirects import check_redirect
-from tonne.db.pool import Connection
 from tonne.gateways.card_gateways import takes_cards
-from tonne.http.errors import AccountNotFound
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.http.errors import AccountNotFound
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import format_scaled, scaled
+from tonne.platform.values.errors import Fault, Invalid, TonneError
+from tonne.platform.values.ids import new_secret_id
+from tonne.platform.values.mass import MAX_GRAMS
+from tonne.platform.values.scope import Scope
 
 # Well within a bigint, so that sums cannot overflow.
 MAX_VALUE_MINOR = 10**17

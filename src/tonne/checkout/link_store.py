@@ -6,10 +6,10 @@ from typing import Any
 
 import asyncpg
 
-from tonne.base.paging import Position
-from tonne.base.scope import Mode, Scope
 from tonne.checkout.link_model import LinkBeneficiary, OffsetLink
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.paging import Position
+from tonne.platform.values.scope import Mode, Scope
 
 _COLUMNS = """organisation_id, mode, account_id, id, title, message, bundle_selection, preset_quantity_grams,
        preset_value_minor, amount_editable, min_quantity_grams, max_quantity_grams, min_value_minor, max_value_minor,

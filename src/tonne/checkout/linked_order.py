@@ -1,10 +1,10 @@
 """Finds the order that the link in a mail leads to."""
 
 from tonne.checkout.errors import OrderPageNotFound
-from tonne.db.pool import Connection
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderKey
-from tonne.receipts.link_token import hash_link_token, is_link_token
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.link_token import hash_link_token, is_link_token
 from tonne.receipts.order_link_store import find_linked_order
 
 

@@ -5,15 +5,15 @@ from datetime import timedelta
 import structlog
 
 from tonne.accounts.customer_mail import enqueue_customer_mail
-from tonne.base.clock import Clock
-from tonne.base.settings import Settings
 from tonne.checkout import queue
 from tonne.checkout.certificate_mails import compose_certificate_mail, read_certificate_recipient
 from tonne.checkout.queue import DueMail
 from tonne.credentials.render_certificate import RenderCertificate
-from tonne.db.batches import run_each
-from tonne.db.pool import Database
-from tonne.gateways.mail import is_mail_address
+from tonne.platform.db.batches import run_each
+from tonne.platform.db.pool import Database
+from tonne.platform.documents.mail.send_mail import is_mail_address
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
 from tonne.receipts.order_links import order_url
 
 BATCH = 10

@@ -3,13 +3,13 @@
 from datetime import timedelta
 
 from tonne.accounts.customer_mail import enqueue_customer_mail
-from tonne.base.clock import Clock
-from tonne.base.settings import Settings
 from tonne.checkout.certificate_mails import compose_replacement, compose_withdrawal, read_certificate_recipient
 from tonne.credentials.render_certificate import RenderCertificate
-from tonne.db.batches import run_each
-from tonne.db.pool import Database
-from tonne.gateways.mail import is_mail_address
+from tonne.platform.db.batches import run_each
+from tonne.platform.db.pool import Database
+from tonne.platform.documents.mail.send_mail import is_mail_address
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
 from tonne.receipts.order_links import order_url
 from tonne.retirements.certificate_mail_store import DueCertificate, claim_changed_any_account, finish_changed
 

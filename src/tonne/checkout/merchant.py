@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from tonne.accounts.model import AccountKind
-from tonne.base.scope import Scope
 from tonne.checkout.link_model import OffsetLink
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Scope
 
 
 @dataclass(frozen=True, slots=True)

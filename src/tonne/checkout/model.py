@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from tonne.base.ids import is_id, new_secret_id
-from tonne.base.scope import Scope
 from tonne.checkout.consent import Consent
 from tonne.orders.beneficiary import Beneficiary
+from tonne.platform.values.ids import is_id, new_secret_id
+from tonne.platform.values.scope import Scope
 
 # A visitor who is on the gateway's payment page by then may still finish there.
 LIFE = timedelta(hours=1)

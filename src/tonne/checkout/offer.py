@@ -7,11 +7,6 @@ from decimal import Decimal
 import msgspec
 
 from tonne.accounts.model import Terms
-from tonne.base.currency import DECIMALS
-from tonne.base.decimals import parse_typed, scaled
-from tonne.base.language import N_
-from tonne.base.mass import MAX_GRAMS, MassUnit, to_grams
-from tonne.base.message_values import MassValue, MoneyValue, NamesValue
 from tonne.catalog.errors import BelowMinimumOrder, ChargeTooSmall, PriceUnavailable, QuantityInvalid, ValueInvalid
 from tonne.catalog.model import Bundle, Catalogue
 from tonne.catalog.price import PriceRequest, price
@@ -22,6 +17,11 @@ from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.shown_offer import PricedOffer
 from tonne.orders.offer_digest import digest_offer
 from tonne.orders.order_tax import tax_of
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import parse_typed, scaled
+from tonne.platform.values.language import N_
+from tonne.platform.values.mass import MAX_GRAMS, MassUnit, to_grams
+from tonne.platform.values.message_values import MassValue, MoneyValue, NamesValue
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tonne.base.errors import TonneError
-from tonne.base.mass import format_tonnes
-from tonne.base.money import format_money
 from tonne.catalog.price import PriceRequest
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.checkout.amounts import AmountUnit, unit_of
@@ -16,8 +13,11 @@ from tonne.checkout.model import Checkout
 from tonne.checkout.offer import LinkOffer, choose, parse_kilograms, parse_quantity, parse_value, price_offer
 from tonne.checkout.shown_offer import PricedOffer
 from tonne.checkout.signed_query import NAME_PARAMETER, SignedQuery
-from tonne.http.route import Request
 from tonne.orders.model import BeneficiaryKind
+from tonne.platform.http.route import Request
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.money import format_money
 
 _MAX_AMOUNT = 40
 # The query parameter of a button that fills in an amount: `quantity:1.5`.

@@ -8,14 +8,6 @@ import structlog
 
 from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.redirect_hosts import list_hosts
-from tonne.base.clock import Clock
-from tonne.base.errors import TonneError
-from tonne.base.ids import is_id
-from tonne.base.language import N_
-from tonne.base.scope import Mode
-from tonne.base.secret_box import SecretBox, SecretUnreadable
-from tonne.base.settings import Settings
-from tonne.base.tax import TaxTreatment
 from tonne.catalog.snapshot import Catalogues
 from tonne.checkout import store as checkout_store
 from tonne.checkout.amounts import Suggestion, suggestions
@@ -55,16 +47,24 @@ from tonne.checkout.offset_form import (
 from tonne.checkout.redirects import check_redirect
 from tonne.checkout.shown_offer import PricedOffer
 from tonne.checkout.signed_query import REPEATED, SIGNATURE, SIGNED, SignedQuery, find_signed_query, verify_query
-from tonne.db.pool import Database
 from tonne.gateways.card_gateways import takes_cards
-from tonne.http.rate_limit import TokenBuckets
-from tonne.http.route import Request, Response
 from tonne.orders.beneficiary import Beneficiary
-from tonne.web.forms import FormGuard
-from tonne.web.render import Renderer, see_other
-from tonne.web.shown_errors import texts_of
-from tonne.web.visitor import decimal_sign
-from tonne.web.visitor_language import visitor_language
+from tonne.platform.db.pool import Database
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request, Response
+from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.ids import is_id
+from tonne.platform.values.language import N_
+from tonne.platform.values.scope import Mode
+from tonne.platform.values.tax import TaxTreatment
+from tonne.platform.web.forms import FormGuard
+from tonne.platform.web.render import Renderer, see_other
+from tonne.platform.web.shown_errors import texts_of
+from tonne.platform.web.visitor import decimal_sign
+from tonne.platform.web.visitor_language import visitor_language
 
 _MAX_LABEL = 100
 # The query parameter with the token of a checkout that the visitor wants to change.

@@ -2,11 +2,6 @@
 
 from dataclasses import dataclass
 
-from tonne.base.clock import Clock
-from tonne.base.errors import TonneError
-from tonne.base.language import N_
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.cards.charge_store import Decline, find_last_decline
 from tonne.cards.confirm_charge import ConfirmCharge
 from tonne.cards.declines import explain_decline
@@ -18,15 +13,20 @@ from tonne.checkout.errors import OrderPageNotFound
 from tonne.checkout.linked_order import load_linked_order
 from tonne.checkout.order_summary import OrderSummary, read_order_summary, summary_values
 from tonne.credentials.render_certificate import RenderCertificate
-from tonne.db.pool import Connection, Database
-from tonne.http.rate_limit import TokenBuckets
-from tonne.http.route import Request, Response, json_response
 from tonne.orders.model import Order, OrderStatus
-from tonne.web.forms import FormGuard
-from tonne.web.render import Renderer, see_other
-from tonne.web.shown_errors import shown
-from tonne.web.visitor_language import visitor_language
-from tonne.web.wording import LocalWording
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request, Response, json_response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.language import N_
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.forms import FormGuard
+from tonne.platform.web.render import Renderer, see_other
+from tonne.platform.web.shown_errors import shown
+from tonne.platform.web.visitor_language import visitor_language
+from tonne.platform.web.wording import LocalWording
 
 
 @dataclass(frozen=True, slots=True)

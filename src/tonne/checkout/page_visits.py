@@ -2,7 +2,7 @@
 
 import re
 
-from tonne.http.route import Request
+from tonne.platform.http.route import Request
 
 # Headers by which browsers mark pages that they load before anybody asks for them.
 _PURPOSE_HEADERS = (b"sec-purpose", b"purpose", b"x-purpose", b"x-moz")

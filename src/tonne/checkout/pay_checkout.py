@@ -9,9 +9,6 @@ from datetime import timedelta
 
 from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.model import Terms
-from tonne.base.clock import Clock
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.cards.charge_store import find_pending, make_due_any_account, read_chargeable, record_page
 from tonne.cards.model import ChargeAttempt, RetrySchedule
 from tonne.cards.open_charges import open_charges
@@ -34,15 +31,18 @@ from tonne.checkout.model import Checkout, hash_token
 from tonne.checkout.offer import LinkOffer, price_offer
 from tonne.checkout.order_checkout import order_checkout, price_request_of
 from tonne.checkout.shown_offer import PricedOffer, ShownOffer
-from tonne.db.pool import Connection, Database
-from tonne.events.notification import WorkKind
-from tonne.events.notify import Notifier
 from tonne.gateways.card import CardGateway, ChargeOutcome, ChargeResult, HostedPage, StoredCard
 from tonne.gateways.card_gateways import GATEWAY_OF
 from tonne.gateways.payment_page import PageNotOpened, PageRequest, PaymentPages
 from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.due_work import charges_in
 from tonne.orders.model import Order, OrderStatus
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.notification import WorkKind
+from tonne.platform.events.notify import Notifier
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
 
 # Stripe requires its pages to stay open for at least 30 minutes.
 PAGE_LIFE = timedelta(minutes=35)

@@ -5,16 +5,16 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from tonne.base.clock import Clock
-from tonne.base.errors import Fault, Invalid
-from tonne.base.settings import Settings
 from tonne.checkout.errors import PaymentNotFound
 from tonne.checkout.model import TEMPORARY_ID_LIFE, hash_temporary_id
 from tonne.checkout.store import find_payment
-from tonne.db.pool import Database
-from tonne.http.rate_limit import TokenBuckets
-from tonne.http.route import Request, Response
 from tonne.orders.schemas import OrderOut
+from tonne.platform.db.pool import Database
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import Fault, Invalid
 
 
 class PaymentOut(msgspec.Struct):

@@ -6,10 +6,10 @@ from datetime import datetime
 
 import asyncpg
 
-from tonne.base.erased import ERASED_DIGEST
-from tonne.base.scope import Scope
 from tonne.checkout.model import CheckoutStatus
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.erased import ERASED_DIGEST
+from tonne.platform.values.scope import Scope
 
 SCAN_CHECKOUTS = """
 WITH batch AS MATERIALIZED (

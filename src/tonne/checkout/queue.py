@@ -11,9 +11,9 @@ from typing import NamedTuple
 import asyncpg
 import msgspec
 
-from tonne.base.scope import Mode, Scope
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode, Scope
 from tonne.retirements.certificate_record import CertificateRecord
 
 

@@ -6,20 +6,20 @@ from datetime import datetime
 from pathlib import Path
 
 from tonne.accounts.model import PaymentMethod
-from tonne.base.scope import Scope
-from tonne.base.settings import Settings
 from tonne.checkout.merchant import Merchant, find_merchant_of
-from tonne.db.pool import Connection
-from tonne.gateways.mail_layout import one_line
-from tonne.gateways.pdf import render_pdf
 from tonne.invoices.model import Invoice
 from tonne.invoices.parties import seller_of
 from tonne.invoices.store import find_invoice
 from tonne.orders.model import Order, OrderStatus, PaymentState
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.layout import one_line
+from tonne.platform.documents.pdf import render_pdf
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Scope
+from tonne.platform.web.wording import LocalWording
 from tonne.receipts.order_mails import tax_name
 from tonne.refunds.model import Refund, RefundPurpose, RefundState
 from tonne.refunds.store import list_of_order
-from tonne.web.wording import LocalWording
 
 _TEMPLATE = Path(__file__).parent / "templates" / "receipt.typ"
 

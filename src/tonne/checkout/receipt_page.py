@@ -2,20 +2,20 @@
 
 from dataclasses import dataclass
 
-from tonne.base.language import N_
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.checkout.attempt_limit import AttemptLimit
 from tonne.checkout.errors import OrderPageNotFound
 from tonne.checkout.linked_order import load_linked_order
 from tonne.checkout.receipt import ReceiptFacts, read_receipt, receipt_pdf, write_receipt
 from tonne.credentials.render_certificate import PDF
-from tonne.db.pool import Database
-from tonne.http.rate_limit import TokenBuckets
-from tonne.http.route import Request, Response
-from tonne.web.render import Renderer
-from tonne.web.visitor_language import visitor_language
-from tonne.web.wording import LocalWording, wording_in
+from tonne.platform.db.pool import Database
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.language import N_
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.render import Renderer
+from tonne.platform.web.visitor_language import visitor_language
+from tonne.platform.web.wording import LocalWording, wording_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

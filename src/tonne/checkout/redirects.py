@@ -6,9 +6,9 @@ from urllib.parse import unquote_plus, urlencode
 
 from tonne.accounts.errors import RedirectHostInvalid
 from tonne.accounts.redirect_hosts import Host, read_host, spell_host
-from tonne.base.scope import Mode
-from tonne.base.urls import WEB, UrlInvalid, parse_url
 from tonne.checkout.errors import RedirectRefused
+from tonne.platform.values.scope import Mode
+from tonne.platform.values.urls import WEB, UrlInvalid, parse_url
 
 MAX_URL = 2000
 # The developer's own machine, which has no TLS certificate.

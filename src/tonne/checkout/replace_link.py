@@ -1,13 +1,13 @@
 from datetime import datetime
 
-from tonne.base.actor import Actor
-from tonne.base.scope import Scope
 from tonne.checkout import link_store as store
 from tonne.checkout.errors import OffsetLinkNotFound
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_schemas import OffsetLinkIn
 from tonne.checkout.link_settings import LinkOwner, build_link, record_link
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Scope
 
 
 async def lock_link(tx: Connection, scope: Scope, link_id: str) -> OffsetLink:

@@ -1,14 +1,14 @@
-"""Encrypt the secrets of all offset links again with the current key. See `webhooks/reseal_secrets.py`."""
+"""Encrypt the secrets of all offset links again with the current key. See `platform/keys/reseal_secrets.py`."""
 
 from datetime import datetime
 
 import asyncpg
 
-from tonne.base.actor import Actor
-from tonne.base.secret_box import SecretBox
 from tonne.checkout import link_secret_store
-from tonne.db.pool import Connection
-from tonne.webhooks.reseal_secrets import BATCH, ResealedBatch, reseal_rows
+from tonne.platform.db.pool import Connection
+from tonne.platform.keys.reseal_secrets import BATCH, ResealedBatch, reseal_rows
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.values.actor import Actor
 
 
 async def reseal_links_any_account(

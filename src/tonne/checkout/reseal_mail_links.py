@@ -1,15 +1,15 @@
-"""Encrypt the tokens of links in mails again with the current key. See `webhooks/reseal_secrets.py`."""
+"""Encrypt the tokens of links in mails again with the current key. See `platform/keys/reseal_secrets.py`."""
 
 from datetime import datetime
 
 import asyncpg
 
-from tonne.base.actor import Actor
-from tonne.base.secret_box import SecretBox
 from tonne.cards import card_link_store
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.keys.reseal_secrets import BATCH, ResealedBatch, reseal_rows
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.values.actor import Actor
 from tonne.receipts import order_link_store
-from tonne.webhooks.reseal_secrets import BATCH, ResealedBatch, reseal_rows
 
 
 async def reseal_order_links_any_account(

@@ -4,12 +4,7 @@ from collections.abc import Collection
 from datetime import datetime
 from enum import StrEnum
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.scope import Scope
-from tonne.base.settings import Settings
 from tonne.checkout.errors import NothingToResend
-from tonne.db.pool import Connection
 from tonne.invoices.render_invoice import RenderInvoice
 from tonne.invoices.resend_invoice import resend_invoice
 from tonne.invoices.store import find_invoice
@@ -17,6 +12,11 @@ from tonne.orders.correct_email import correct_email
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.model import Order, OrderStatus, PaymentState
 from tonne.orders.queue import lock_order
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Scope
 from tonne.receipts.order_mails import enqueue_receipts
 from tonne.receipts.recipients import payer_of
 

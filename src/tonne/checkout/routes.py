@@ -4,7 +4,6 @@ from typing import Any
 
 from tonne.accounts.errors import AccountSuspended
 from tonne.accounts.model import PaymentMethod
-from tonne.base.errors import Invalid
 from tonne.cards.errors import NothingToConfirm
 from tonne.catalog.errors import (
     BelowMinimumOrder,
@@ -49,12 +48,13 @@ from tonne.checkout.offset_page import OffsetPage
 from tonne.checkout.order_page import OrderPage
 from tonne.checkout.payment_lookup import PaymentLookup, PaymentOut
 from tonne.checkout.receipt_page import ReceiptPage
-from tonne.http.errors import FormInvalid, RateLimited
-from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
-from tonne.http.route import Access, Route, RouteMaker
 from tonne.orders.model import OrderStatus
-from tonne.web.forms import FormIn, FormTokenInvalid
-from tonne.web.render import Renderer
+from tonne.platform.http.errors import FormInvalid, RateLimited
+from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
+from tonne.platform.http.route import Access, Route, RouteMaker
+from tonne.platform.values.errors import Invalid
+from tonne.platform.web.forms import FormIn, FormTokenInvalid
+from tonne.platform.web.render import Renderer
 
 _ONE = "/v1/offset-links/{offset_link_id}"
 _SETTINGS_ERRORS = (

@@ -2,9 +2,9 @@
 
 import asyncpg
 
-from tonne.base.scope import Scope
-from tonne.base.timeline import TimelineEntry
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Scope
+from tonne.platform.values.timeline import TimelineEntry
 
 FIND_CHECKOUT_OF_ORDER = """
 SELECT checkouts.id, checkouts.created_at, checkouts.expires_at, checkouts.email, checkouts.buyer_kind,

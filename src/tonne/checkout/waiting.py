@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
-from tonne.db.queues import MAX_COUNTED, Queue
-from tonne.db.waiting_check import Topic, WaitingCheck
 from tonne.gateways.card_gateways import takes_cards
+from tonne.platform.db.queues import MAX_COUNTED, Queue
+from tonne.platform.db.waiting_check import Topic, WaitingCheck
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode
 
 
 def _due_at(column: str) -> str:

@@ -13,18 +13,18 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server import Server
 
-from tonne.base.environment import DATABASE_URL_VARIABLE, FILE_SUFFIX
-from tonne.base.logs import configure_logs
-from tonne.base.parent import stop_with_parent
 from tonne.cli.database import open_database, plain_failures, settings_from_environment
 from tonne.cli.processes import WITH_PARENT, check_port_free, metrics_folder, require_ready
-from tonne.http.drain import DRAIN_VARIABLE
-from tonne.http.shared_buckets import LIMITS_VARIABLE
-from tonne.http.telemetry import require_telemetry
+from tonne.platform.http.drain import DRAIN_VARIABLE
+from tonne.platform.http.limits.shared_buckets import LIMITS_VARIABLE
+from tonne.platform.http.telemetry import require_telemetry
+from tonne.platform.process.parent import stop_with_parent
+from tonne.platform.process.telemetry.logs import configure_logs
+from tonne.platform.settings.environment import DATABASE_URL_VARIABLE, FILE_SUFFIX
 
 # Granian's own log lines, in the same format as ours.
 _GRANIAN_LOGS = {
-    "handlers": {"json": {"class": "tonne.base.logs.LibraryHandler"}},
+    "handlers": {"json": {"class": "tonne.platform.process.telemetry.logs.LibraryHandler"}},
     "loggers": {"_granian": {"handlers": ["json"], "propagate": False}},
 }
 HEADERS_WITHIN_MS = 5_000

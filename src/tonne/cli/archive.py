@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from tonne.base.clock import utc_now
-from tonne.base.settings import Settings
 from tonne.cli.database import ACTOR, run_connected
 from tonne.cli.output import Output, TimeColumn, ValueColumn, output_options, print_rows
-from tonne.db.partitions import PARTITIONED, list_partitions
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.db.schema.partitions import PARTITIONED, list_partitions
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
 from tonne.retention.archive_file import ArchiveError, check_contents
 from tonne.retention.check_archives import find_incomplete
 from tonne.retention.removal_store import RemovedPartition, list_archived, list_removed

@@ -6,11 +6,11 @@ from typing import Any
 import click
 import msgspec
 
-from tonne.accounts.audit_store import AuditFilter, StoredEntry, list_entries_any_account
-from tonne.base.scope import Mode
 from tonne.cli.database import run_in_transaction
 from tonne.cli.output import Format, Output, TimeColumn, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import MODE, MOMENT
+from tonne.platform.events.audit.store import AuditFilter, StoredEntry, list_entries_any_account
+from tonne.platform.values.scope import Mode
 
 MAX_CHANGE = 100
 COLUMNS: tuple[ValueColumn[StoredEntry], ...] = (

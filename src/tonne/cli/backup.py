@@ -11,18 +11,16 @@ from typing import NamedTuple
 import click
 import msgspec
 
-from tonne.accounts.audit import record
-from tonne.base.clock import utc_now
-from tonne.base.private_files import create_private_folder, write_private_file
-from tonne.base.secret_box import SecretBox, key_file
-from tonne.base.settings import Settings
 from tonne.cli.database import ACTOR, open_database, plain_failures, settings_from_environment, with_connection
 from tonne.cli.demo import DEMO_FILE
 from tonne.cli.doctor import broken_checks
 from tonne.cli.hold import SUBJECT, hold_service
 from tonne.cli.progress import bars_on_terminal
-from tonne.db.backup import require_restorable, restore, write_backup
-from tonne.db.backup_file import (
+from tonne.platform.db.pool import Connection
+from tonne.platform.db.schema.migrate import migrate, require_compatible
+from tonne.platform.db.schema.migration_files import Migration
+from tonne.platform.db.server.backup import require_restorable, restore, write_backup
+from tonne.platform.db.server.backup_file import (
     KEY,
     SEALED_KEY,
     BackupError,
@@ -34,11 +32,13 @@ from tonne.db.backup_file import (
     open_key,
     seal_key,
 )
-from tonne.db.embedded import postgres_folder
-from tonne.db.migrate import migrate, require_compatible
-from tonne.db.migration_files import Migration
-from tonne.db.pool import Connection
-from tonne.webhooks import secret_store
+from tonne.platform.db.server.embedded import postgres_folder
+from tonne.platform.events.audit.record import record
+from tonne.platform.keys import secret_key_store as secret_store
+from tonne.platform.keys.secret_box import SecretBox, key_file
+from tonne.platform.process.private_files import create_private_folder, write_private_file
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
 
 _PASSPHRASE = click.option(
     "--passphrase-file",

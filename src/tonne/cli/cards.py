@@ -8,13 +8,8 @@ from collections.abc import Iterator
 import click
 import structlog
 
-from tonne.accounts import audit
 from tonne.accounts.lookup import require_account_any_account
 from tonne.accounts.model import PaymentMethod
-from tonne.base.clock import utc_now
-from tonne.base.scope import Scope
-from tonne.base.secret_box import SecretBox
-from tonne.base.settings import Settings
 from tonne.cards.card_links import card_page_url
 from tonne.cards.stored_cards import remove_card, require_card, set_card
 from tonne.cli.database import (
@@ -26,11 +21,16 @@ from tonne.cli.database import (
     with_connection,
 )
 from tonne.cli.output import Output, ValueColumn, output_options, print_object
-from tonne.db.hold import require_not_held
-from tonne.db.migrate import require_compatible
-from tonne.db.pool import Connection, Database
 from tonne.gateways.card import CardDetails
 from tonne.gateways.card_gateways import card_gateways
+from tonne.platform.db.hold import require_not_held
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.schema.migrate import require_compatible
+from tonne.platform.events.audit import record as audit
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Scope
 
 FACTS: tuple[ValueColumn[CardDetails], ...] = (
     ValueColumn("brand", lambda c: c.brand),

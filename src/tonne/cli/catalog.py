@@ -6,8 +6,6 @@ from pathlib import Path
 
 import click
 
-from tonne.base.clock import utc_now
-from tonne.base.scope import Mode
 from tonne.catalog.bundle_store import ListedBundle, list_bundles
 from tonne.catalog.import_catalogue import CatalogueError
 from tonne.catalog.import_rows import FileKind, Files
@@ -17,8 +15,10 @@ from tonne.cli.imports import FILE, read_file, reported_errors
 from tonne.cli.output import MoneyColumn, Output, TonnesColumn, ValueColumn, output_options, print_rows, print_table
 from tonne.cli.parameters import MODE
 from tonne.cli.table import printable
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Mode
 from tonne.retirements.import_lots import import_files
-from tonne.sheets.csv_lines import SheetFile
 
 # Corrections printed after an import.
 SHOWN = 100

@@ -23,7 +23,7 @@ from tonne.cli.output import (
     print_rows,
 )
 from tonne.cli.parameters import MODE, MOMENT
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
 
 
 @click.group()

@@ -6,13 +6,13 @@ import sys
 import click
 import msgspec
 
-from tonne.base.load_settings import load_settings
-from tonne.base.settings import SettingsError
 from tonne.cli.check_connections import check_connections
 from tonne.cli.check_machine import check_machine
 from tonne.cli.check_result import CheckResult, CheckStatus
 from tonne.cli.doctor import WARNINGS_CODE
 from tonne.cli.table import printable
+from tonne.platform.settings.load_settings import load_settings
+from tonne.platform.settings.settings import SettingsError
 
 
 @click.command()

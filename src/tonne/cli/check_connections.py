@@ -6,21 +6,21 @@ from urllib.parse import parse_qs, urlsplit
 
 import click
 
-from tonne.base.settings import Settings, SettingsError
 from tonne.cli.check_document_key import check_document_key
 from tonne.cli.check_log import check_log
 from tonne.cli.check_result import CheckResult
 from tonne.cli.database import open_database, plain_failures, with_connection
-from tonne.db.clock_drift import MAX_DRIFT_S, measure_drift
-from tonne.db.hold import read_hold
-from tonne.db.hosts import hosts_of
-from tonne.db.migrate import MigrationError, require_compatible
-from tonne.db.pool import Connection, connect
-from tonne.db.server_facts import OLDEST_VERSION, ServerFacts, read_server_facts
-from tonne.db.session_settings import RoleSettingsMissing, require_role_settings
-from tonne.gateways.mail import MailRefused, SmtpMail
 from tonne.gateways.stripe_key import StripeKeyRejected, StripeNotReached, check_stripe_key
-from tonne.webhooks.check_secret_key import compare_secret_key
+from tonne.platform.db.hold import read_hold
+from tonne.platform.db.pool import Connection, connect
+from tonne.platform.db.schema.migrate import MigrationError, require_compatible
+from tonne.platform.db.server.clock_drift import MAX_DRIFT_S, measure_drift
+from tonne.platform.db.server.hosts import hosts_of
+from tonne.platform.db.server.server_facts import OLDEST_VERSION, ServerFacts, read_server_facts
+from tonne.platform.db.session_settings import RoleSettingsMissing, require_role_settings
+from tonne.platform.documents.mail.send_mail import MailRefused, SmtpMail
+from tonne.platform.keys.check_secret_key import compare_secret_key
+from tonne.platform.settings.settings import Settings, SettingsError
 from tonne.webhooks.egress_proxy import EgressProxy, ProxyUnusable
 
 SMTP_TIMEOUT_S = 10.0

@@ -4,14 +4,14 @@ from datetime import timedelta
 
 from cryptography import x509
 
-from tonne.base.clock import utc_now
-from tonne.base.settings import Settings
 from tonne.cli.check_result import CheckResult
-from tonne.db.pool import Connection
-from tonne.signing.document_key import KeyUnusable
-from tonne.signing.key_store import find_current_key, find_key_by_public
-from tonne.signing.model import KeyPurpose
-from tonne.signing.operator_key import load_operator_key
+from tonne.platform.db.pool import Connection
+from tonne.platform.keys.signing.document_key import KeyUnusable
+from tonne.platform.keys.signing.key_store import find_current_key, find_key_by_public
+from tonne.platform.keys.signing.model import KeyPurpose
+from tonne.platform.keys.signing.operator_key import load_operator_key
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
 
 NAME = "document key"
 EXPIRES_SOON = timedelta(days=30)

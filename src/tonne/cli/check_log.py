@@ -2,9 +2,9 @@
 
 import os
 
-from tonne.base.clock import utc_now
-from tonne.base.settings import Settings
 from tonne.cli.check_result import CheckResult
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
 from tonne.transparency.witness_client import WitnessClient
 
 

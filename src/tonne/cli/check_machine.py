@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 
 import click
 
-from tonne.base.environment import CONFIG_VARIABLE, kubernetes_variables, setting_files
-from tonne.base.settings import SETTING_NAMES, Settings, SettingsError
 from tonne.cli.check_result import CheckResult
 from tonne.cli.processes import check_port_free, responds
-from tonne.http.telemetry import require_telemetry
+from tonne.platform.http.telemetry import require_telemetry
+from tonne.platform.settings.environment import CONFIG_VARIABLE, kubernetes_variables, setting_files
+from tonne.platform.settings.settings import SETTING_NAMES, Settings, SettingsError
 
 # Requests in progress per api process, each with a connection, and what the process needs besides.
 DESCRIPTORS = 8192 + 512

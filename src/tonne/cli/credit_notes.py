@@ -4,18 +4,18 @@ from pathlib import Path
 
 import click
 
-from tonne.base.clock import utc_now
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.cli.database import ACTOR, run_connected, run_in_transaction
 from tonne.cli.parameters import MODE, parse_amount
 from tonne.cli.signed_files import render_invoice
-from tonne.db.pool import Connection
 from tonne.invoices.correct_invoice import correct_invoice
 from tonne.invoices.credit_note import CreditNote
 from tonne.invoices.credit_note_store import find_credit_note_any_account
 from tonne.invoices.errors import CreditNoteNotFound
 from tonne.invoices.find_invoice import find_by_number_any_account
+from tonne.platform.db.pool import Connection
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Mode
 
 MAX_REASON = 500
 

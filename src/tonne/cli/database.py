@@ -11,21 +11,21 @@ import asyncpg
 import click
 
 from tonne.accounts.lookup import require_account_any_account
-from tonne.base.environment import kubernetes_variables
-from tonne.base.errors import TonneError
-from tonne.base.load_settings import load_settings
-from tonne.base.scope import Scope
-from tonne.base.settings import Settings, SettingsError
 from tonne.cli.operator import operator
 from tonne.cli.progress import bars_on_terminal
-from tonne.db.embedded import database_url, ensure_database
-from tonne.db.errors import DATABASE_ERRORS, is_database_unavailable, is_service_held
-from tonne.db.hosts import connect_to_any
-from tonne.db.migrate import MigrationError, require_compatible
-from tonne.db.pool import Connection
-from tonne.db.postmaster import DatabaseUnavailable
-from tonne.db.replica import RECOVERY_CONFLICTS, read_written, wait_until_replayed
-from tonne.db.session_settings import RoleSettingsMissing
+from tonne.platform.db.errors import DATABASE_ERRORS, is_database_unavailable, is_service_held
+from tonne.platform.db.pool import Connection
+from tonne.platform.db.replica import RECOVERY_CONFLICTS, read_written, wait_until_replayed
+from tonne.platform.db.schema.migrate import MigrationError, require_compatible
+from tonne.platform.db.server.embedded import database_url, ensure_database
+from tonne.platform.db.server.hosts import connect_to_any
+from tonne.platform.db.server.postmaster import DatabaseUnavailable
+from tonne.platform.db.session_settings import RoleSettingsMissing
+from tonne.platform.settings.environment import kubernetes_variables
+from tonne.platform.settings.load_settings import load_settings
+from tonne.platform.settings.settings import Settings, SettingsError
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.scope import Scope
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -14,25 +14,25 @@ from tonne.accounts.change_organisation import add_admin, set_address
 from tonne.accounts.model import Account, AccountKind, PaymentMethod
 from tonne.accounts.open_account import open_account
 from tonne.accounts.open_organisation import DEFAULT_FEE_RATE, open_organisation
-from tonne.base.clock import utc_now
-from tonne.base.ids import new_id
-from tonne.base.mass import MassUnit
-from tonne.base.private_files import create_private_folder, write_private_file
-from tonne.base.scope import Mode, Scope
-from tonne.base.secret_box import SecretBox
-from tonne.base.settings import Settings
-from tonne.base.urls import is_loopback
 from tonne.cards.stored_cards import store_card
 from tonne.catalog.demo import demo_files
 from tonne.catalog.store import load_catalogue
 from tonne.checkout.create_link import create_account_link
 from tonne.checkout.link_schemas import OffsetLinkIn
 from tonne.cli.database import ACTOR, plain_failures, settings_from_environment
-from tonne.db.pool import Connection
 from tonne.estimates.record_estimate import record_estimate
 from tonne.gateways.card import CardDetails
 from tonne.gateways.card_simulated import SIMULATED_CARDS
-from tonne.http.authenticator import hash_key
+from tonne.platform.db.pool import Connection
+from tonne.platform.http.authenticator import hash_key
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.process.private_files import create_private_folder, write_private_file
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.mass import MassUnit
+from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.urls import is_loopback
 from tonne.retirements.import_lots import import_files
 from tonne.sustainability.change_page import PageChange, change_page
 from tonne.users.create_user import create_user, grant_role

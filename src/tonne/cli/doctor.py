@@ -14,11 +14,6 @@ import msgspec
 
 from tonne.backoffice.doctor_checks import ALL_WAITING
 from tonne.backoffice.doctor_run_store import DoctorFinding, DoctorRun, record_run
-from tonne.base.clock import utc_now
-from tonne.base.load_settings import load_settings
-from tonne.base.progress import progress
-from tonne.base.secret_box import SecretBox, SecretKeyMissing
-from tonne.base.settings import Settings
 from tonne.cards.invariants import INVARIANTS as PAYMENTS
 from tonne.checkout.invariants import INVARIANTS as CHECKOUTS
 from tonne.cli.database import ACTOR, read_one_snapshot
@@ -26,14 +21,20 @@ from tonne.cli.parameters import PAST
 from tonne.cli.readers import Readers, run_with_readers
 from tonne.cli.table import printable
 from tonne.credentials.invariants import INVARIANTS as CREDENTIALS
-from tonne.db.errors import DATABASE_ERRORS
-from tonne.db.invariant import FOR_CHECKS, Invariant, InvariantCheck, group_by_scan
-from tonne.db.pool import Connection
-from tonne.events.invariants import INVARIANTS as EVENTS
 from tonne.invoices.card_invariants import INVARIANTS as CARD_INVOICES
 from tonne.invoices.invariants import INVARIANTS as INVOICES
 from tonne.journal.invariants import INVARIANTS as JOURNAL
 from tonne.orders.invariants import INVARIANTS as ORDERS
+from tonne.platform.db.errors import DATABASE_ERRORS
+from tonne.platform.db.invariant import FOR_CHECKS, Invariant, InvariantCheck, group_by_scan
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.invariants import INVARIANTS as EVENTS
+from tonne.platform.keys.check_secret_key import find_unreadable_any_account
+from tonne.platform.keys.secret_box import SecretBox, SecretKeyMissing
+from tonne.platform.process.progress import progress
+from tonne.platform.settings.load_settings import load_settings
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
 from tonne.quotes.invariants import INVARIANTS as QUOTES
 from tonne.refunds.invariants import INVARIANTS as REFUNDS
 from tonne.retention.check_archives import ARCHIVES, ARCHIVES_MEANING, ARCHIVES_REMEDY, find_incomplete
@@ -41,7 +42,6 @@ from tonne.retention.removal_store import list_archived
 from tonne.retirements.invariants import INVARIANTS as RETIREMENTS
 from tonne.transparency.check_tree import TREE, TREE_MEANING, TREE_REMEDY, find_broken_trees
 from tonne.transparency.invariants import INVARIANTS as LOG
-from tonne.webhooks.check_secret_key import find_unreadable_any_account
 from tonne.webhooks.invariants import INVARIANTS as WEBHOOKS
 
 ALL_INVARIANTS = (

@@ -10,12 +10,9 @@ from typing import TextIO
 
 import click
 
-from tonne.base.progress import progress
-from tonne.base.scope import Mode
 from tonne.cli.database import run_in_snapshot
 from tonne.cli.output import MoneyColumn, Output, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import MODE
-from tonne.db.pool import Connection
 from tonne.journal.export import beancount_entry, beancount_head, csv_entry, csv_head
 from tonne.journal.model import JournalEntry, Posting
 from tonne.journal.read_journal import (
@@ -24,6 +21,9 @@ from tonne.journal.read_journal import (
     read_opening_any_account,
     sum_balances_any_account,
 )
+from tonne.platform.db.pool import Connection
+from tonne.platform.process.progress import progress
+from tonne.platform.values.scope import Mode
 
 # Before the first entry of any installation.
 BEGINNING = datetime(1990, 1, 1, tzinfo=UTC)

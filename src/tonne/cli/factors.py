@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
-from tonne.base.clock import utc_now
 from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.imports import FILE, read_file, reported_errors
 from tonne.cli.output import print_table
 from tonne.cli.table import printable
 from tonne.factors.import_factors import import_factors
+from tonne.platform.values.clock import utc_now
 
 
 @click.group()

@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import click
 
-from tonne.accounts.audit import record
-from tonne.base.clock import utc_now
 from tonne.cli.database import ACTOR, read_one_snapshot, run_in_transaction
 from tonne.cli.output import print_table
 from tonne.cli.parameters import REASON
-from tonne.db.hold import ServiceHold, end_hold, read_hold, set_hold
-from tonne.db.pool import Connection
+from tonne.platform.db.hold import ServiceHold, end_hold, read_hold, set_hold
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit.record import record
+from tonne.platform.values.clock import utc_now
 from tonne.worker.queues import ALL_QUEUES
 
 # The queues whose rows make Tonne send something, move money or take a number once it runs again.

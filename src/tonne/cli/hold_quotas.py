@@ -3,13 +3,13 @@
 import click
 
 from tonne.accounts.lookup import require_account_any_account, require_organisation
-from tonne.base.clock import utc_now
-from tonne.base.mass import format_tonnes
-from tonne.base.scope import Mode
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction
 from tonne.cli.output import Output, TonnesColumn, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import MODE
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.scope import Mode
 from tonne.quotes.hold_quota_store import HoldQuota, list_quotas_any_account
 from tonne.quotes.set_hold_quota import read_quota, set_hold_quota
 

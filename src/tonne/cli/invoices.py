@@ -12,10 +12,6 @@ from tonne.accounts.names import Names, find_names_any_account
 from tonne.banking.csv_statement import Spelling
 from tonne.banking.identity import Verdict
 from tonne.banking.local_numbers import DateOrder, DecimalMark
-from tonne.base.clock import utc_now
-from tonne.base.iban import is_iban
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.cards.search_store import ChargeSearch, FoundCharge, search_charges_any_account
 from tonne.cli.credit_notes import credit, credit_pdf
 from tonne.cli.database import ACTOR, plain_failures, run_connected, run_in_transaction, settings_from_environment
@@ -36,7 +32,6 @@ from tonne.cli.parameters import MODE
 from tonne.cli.receivables import ageing, statement
 from tonne.cli.signed_files import render_invoice
 from tonne.cli.write_offs import WRITE_OFFS, approve, reinstate, write_off, write_offs
-from tonne.db.pool import Connection
 from tonne.invoices.annex import load_annex
 from tonne.invoices.assignment_store import sum_received_any_account
 from tonne.invoices.credit_note import CreditNote
@@ -52,7 +47,12 @@ from tonne.invoices.store import list_invoices_any_account, list_live_orders_wit
 from tonne.invoices.transfer_model import Transfer, TransferState
 from tonne.invoices.transfer_store import list_transfers_any_account
 from tonne.invoices.write_off_store import list_write_offs_of_invoice_any_account
-from tonne.sheets.errors import quoted
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.iban import is_iban
+from tonne.platform.values.scope import Mode
 
 # Orders named in a message.
 SHOWN = 10

@@ -9,13 +9,13 @@ from tonne.accounts.api_keys import issue_key, revoke_key, rotate_key
 from tonne.accounts.errors import KeyNotFound
 from tonne.accounts.key_restrictions import KeyRight, check_restrictions
 from tonne.accounts.model import ApiKey
-from tonne.base.actor import Actor
-from tonne.base.clock import utc_now
 from tonne.cli.database import ACTOR, run_for_account, run_in_transaction
 from tonne.cli.output import MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_rows
-from tonne.db.pool import Connection
-from tonne.http.permissions import PERMISSIONS
 from tonne.orders.set_limits import set_key_limit
+from tonne.platform.db.pool import Connection
+from tonne.platform.http.permissions import PERMISSIONS
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.clock import utc_now
 
 
 def _permissions(key: ApiKey) -> str:

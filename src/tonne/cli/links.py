@@ -6,10 +6,6 @@ from typing import Any, TypeVar
 
 import click
 
-from tonne.base.clock import utc_now
-from tonne.base.paging import START
-from tonne.base.scope import Scope
-from tonne.base.settings import Settings
 from tonne.catalog.selection import BundleChoiceIn, storable
 from tonne.checkout.change_link import (
     change_link_any_account,
@@ -31,8 +27,12 @@ from tonne.cli.database import (
 )
 from tonne.cli.output import STATUS_STYLES, Output, TimeColumn, ValueColumn, output_options, print_object, print_rows
 from tonne.cli.parameters import BUNDLE_CHOICE
-from tonne.db.pool import Connection
-from tonne.webhooks.check_secret_key import check_secret_key
+from tonne.platform.db.pool import Connection
+from tonne.platform.keys.check_secret_key import check_secret_key
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.paging import START
+from tonne.platform.values.scope import Scope
 
 F = TypeVar("F", bound=Callable[..., Any])
 

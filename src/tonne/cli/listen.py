@@ -10,10 +10,10 @@ import aiohttp
 import click
 import msgspec
 
-from tonne.base.clock import to_wire, utc_now
-from tonne.base.environment import API_KEY_VARIABLE, API_URL_VARIABLE, LISTEN_VARIABLE
 from tonne.cli.database import plain_failures, settings_from_environment
-from tonne.events.payload import message_id
+from tonne.platform.events.payload import message_id
+from tonne.platform.settings.environment import API_KEY_VARIABLE, API_URL_VARIABLE, LISTEN_VARIABLE
+from tonne.platform.values.clock import to_wire, utc_now
 from tonne.webhooks.signing import new_secret, signed_headers
 
 POLL_S = 0.5

@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 import msgspec
 
-from tonne.base.clock import utc_now
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.cli.database import ACTOR, run_connected, run_in_snapshot
 from tonne.cli.parameters import MODE, REASON
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Mode
 from tonne.transparency.head_file import HeadFile
 from tonne.transparency.log_store import list_logs
 from tonne.transparency.model import Log

@@ -6,10 +6,6 @@ from typing import Any
 
 import click
 
-from tonne.base.clock import utc_now
-from tonne.base.mass import format_tonnes
-from tonne.base.scope import Mode
-from tonne.base.serials import serial_range
 from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.output import (
     STATUS_STYLES,
@@ -25,7 +21,11 @@ from tonne.cli.output import (
     print_rows,
 )
 from tonne.cli.parameters import MODE
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.scope import Mode
+from tonne.platform.values.serials import serial_range
 from tonne.retirements.errors import LotNotFound
 from tonne.retirements.export_lots import export_lots
 from tonne.retirements.invalidate_lot import invalidate_lot

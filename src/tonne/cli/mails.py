@@ -5,8 +5,6 @@ from dataclasses import replace
 import click
 
 from tonne.accounts.lookup import require_organisation
-from tonne.backoffice.failed_mails import discard_failed_mail_any_account, retry_failed_mail_any_account
-from tonne.base.clock import utc_now
 from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.output import (
     STATUS_STYLES,
@@ -19,8 +17,15 @@ from tonne.cli.output import (
     print_rows,
 )
 from tonne.cli.table import printable
-from tonne.db.pool import Connection
-from tonne.gateways.outbox_listing import MailState, StoredMail, list_mails_any_account, require_mail_any_account
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.outbox_listing import (
+    MailState,
+    StoredMail,
+    list_mails_any_account,
+    require_mail_any_account,
+)
+from tonne.platform.documents.mail.retry_mail import discard_failed_mail_any_account, retry_failed_mail_any_account
+from tonne.platform.values.clock import utc_now
 
 COLUMNS: tuple[ValueColumn[StoredMail], ...] = (
     ValueColumn("id", lambda m: m.id),

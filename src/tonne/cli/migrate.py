@@ -6,9 +6,9 @@ import click
 
 from tonne.cli.database import open_database, plain_failures, settings_from_environment, with_connection
 from tonne.cli.output import Format, Output, ValueColumn, output_options, print_rows
-from tonne.db import migrate as migrations
-from tonne.db.migration_plan import PlannedMigration, plan_migrations
-from tonne.db.statement_locks import TableLock, Work
+from tonne.platform.db.schema import migrate as migrations
+from tonne.platform.db.schema.migration_plan import PlannedMigration, plan_migrations
+from tonne.platform.db.schema.statement_locks import TableLock, Work
 
 COLUMNS: tuple[ValueColumn[PlannedMigration], ...] = (
     ValueColumn("version", lambda each: each.migration.version, head="number"),

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from tonne.base.timeline import TimelineEntry
 from tonne.cli.output import STATUS_STYLES, MoneyColumn, TimeColumn, TonnesColumn, ValueColumn
 from tonne.dashboard.order_facts import ShownOrder
+from tonne.platform.values.timeline import TimelineEntry
 
 FACTS: tuple[ValueColumn[ShownOrder], ...] = (
     ValueColumn("id", lambda o: o.order.id, head="order"),

@@ -5,14 +5,14 @@ from datetime import datetime
 import click
 
 from tonne.accounts.open_organisation import check_name
-from tonne.base.clock import utc_now
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.cli.output import STATUS_STYLES, Output, TimeColumn, ValueColumn, output_options, print_rows
-from tonne.db.pool import Connection
 from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.model import BeneficiaryKind, Order, OrderStatus
 from tonne.orders.scope_store import find_scope_any_account
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.clock import utc_now
 from tonne.retirements.certificates import StoredCertificate, list_of_order
 from tonne.retirements.rename_order import rename_order
 from tonne.retirements.schemas import MAX_REASON

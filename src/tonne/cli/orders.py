@@ -8,8 +8,6 @@ import msgspec
 
 from tonne.accounts.lookup import require_account_any_account, require_organisation
 from tonne.accounts.names import Names, find_names_any_account
-from tonne.base.clock import utc_now
-from tonne.base.timeline import TimelineEntry
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.cli.order_columns import FACTS, TIMELINE
 from tonne.cli.order_names import certificates, rename
@@ -31,7 +29,6 @@ from tonne.cli.parameters import MODE, MOMENT, REASON
 from tonne.cli.refunds import refund_order
 from tonne.dashboard.order_facts import ShownOrder, describe_order
 from tonne.dashboard.order_timeline import collect_timeline
-from tonne.db.pool import Connection
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.load import load_order
 from tonne.orders.model import Order, OrderStatus, PaymentState
@@ -43,6 +40,9 @@ from tonne.orders.search_store import (
     find_keys_any_account,
     search_orders_any_account,
 )
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.timeline import TimelineEntry
 from tonne.refunds.cancel_order import Cancellation, cancel_by_id
 
 

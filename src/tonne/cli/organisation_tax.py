@@ -8,11 +8,11 @@ import click
 
 from tonne.accounts.set_tax_profile import read_tax_profile, set_tax_profile
 from tonne.accounts.tax_profile import TaxProfile
-from tonne.base.clock import utc_now
-from tonne.base.decimals import parse_decimal
-from tonne.base.tax import TaxTreatment, format_rate
 from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.output import Output, ValueColumn, output_options, print_object
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.decimals import parse_decimal
+from tonne.platform.values.tax import TaxTreatment, format_rate
 
 DEFAULT = "default"
 FACTS: tuple[ValueColumn[TaxProfile], ...] = (

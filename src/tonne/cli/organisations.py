@@ -11,9 +11,6 @@ from tonne.accounts.limit_store import find_organisation_closed
 from tonne.accounts.lookup import require_organisation
 from tonne.accounts.model import Organisation, OrganisationDetails
 from tonne.accounts.open_organisation import DEFAULT_FEE_RATE, open_organisation
-from tonne.base.clock import utc_now
-from tonne.base.decimals import format_scaled
-from tonne.base.scope import Mode
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.catalog.set_default_selection import set_organisation_default
 from tonne.cli.closing import close_organisation_command, reopen_organisation_command
@@ -21,7 +18,10 @@ from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.organisation_tax import tax
 from tonne.cli.output import Output, TimeColumn, ValueColumn, output_options, print_object, print_rows
 from tonne.cli.parameters import BUNDLE_CHOICE, EMAIL, FEE_RATE, MODE
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.decimals import format_scaled
+from tonne.platform.values.scope import Mode
 
 COLUMNS: tuple[ValueColumn[Organisation], ...] = (
     ValueColumn("id", lambda o: o.id),

@@ -47,11 +47,11 @@ from typing import Any, Generic, TypeVar
 import click
 import msgspec
 
-from tonne.base.clock import to_wire
-from tonne.base.mass import format_tonnes
-from tonne.base.money import format_money
 from tonne.cli.table import Cell, layout, printable
-from tonne.sheets.formulas import escape_formula
+from tonne.platform.documents.sheets.formulas import escape_formula
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.money import format_money
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")

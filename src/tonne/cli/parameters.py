@@ -8,14 +8,14 @@ import click
 
 from tonne.accounts.errors import FeeRateInvalid
 from tonne.accounts.open_organisation import check_fee_rate
-from tonne.base.clock import utc_now
-from tonne.base.currency import DECIMALS
-from tonne.base.decimals import parse_decimal, scaled
-from tonne.base.money import format_money
-from tonne.base.scope import Mode
 from tonne.catalog.selection import BundleChoiceIn
-from tonne.gateways.mail import is_mail_address
-from tonne.sheets.columns import CellError, parse_time
+from tonne.platform.documents.mail.send_mail import is_mail_address
+from tonne.platform.documents.sheets.columns import CellError, parse_time
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import parse_decimal, scaled
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Mode
 
 
 def parse_amount(text: str, currency: str, name: str) -> int:

@@ -4,8 +4,6 @@ from pathlib import Path
 
 import click
 
-from tonne.base.clock import utc_now
-from tonne.base.scope import Mode
 from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.imports import FILE, read_file, reported_errors
 from tonne.cli.output import MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_rows
@@ -13,6 +11,8 @@ from tonne.cli.parameters import MODE
 from tonne.journal.import_payouts import import_payouts
 from tonne.journal.match_payout import match_payout
 from tonne.journal.payout_store import ListedPayout, list_payouts_any_account
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Mode
 
 COLUMNS: tuple[ValueColumn[ListedPayout], ...] = (
     ValueColumn("payout_id", lambda payout: payout.payout_id, head="payout"),

@@ -6,15 +6,10 @@ from pathlib import Path
 import click
 import msgspec
 
-from tonne.accounts import audit
 from tonne.accounts.lookup import require_organisation
-from tonne.base.clock import utc_now
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.cli.database import ACTOR, plain_failures, run_connected
 from tonne.cli.output import Format, Output, TimeColumn, ValueColumn, output_options, print_rows, print_table
 from tonne.cli.parameters import MODE, MOMENT
-from tonne.db.pool import Connection
 from tonne.persons.erase_person import erase_person
 from tonne.persons.errors import ErasureListInvalid
 from tonne.persons.export_person import PersonRecord, count_kinds, export_person, list_bank_records_any_account
@@ -22,6 +17,11 @@ from tonne.persons.find_person import find_person, list_blockers
 from tonne.persons.model import Erasure, Found, FoundBy, Search, parse_person
 from tonne.persons.repeat_erasures import find_again_any_account, repeat_erasures
 from tonne.persons.store import list_erasures_any_account
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Mode
 
 RECORDS: tuple[ValueColumn[PersonRecord], ...] = (
     ValueColumn("type", lambda r: r.kind),

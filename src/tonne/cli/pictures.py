@@ -6,8 +6,6 @@ from typing import cast
 
 import click
 
-from tonne.base.clock import utc_now
-from tonne.base.scope import Mode
 from tonne.catalog.encode_picture import MAX_FILE_BYTES, Picture, encode_picture
 from tonne.catalog.errors import PictureInvalid
 from tonne.catalog.import_pictures import NamedPicture, import_pictures
@@ -16,6 +14,8 @@ from tonne.catalog.pictures import PictureKind
 from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.output import Output, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import MODE
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Mode
 
 FOLDERS: dict[str, PictureKind] = {"bundles": "bundle", "projects": "project"}
 ENDINGS = (".jpg", ".jpeg", ".png", ".webp")

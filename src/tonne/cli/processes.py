@@ -13,14 +13,14 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from tonne.base.environment import with_settings
-from tonne.base.settings import Settings
 from tonne.cli.database import with_connection
-from tonne.db import migrate as migrations
-from tonne.db.pool import connect
-from tonne.db.session_settings import require_role_settings
-from tonne.http.metrics_folder import FOLDER_VARIABLE
-from tonne.webhooks.check_secret_key import check_secret_key
+from tonne.platform.db.pool import connect
+from tonne.platform.db.schema import migrate as migrations
+from tonne.platform.db.session_settings import require_role_settings
+from tonne.platform.keys.check_secret_key import check_secret_key
+from tonne.platform.process.telemetry.metrics_folder import FOLDER_VARIABLE
+from tonne.platform.settings.environment import with_settings
+from tonne.platform.settings.settings import Settings
 
 # Beyond the longest webhook request: a worker that is killed leaves its leases to expire.
 STOP_MARGIN_S = 10.0

@@ -1,4 +1,4 @@
-"""Bars on a terminal for the progress that long work reports with `tonne.base.progress`."""
+"""Bars on a terminal for the progress that long work reports with `tonne.platform.process.progress`."""
 
 import os
 import sys
@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import click
 
-from tonne.base.progress import Advance, shown_by
 from tonne.cli.table import shorten
+from tonne.platform.process.progress import Advance, shown_by
 
 # Removes the bar and shows the cursor, which the bar hides.
 _ERASE = "\r\033[2K\033[?25h"

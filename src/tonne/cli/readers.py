@@ -9,10 +9,10 @@ import click
 
 from tonne.cli.database import CONFLICT, connect, open_database, open_replica, plain_failures, settings_from_environment
 from tonne.cli.progress import bars_on_terminal
-from tonne.db.errors import DATABASE_ERRORS, is_database_unavailable
-from tonne.db.migrate import require_compatible
-from tonne.db.pool import Connection
-from tonne.db.replica import RECOVERY_CONFLICTS
+from tonne.platform.db.errors import DATABASE_ERRORS, is_database_unavailable
+from tonne.platform.db.pool import Connection
+from tonne.platform.db.replica import RECOVERY_CONFLICTS
+from tonne.platform.db.schema.migrate import require_compatible
 
 T = TypeVar("T")
 # A replica may cancel the same work this often before it is done on the primary.

@@ -6,12 +6,9 @@ from pathlib import Path
 import click
 
 from tonne.accounts.lookup import require_organisation
-from tonne.base.clock import utc_now
-from tonne.base.scope import Mode
 from tonne.cli.database import plain_failures, run_in_transaction, settings_from_environment
 from tonne.cli.output import Format, MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import MODE
-from tonne.db.pool import Connection
 from tonne.invoices.account_statement import (
     AccountStatement,
     PrintedStatement,
@@ -22,6 +19,9 @@ from tonne.invoices.account_statement import (
 )
 from tonne.invoices.ageing import AgedDebt, list_aged_debts
 from tonne.invoices.statement_store import StatementEntry
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Mode
 
 _DAY = click.DateTime(formats=["%Y-%m-%d"])
 _AGED: tuple[ValueColumn[AgedDebt], ...] = (

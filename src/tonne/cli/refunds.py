@@ -2,8 +2,6 @@
 
 import click
 
-from tonne.base.clock import utc_now
-from tonne.base.money import format_money
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.cli.output import (
     STATUS_STYLES,
@@ -16,11 +14,13 @@ from tonne.cli.output import (
     print_rows,
 )
 from tonne.cli.parameters import MODE, REASON
-from tonne.db.pool import Connection
 from tonne.gateways.payment_record import DisputeState
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.load import load_order
 from tonne.orders.scope_store import find_scope_any_account
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.money import format_money
 from tonne.refunds.approve_refund import approve_refund, retry_refund, settle_refund
 from tonne.refunds.decline_refund import decline_refund
 from tonne.refunds.dispute_store import DisputeSearch, find_dispute_any_account, search_disputes_any_account

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import click
 
-from tonne.base.clock import utc_now
-from tonne.base.mass import format_tonnes
-from tonne.base.scope import Mode
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.cli.imports import FILE, read_file, reported_errors
 from tonne.cli.output import Format, Output, TimeColumn, TonnesColumn, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import MODE
 from tonne.cli.progress import bars_on_terminal
+from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.scope import Mode
 from tonne.retirements.import_confirmations import import_confirmations
 from tonne.retirements.work_list import Task, export_tasks, list_tasks_any_account
-from tonne.sheets.errors import quoted
 
 # Longer lists are exported to a file.
 SHOWN = 100

@@ -4,20 +4,21 @@ from typing import NamedTuple
 
 import click
 
-from tonne.base.clock import utc_now
-from tonne.base.progress import progress
-from tonne.base.secret_box import SecretBox, SecretKeyMissing, create_key_file
-from tonne.base.settings import Settings
 from tonne.checkout.reseal_checkout_tokens import reseal_checkouts_any_account
 from tonne.checkout.reseal_link_secrets import reseal_links_any_account
 from tonne.checkout.reseal_mail_links import reseal_card_links_any_account, reseal_order_links_any_account
 from tonne.cli.database import ACTOR, run_connected
 from tonne.cli.output import STATUS_STYLES, Output, ValueColumn, output_options, print_rows
 from tonne.dashboard.reseal_totp import reseal_totp
-from tonne.db.pool import Connection
-from tonne.webhooks import reseal_secrets, secret_store
-from tonne.webhooks.check_secret_key import check_secret_key, find_unreadable_any_account
-from tonne.webhooks.reseal_signing_keys import reseal_signing_keys
+from tonne.platform.db.pool import Connection
+from tonne.platform.keys import reseal_secrets
+from tonne.platform.keys import secret_key_store as secret_store
+from tonne.platform.keys.check_secret_key import check_secret_key, find_unreadable_any_account
+from tonne.platform.keys.reseal_signing_keys import reseal_signing_keys
+from tonne.platform.keys.secret_box import SecretBox, SecretKeyMissing, create_key_file
+from tonne.platform.process.progress import progress
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
 
 
 class KeyUse(NamedTuple):

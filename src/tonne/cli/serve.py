@@ -7,7 +7,6 @@ from types import FrameType
 
 import click
 
-from tonne.base.settings import Settings
 from tonne.cli.database import open_database, plain_failures, settings_from_environment, with_connection
 from tonne.cli.demo import Demo, ensure_demo, print_demo, warn_if_reachable
 from tonne.cli.processes import (
@@ -19,8 +18,9 @@ from tonne.cli.processes import (
     require_ready,
     wait_until_ready,
 )
-from tonne.db import migrate as migrations
-from tonne.http.telemetry import require_telemetry
+from tonne.platform.db.schema import migrate as migrations
+from tonne.platform.http.telemetry import require_telemetry
+from tonne.platform.settings.settings import Settings
 
 
 @click.command()

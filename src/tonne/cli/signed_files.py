@@ -1,14 +1,14 @@
 """Signed PDFs for commands."""
 
-from tonne.base.clock import utc_now
-from tonne.base.secret_box import SecretBox
-from tonne.base.settings import Settings
-from tonne.db.connections import HeldConnection
-from tonne.db.pool import Connection
 from tonne.invoices.render_invoice import RenderInvoice
-from tonne.signing.keys import SigningKeys
-from tonne.signing.operator_key import has_outside_key
-from tonne.signing.sign_documents import SignDocuments
+from tonne.platform.db.connections import HeldConnection
+from tonne.platform.db.pool import Connection
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.keys.signing.keys import SigningKeys
+from tonne.platform.keys.signing.operator_key import has_outside_key
+from tonne.platform.keys.signing.sign_documents import SignDocuments
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
 
 
 def render_invoice(connection: Connection, settings: Settings) -> RenderInvoice:

@@ -4,17 +4,17 @@ from datetime import datetime
 
 import click
 
-from tonne.base.clock import utc_now
-from tonne.base.secret_box import SecretBox
-from tonne.base.settings import Settings
 from tonne.cli.database import ACTOR, run_connected, run_in_transaction
 from tonne.cli.output import Output, TimeColumn, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import PAST
-from tonne.db.pool import Connection
-from tonne.signing.key_store import list_signing_keys
-from tonne.signing.model import KeyPurpose, KeyRecord
-from tonne.signing.operator_key import has_outside_key
-from tonne.signing.replace_key import retire_key, revoke_key, rotate_key
+from tonne.platform.db.pool import Connection
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.keys.signing.key_store import list_signing_keys
+from tonne.platform.keys.signing.model import KeyPurpose, KeyRecord
+from tonne.platform.keys.signing.operator_key import has_outside_key
+from tonne.platform.keys.signing.replace_key import retire_key, revoke_key, rotate_key
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
 
 COLUMNS: tuple[ValueColumn[KeyRecord], ...] = (
     ValueColumn("id", lambda key: key.id),

@@ -4,14 +4,9 @@ from pathlib import Path
 
 import click
 
-from tonne.base.clock import utc_now
-from tonne.base.currency import DECIMALS
-from tonne.base.decimals import parse_decimal, scaled
-from tonne.base.scope import Mode
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.cli.output import STATUS_STYLES, MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import MODE
-from tonne.db.pool import Connection
 from tonne.invoices.export_returns import ReturnFile, export_returns, find_return_file
 from tonne.invoices.return_store import list_open_returns_any_account
 from tonne.invoices.return_transfer import (
@@ -24,8 +19,13 @@ from tonne.invoices.return_transfer import (
 )
 from tonne.invoices.transfer_model import BankReturn
 from tonne.invoices.transfer_store import find_transfers_any_account
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import parse_decimal, scaled
+from tonne.platform.values.scope import Mode
 from tonne.refunds.bank_refunds import fail_refund_return
-from tonne.sheets.errors import quoted
 
 MAX_NOTE = 500
 RETURN_COLUMNS: tuple[ValueColumn[BankReturn], ...] = (

@@ -4,8 +4,6 @@ from datetime import datetime
 
 import click
 
-from tonne.base.clock import utc_now
-from tonne.base.scope import Mode
 from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.output import (
     STATUS_STYLES,
@@ -20,7 +18,6 @@ from tonne.cli.output import (
 )
 from tonne.cli.parameters import MODE
 from tonne.cli.transfer_returns import MAX_NOTE, RETURN_COLUMNS, RETURN_COMMANDS, check_text, parse_amount
-from tonne.db.pool import Connection
 from tonne.invoices.assign_transfer import assign_transfer, unassign_transfer
 from tonne.invoices.assignment_store import list_assignments_any_account
 from tonne.invoices.decide_doubtful import decide_doubtful
@@ -33,7 +30,10 @@ from tonne.invoices.return_store import list_returns_of_transfer_any_account
 from tonne.invoices.transfer_model import WAITING_STATES, Assignment, BankReturn, Transfer, TransferState
 from tonne.invoices.transfer_store import find_transfers_any_account, list_transfers_any_account
 from tonne.journal.match_payout import reopen_and_unmatch
-from tonne.sheets.errors import quoted
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Mode
 
 _NOTE = click.option("--note", required=True, help="What was done and why, for the audit log.")
 

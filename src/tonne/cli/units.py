@@ -2,8 +2,6 @@
 
 import click
 
-from tonne.base.clock import utc_now
-from tonne.base.scope import Mode
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.cli.output import (
     STATUS_STYLES,
@@ -15,7 +13,9 @@ from tonne.cli.output import (
     print_rows,
 )
 from tonne.cli.parameters import MODE
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Mode
 from tonne.retirements.units import Unit, close_unit_any_account, list_units_any_account
 
 COLUMNS: tuple[ValueColumn[Unit], ...] = (

@@ -4,9 +4,9 @@ import click
 
 from tonne.cli.database import plain_failures, settings_from_environment
 from tonne.cli.progress import bars_on_terminal
-from tonne.db.backup_file import BackupError
-from tonne.db.embedded import postgres_folder
-from tonne.db.upgrade import upgrade_postgres
+from tonne.platform.db.server.backup_file import BackupError
+from tonne.platform.db.server.embedded import postgres_folder
+from tonne.platform.db.server.upgrade import upgrade_postgres
 
 
 @click.command("upgrade")

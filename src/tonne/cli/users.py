@@ -2,13 +2,13 @@
 
 import click
 
-from tonne.base.clock import utc_now
-from tonne.base.secret_box import SecretBox
-from tonne.base.settings import Settings
 from tonne.cli.database import ACTOR, run_connected, run_in_transaction
 from tonne.cli.output import Output, TimeColumn, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import EMAIL
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
 from tonne.users import store
 from tonne.users.create_user import (
     create_user,

@@ -9,20 +9,20 @@ import click
 import uvloop
 
 from tonne.app import Services
-from tonne.base.logs import configure_logs
-from tonne.base.memory import freeze_startup_objects
-from tonne.base.parent import stop_with_parent
-from tonne.base.settings import Settings
 from tonne.cli.database import open_database, plain_failures, settings_from_environment
 from tonne.cli.processes import WITH_PARENT, check_metrics_port_free, check_worker_port_free, require_ready
-from tonne.db.errors import DATABASE_ERRORS
-from tonne.db.pool import Database
-from tonne.events.notify import ListenMetrics, listen
-from tonne.http.telemetry import start_telemetry, stop_telemetry
-from tonne.worker.health import WorkerHealth
-from tonne.worker.loop import run_jobs, wake_jobs
-from tonne.worker.metrics import JobMetrics
-from tonne.worker.report_jobs import JobReports
+from tonne.platform.db.errors import DATABASE_ERRORS
+from tonne.platform.db.pool import Database
+from tonne.platform.events.notify import ListenMetrics, listen
+from tonne.platform.http.telemetry import start_telemetry, stop_telemetry
+from tonne.platform.jobs.health import WorkerHealth
+from tonne.platform.jobs.loop import run_jobs, wake_jobs
+from tonne.platform.jobs.metrics import JobMetrics
+from tonne.platform.jobs.report_jobs import JobReports
+from tonne.platform.process.memory import freeze_startup_objects
+from tonne.platform.process.parent import stop_with_parent
+from tonne.platform.process.telemetry.logs import configure_logs
+from tonne.platform.settings.settings import Settings
 
 
 @click.command()

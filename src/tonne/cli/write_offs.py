@@ -2,17 +2,17 @@
 
 import click
 
-from tonne.base.clock import utc_now
-from tonne.base.money import format_money
-from tonne.base.scope import Mode
 from tonne.cli.credit_notes import MAX_REASON
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.cli.output import MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import MODE
-from tonne.db.pool import Connection
 from tonne.invoices.find_invoice import find_by_number_any_account
 from tonne.invoices.write_off import approve_write_off, reinstate_invoice, write_off_invoice
 from tonne.invoices.write_off_store import WriteOff, WriteOffState, list_write_offs_any_account
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Mode
 
 _mode_of_number = click.option("--mode", type=MODE, help="Mode of the invoice. Not needed with a full reference.")
 WRITE_OFFS: tuple[ValueColumn[WriteOff], ...] = (

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from tonne.base.scope import Mode
 from tonne.credentials.did import did_of
+from tonne.platform.values.scope import Mode
 from tonne.retirements.certificate_record import CertificateRecord, CertificateState
 
 Json = dict[str, Any]

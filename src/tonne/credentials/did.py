@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
-from tonne.signing.model import KeyRecord
+from tonne.platform.keys.signing.model import KeyRecord
 from tonne_verify.multibase import encode_multikey
 
 Json = dict[str, Any]

@@ -1,4 +1,4 @@
-from tonne.base.errors import Kind, TonneError
+from tonne.platform.values.errors import Kind, TonneError
 
 
 class StatusListNotFound(TonneError, kind=Kind.NOT_FOUND, code="status_list_not_found"):

@@ -2,15 +2,15 @@
 
 import msgspec
 
-from tonne.base.settings import Settings
 from tonne.credentials.credential import Json, compose_credential
 from tonne.credentials.did import did_of, key_address
 from tonne.credentials.status_store import find_status_index
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.keys.signing.keys import SigningKeys
+from tonne.platform.keys.signing.model import KeyPurpose
+from tonne.platform.settings.settings import Settings
 from tonne.retirements.certificate_pdf import AttachedFiles
 from tonne.retirements.certificate_record import CertificateRecord
-from tonne.signing.keys import SigningKeys
-from tonne.signing.model import KeyPurpose
 from tonne.transparency.read_proofs import Evidence, find_evidence
 from tonne_verify.credentials import sign_credential
 

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from tonne.base.clock import to_wire
-from tonne.base.settings import Settings
 from tonne.credentials.did import did_document, did_of, key_address
-from tonne.db.pool import Database
-from tonne.signing.keys import SigningKeys
-from tonne.signing.model import KeyPurpose, KeyRecord
+from tonne.platform.db.pool import Database
+from tonne.platform.keys.signing.keys import SigningKeys
+from tonne.platform.keys.signing.model import KeyPurpose, KeyRecord
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import to_wire
 from tonne.transparency.checkpoint_store import PublishedCheckpoint, find_latest
 from tonne.transparency.log_keys import LogKeys
 from tonne.transparency.log_store import list_logs

@@ -2,20 +2,20 @@
 
 import msgspec
 
-from tonne.base.clock import Clock, to_wire
-from tonne.base.expiring_cache import ExpiringCache
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.credentials.did import did_of, key_address
 from tonne.credentials.errors import StatusListNotFound
 from tonne.credentials.issuer import DescribeIssuer
 from tonne.credentials.status_list import FRESH_S, compose_status_list, parse_list_name
 from tonne.credentials.status_store import has_list, read_statuses_any_account
-from tonne.db.pool import Database
-from tonne.http.route import Access, Request, Response, Route, RouteMaker, json_response
-from tonne.signing.errors import SigningUnavailable
-from tonne.signing.keys import SigningKeys
-from tonne.signing.model import KeyPurpose
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker, json_response
+from tonne.platform.keys.signing.errors import SigningUnavailable
+from tonne.platform.keys.signing.keys import SigningKeys
+from tonne.platform.keys.signing.model import KeyPurpose
+from tonne.platform.process.expiring_cache import ExpiringCache
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock, to_wire
+from tonne.platform.values.scope import Mode
 from tonne_verify.credentials import sign_credential
 
 # Any website may read them: they are the same for everyone, and verifiers run in browsers, too.

@@ -4,15 +4,15 @@ import asyncio
 import hashlib
 from datetime import datetime
 
-from tonne.base.clock import Clock
 from tonne.credentials.issue_credential import IssueCredential
-from tonne.db.pool import Database
-from tonne.http.route import Response
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Response
+from tonne.platform.keys.signing.sign_documents import SignDocuments
+from tonne.platform.values.clock import Clock
 from tonne.retirements.certificate_logos import find_certificate_logo
 from tonne.retirements.certificate_pdf import certificate_pdf
 from tonne.retirements.certificate_record import CertificateRecord
 from tonne.retirements.certificates import record_document_any_account
-from tonne.signing.sign_documents import SignDocuments
 
 PDF = b"application/pdf"
 

@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from tonne.base.scope import Mode
 from tonne.credentials.credential import Json, compose_credential
+from tonne.platform.values.scope import Mode
 from tonne.retirements.certificate_record import CertificateLine, CertificateRecord
 
 _BASE_URL = "https://offsets.example.com"

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-from tonne.base.clock import to_wire
-from tonne.base.scope import Mode
 from tonne.credentials.credential import LIST_LENGTH, STATUS_SIZE, StatusValue, status_list_url
 from tonne.credentials.did import did_of
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.scope import Mode
 
 Json = dict[str, Any]
 CONTEXT = ["https://www.w3.org/ns/credentials/v2"]

@@ -1,8 +1,8 @@
 """SQL of status lists."""
 
-from tonne.base.scope import Mode
 from tonne.credentials.credential import LIST_LENGTH, STATUS_VALUES, StatusValue
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
 from tonne.retirements.certificate_record import CertificateState
 
 FIND_STATUS_INDEX = """

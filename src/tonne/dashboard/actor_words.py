@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from tonne.accounts.names import find_key_names
-from tonne.base.actor import ActorKind
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.actor import ActorKind
 from tonne.users.store import find_user_names
 
 OPERATOR = "the operator"

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tonne.accounts.audit_store import StoredEntry
-from tonne.base.clock import to_wire
 from tonne.dashboard.audit_words import AuditRow
-from tonne.http.route import Response
-from tonne.sheets.formulas import escape_formula
+from tonne.platform.documents.sheets.formulas import escape_formula
+from tonne.platform.events.audit.store import StoredEntry
+from tonne.platform.http.route import Response
+from tonne.platform.values.clock import to_wire
 
 # Entries in one file, the newest.
 MAX_EXPORTED = 5_000

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from urllib.parse import urlencode
 
-from tonne.accounts.audit_store import AuditFilter
-from tonne.base.scope import Mode
 from tonne.dashboard.form import Form
-from tonne.http.route import Request
+from tonne.platform.events.audit.store import AuditFilter
+from tonne.platform.http.route import Request
+from tonne.platform.values.scope import Mode
 
 FIELDS = ("actor", "action", "subject", "organisation", "from", "to")
 MAX_TEXT = 200

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from tonne.accounts.audit_store import StoredEntry, find_operators
-from tonne.base.actor import Actor, ActorKind
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit.store import StoredEntry, find_operators
+from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.scope import Mode
 
 MAX_VALUE = 200
 _OPERATOR = "Operator"

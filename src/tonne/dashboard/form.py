@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 
-from tonne.base.errors import TonneError
-from tonne.gateways.mail import is_mail_address
+from tonne.platform.documents.mail.send_mail import is_mail_address
+from tonne.platform.values.errors import TonneError
 
 
 class Form:

@@ -1,21 +1,21 @@
 """The page behind the link of an invitation."""
 
 from tonne.accounts.lookup import require_organisation
-from tonne.base.clock import Clock
-from tonne.base.errors import TonneError
-from tonne.base.scope import Mode
 from tonne.dashboard.form import Form
 from tonne.dashboard.viewer import organisation_base
-from tonne.db.pool import Database
-from tonne.http.route import Request, Response
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.forms import FormGuard
+from tonne.platform.web.render import Renderer, see_other
 from tonne.users.invitations import accept_as_new_user, accept_as_user
 from tonne.users.link_store import INVITATION
 from tonne.users.links import require_link
 from tonne.users.passwords import Passwords, check_new_password
 from tonne.users.sessions import Sessions
 from tonne.users.store import find_user_by_email
-from tonne.web.forms import FormGuard
-from tonne.web.render import Renderer, see_other
 
 
 class InvitationPage:

@@ -7,9 +7,9 @@ from tonne.dashboard.form import Form
 from tonne.dashboard.menu import OPERATOR_MENU, ORGANISATION_MENU, MenuGroup, entries_for
 from tonne.dashboard.money_notices import MONEY_NOTICES
 from tonne.dashboard.viewer import MemberViewer, OperatorViewer, Viewer
-from tonne.http.route import Request, Response
-from tonne.web.forms import FormGuard
-from tonne.web.render import FRAMING_POLICY, Renderer
+from tonne.platform.http.route import Request, Response
+from tonne.platform.web.forms import FormGuard
+from tonne.platform.web.render import FRAMING_POLICY, Renderer
 
 # Shown once after a form was processed, chosen by `?done=` in the address: the text itself is never in the address.
 NOTICES = {

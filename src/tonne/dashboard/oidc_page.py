@@ -6,20 +6,20 @@ import secrets
 from dataclasses import asdict
 from datetime import timedelta
 
-from tonne.base.clock import Clock
-from tonne.base.errors import TonneError
-from tonne.base.secret_box import SecretBox, SecretUnreadable
-from tonne.base.settings import Settings
 from tonne.dashboard.form import Form
 from tonne.dashboard.sign_in_page import SignInPage
 from tonne.dashboard.viewer import DashboardPageNotFound, safe_next, second_step
 from tonne.gateways.oidc import OidcAttempt, OidcGateway, OidcRefused, OidcUnavailable
-from tonne.http.errors import RateLimited
-from tonne.http.route import Request, Response
+from tonne.platform.http.errors import RateLimited
+from tonne.platform.http.route import Request, Response
+from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.web.render import see_other
 from tonne.users.errors import SignInRefused
 from tonne.users.oidc_sign_in import OidcSignIn
 from tonne.users.sign_in import SignIn
-from tonne.web.render import see_other
 
 ATTEMPT_LASTS = timedelta(minutes=10)
 # What a sealed attempt belongs to: it opens nowhere else.

@@ -6,18 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tonne.accounts.model import PaymentMethod
-from tonne.base.actor import Actor
-from tonne.base.clock import Clock
-from tonne.base.idempotency import Idempotency
-from tonne.base.scope import Mode, Scope
-from tonne.base.settings import Settings
 from tonne.cards.simulate_payment import simulate_payment
 from tonne.checkout.resend_order import OrderMail, resend_order
-from tonne.db.pool import Database
-from tonne.events.notification import WorkKind
-from tonne.events.notify import Notifier
 from tonne.gateways.card import CardGateway
-from tonne.http.errors import RouteNotFound
 from tonne.invoices.render_invoice import RenderInvoice
 from tonne.invoices.settle_invoice import settle_test_invoice
 from tonne.invoices.simulate_card_invoice import simulate_card_invoice
@@ -25,6 +16,15 @@ from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.load import load_order
 from tonne.orders.model import Order, OrderStatus, PaymentState
+from tonne.platform.db.idempotency import Idempotency
+from tonne.platform.db.pool import Database
+from tonne.platform.events.notification import WorkKind
+from tonne.platform.events.notify import Notifier
+from tonne.platform.http.errors import RouteNotFound
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode, Scope
 from tonne.refunds.cancel_order import Cancellation, cancel_by_id
 from tonne.refunds.permission import require_permission
 from tonne.refunds.request_refund import RefundRequest, request_refund

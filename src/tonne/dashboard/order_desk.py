@@ -6,11 +6,6 @@ The callers have looked up the scope of the order: with the organisation of the 
 import secrets
 from typing import Any
 
-from tonne.base.clock import Clock
-from tonne.base.errors import TonneError
-from tonne.base.money import format_money
-from tonne.base.scope import Scope
-from tonne.base.settings import Settings
 from tonne.checkout.resend_order import OrderMail
 from tonne.credentials.render_certificate import RenderCertificate
 from tonne.dashboard.form import Form
@@ -18,23 +13,28 @@ from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.order_actions import HelperStep, OrderActions, RefundForm, helper_steps
 from tonne.dashboard.order_view import OrderView, load_view
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer, OperatorViewer
-from tonne.db.pool import Database
-from tonne.gateways.mail import is_mail_address
-from tonne.http.errors import RateLimited, RouteNotFound
-from tonne.http.rate_limit import TokenBuckets
-from tonne.http.route import Request, Response
 from tonne.invoices.annex import load_annex
 from tonne.invoices.remaining import find_remaining
 from tonne.invoices.render_invoice import RenderInvoice
 from tonne.invoices.store import find_invoice
 from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.model import BeneficiaryKind, OrderStatus, PaymentState
+from tonne.platform.db.pool import Database
+from tonne.platform.documents.mail.send_mail import is_mail_address
+from tonne.platform.http.errors import RateLimited, RouteNotFound
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Scope
+from tonne.platform.web.render import see_other
 from tonne.receipts.recipients import payer_of
 from tonne.refunds.model import MAX_REASON
 from tonne.refunds.request_refund import parse_amount
 from tonne.retirements.certificates import list_of_order, normal_number
 from tonne.users.model import Right
-from tonne.web.render import see_other
 
 OrderViewer = MemberViewer | OperatorViewer
 CANCELLABLE = (OrderStatus.RECEIVED, OrderStatus.PLACED, OrderStatus.PAID)

@@ -5,14 +5,14 @@ import io
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
 from tonne.accounts.names import Names
-from tonne.base.clock import to_wire
-from tonne.base.mass import format_tonnes
-from tonne.base.money import format_money
-from tonne.base.paging import START, Position
-from tonne.http.route import Response
 from tonne.orders.list_store import ListedOrders
 from tonne.orders.search_store import FoundOrder
-from tonne.sheets.formulas import escape_formula
+from tonne.platform.documents.sheets.formulas import escape_formula
+from tonne.platform.http.route import Response
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.money import format_money
+from tonne.platform.values.paging import START, Position
 
 CSV = b"text/csv; charset=utf-8"
 # Rows per query. Between two of them no connection is held: slow readers block nobody.

@@ -8,13 +8,13 @@ from typing import TypeVar
 from urllib.parse import urlencode
 
 from tonne.accounts.model import PaymentMethod
-from tonne.base.ids import is_id
-from tonne.base.paging import Position, make_cursor, parse_cursor
-from tonne.base.scope import Mode
 from tonne.dashboard.form import Form
-from tonne.http.route import Request
 from tonne.orders.list_store import OrderFilter
 from tonne.orders.model import OrderStatus, PaymentState
+from tonne.platform.http.route import Request
+from tonne.platform.values.ids import is_id
+from tonne.platform.values.paging import Position, make_cursor, parse_cursor
+from tonne.platform.values.scope import Mode
 
 E = TypeVar("E", bound=StrEnum)
 MAX_TERM = 255

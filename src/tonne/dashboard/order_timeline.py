@@ -6,13 +6,8 @@ For `tonne order show` and the dashboard.
 from collections.abc import Awaitable, Callable
 
 from tonne.accounts.timeline import audit_timeline
-from tonne.base.scope import Scope
-from tonne.base.timeline import TimelineEntry
 from tonne.cards.timeline import charge_timeline
 from tonne.checkout.timeline import checkout_timeline
-from tonne.db.pool import Connection
-from tonne.events.timeline import event_timeline
-from tonne.gateways.timeline import mail_timeline
 from tonne.invoices.timeline import (
     credit_note_timeline,
     invoice_timeline,
@@ -21,6 +16,11 @@ from tonne.invoices.timeline import (
     write_off_timeline,
 )
 from tonne.orders.timeline import order_timeline
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.timeline import mail_timeline
+from tonne.platform.events.timeline import event_timeline
+from tonne.platform.values.scope import Scope
+from tonne.platform.values.timeline import TimelineEntry
 from tonne.refunds.timeline import dispute_timeline, refund_timeline
 from tonne.retirements.timeline import certificate_timeline, lot_case_timeline, retirement_timeline
 from tonne.webhooks.timeline import webhook_timeline

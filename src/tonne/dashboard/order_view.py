@@ -5,18 +5,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tonne.base.scope import Scope
-from tonne.base.settings import Settings
-from tonne.base.timeline import TimelineEntry
 from tonne.dashboard.actor_words import name_actors
 from tonne.dashboard.order_facts import ShownOrder, describe_order
 from tonne.dashboard.order_timeline import collect_timeline
 from tonne.dashboard.order_words import happened, kind_label, without_commands
-from tonne.db.pool import Connection
 from tonne.estimates.model import Estimate
 from tonne.estimates.store import find_estimate
 from tonne.orders import store
 from tonne.orders.model import Order
+from tonne.platform.db.pool import Connection
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Scope
+from tonne.platform.values.timeline import TimelineEntry
 from tonne.receipts.expected_completion import Expectation, expected_completion
 from tonne.refunds.order_money import OrderMoney, read_money
 from tonne.refunds.permission import allows_refunds

@@ -4,9 +4,9 @@ import re
 from typing import Any
 
 from tonne.accounts.model import PaymentMethod
-from tonne.base.timeline import TimelineEntry
 from tonne.orders.list_store import SCANNED
 from tonne.orders.model import OrderStatus, PaymentState
+from tonne.platform.values.timeline import TimelineEntry
 
 STATUSES = [(status, status.capitalize()) for status in OrderStatus]
 PAYMENT_STATES = [(state, state.capitalize()) for state in PaymentState]

@@ -1,14 +1,14 @@
-"""Encrypt the secrets of authenticator apps again with the current key. See `webhooks/reseal_secrets.py`."""
+"""Encrypt the secrets of authenticator apps again with the current key. See `platform/keys/reseal_secrets.py`."""
 
 from datetime import datetime
 
 import asyncpg
 
-from tonne.base.actor import Actor
-from tonne.base.secret_box import SecretBox
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.keys.reseal_secrets import BATCH, ResealedBatch, reseal_rows
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.values.actor import Actor
 from tonne.users.store import lock_totp_sealed_otherwise, replace_sealed_totp
-from tonne.webhooks.reseal_secrets import BATCH, ResealedBatch, reseal_rows
 
 
 async def reseal_totp(

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tonne.base.errors import TonneError
-from tonne.base.scope import Mode
 from tonne.dashboard.invitation_page import InvitationPage
 from tonne.dashboard.menu import OPERATOR_MENU, ORGANISATION_MENU, entries_for
 from tonne.dashboard.oidc_page import OidcPage
@@ -20,8 +18,12 @@ from tonne.dashboard.viewer import (
     organisation_base,
 )
 from tonne.dashboard.you_page import YOU, YouPage
-from tonne.http.errors import FormInvalid, RateLimited
-from tonne.http.route import MAX_BODY_BYTES, Access, Request, Response, Route, RouteMaker
+from tonne.platform.http.errors import FormInvalid, RateLimited
+from tonne.platform.http.route import MAX_BODY_BYTES, Access, Request, Response, Route, RouteMaker
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.forms import FormIn, FormTokenInvalid
+from tonne.platform.web.render import Renderer, see_other
 from tonne.users.act_as import ActAsReadOnly
 from tonne.users.errors import (
     LinkExpired,
@@ -32,8 +34,6 @@ from tonne.users.errors import (
     RoleRefused,
     SignInTooOld,
 )
-from tonne.web.forms import FormIn, FormTokenInvalid
-from tonne.web.render import Renderer, see_other
 
 _SENT = {303: None}
 _FORM_ERRORS: tuple[type[TonneError], ...] = (FormInvalid, FormTokenInvalid)

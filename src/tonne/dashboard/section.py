@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from tonne.base.errors import TonneError
 from tonne.dashboard.viewer import MemberForm, MemberPage, OperatorForm, OperatorPage
-from tonne.http.rate_limit import TokenBuckets
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.values.errors import TonneError
 from tonne.users.model import Right
 
 

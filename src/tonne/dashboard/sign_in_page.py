@@ -2,13 +2,15 @@
 
 from typing import Any
 
-from tonne.base.actor import Actor, ActorKind
 from tonne.dashboard.form import Form
 from tonne.dashboard.viewer import SIGN_IN, Fields, Viewer, safe_next, second_step
-from tonne.db.pool import Database
-from tonne.http.errors import RateLimited
-from tonne.http.rate_limit import TokenBuckets
-from tonne.http.route import Request, Response
+from tonne.platform.db.pool import Database
+from tonne.platform.http.errors import RateLimited
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.web.forms import FIELD, FormGuard
+from tonne.platform.web.render import Renderer, see_other
 from tonne.users.change_password import ChangePassword
 from tonne.users.errors import CodeRefused, PasskeyRefused, PasskeysUnavailable, PasswordInvalid, SignInRefused
 from tonne.users.link_store import PASSWORD_RESET
@@ -17,8 +19,6 @@ from tonne.users.model import UserSession
 from tonne.users.passkey_domain import PasskeyDomain
 from tonne.users.sessions import Sessions
 from tonne.users.sign_in import SignIn
-from tonne.web.forms import FIELD, FormGuard
-from tonne.web.render import Renderer, see_other
 
 # Mails with a link for a new password: per client 5 at once, then one every 5 minutes.
 RESETS = 5

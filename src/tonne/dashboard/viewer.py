@@ -7,12 +7,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from tonne.base.actor import Actor
-from tonne.base.errors import Kind, TonneError
-from tonne.base.ids import is_id
-from tonne.base.scope import Mode
-from tonne.db.pool import Database
-from tonne.http.route import Endpoint, Request, Response
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Endpoint, Request, Response
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.errors import Kind, TonneError
+from tonne.platform.values.ids import is_id
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.forms import FormGuard
+from tonne.platform.web.render import see_other
 from tonne.users.act_as import ActAsReadOnly, find_acting
 from tonne.users.act_as_store import ActAsPeriod
 from tonne.users.errors import RoleRefused
@@ -20,8 +22,6 @@ from tonne.users.model import Membership, Right, User, UserSession, role_allows
 from tonne.users.sessions import Sessions
 from tonne.users.sign_in import user_actor
 from tonne.users.store import list_memberships
-from tonne.web.forms import FormGuard
-from tonne.web.render import see_other
 
 SIGN_IN = "/dashboard/sign-in"
 OPERATOR = "/operator"

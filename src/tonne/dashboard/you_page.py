@@ -6,15 +6,16 @@ from typing import Any
 
 from markupsafe import Markup
 
-from tonne.base.errors import TonneError
-from tonne.base.scope import Mode
 from tonne.dashboard.agents import browser_in_words
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.viewer import OPERATOR, Fields, Viewer, organisation_base
-from tonne.db.pool import Connection, Database
-from tonne.http.errors import RateLimited
-from tonne.http.route import Request, Response
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.errors import RateLimited
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.render import see_other
 from tonne.users.change_password import ChangePassword
 from tonne.users.errors import CodeRefused, PasswordInvalid, SecondFactorNeeded, SignInRefused, SignInTooOld
 from tonne.users.passkey_store import list_passkeys
@@ -23,7 +24,6 @@ from tonne.users.second_factor import SecondFactor, TotpSetup, turn_off_app
 from tonne.users.sessions import Sessions, is_recent
 from tonne.users.sign_in import SignIn
 from tonne.users.store import count_recovery_codes, list_memberships
-from tonne.web.render import see_other
 
 YOU = "/dashboard/you"
 # Passkeys are added and removed only shortly after signing in: an unattended browser must not be enough.

@@ -7,11 +7,6 @@ from typing import Any
 
 import msgspec
 
-from tonne.base.clock import Clock
-from tonne.base.errors import TonneError
-from tonne.base.ids import new_id
-from tonne.base.scope import Scope
-from tonne.db.pool import Database
 from tonne.estimates import calculated_store as store
 from tonne.estimates.calculated import Calculated, CalculatedEstimate, EstimateKind, require_mass
 from tonne.estimates.calculated_schemas import CommonIn
@@ -20,8 +15,13 @@ from tonne.estimates.quote_estimate import QuoteEstimate
 from tonne.factors.model import FactorSet
 from tonne.factors.schemas import factor_out
 from tonne.factors.snapshot import Factors
-from tonne.http.client_fields import idempotency_of, metadata_text
-from tonne.http.json_body import Document, read
+from tonne.platform.db.pool import Database
+from tonne.platform.http.client_fields import idempotency_of, metadata_text
+from tonne.platform.http.json_body import Document, read
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Scope
 
 # Ids that Tonne gives as keys to estimates that came without one.
 AUTO_KEY = "auto"

@@ -21,10 +21,6 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from tonne.base.decimals import format_scaled
-from tonne.base.errors import TonneError
-from tonne.base.mass import MAX_GRAMS
-from tonne.base.scope import Scope
 from tonne.estimates.calculated_schemas import (
     CalculatedOut,
     CommonIn,
@@ -35,6 +31,10 @@ from tonne.estimates.calculated_schemas import (
 )
 from tonne.estimates.errors import MassInvalid
 from tonne.factors.model import Factor, FactorSet
+from tonne.platform.values.decimals import format_scaled
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.mass import MAX_GRAMS
+from tonne.platform.values.scope import Scope
 
 In = TypeVar("In", bound=CommonIn)
 

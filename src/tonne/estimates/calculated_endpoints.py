@@ -5,16 +5,16 @@ from typing import Any
 
 import msgspec
 
-from tonne.base.clock import to_wire
-from tonne.base.errors import Fault, Invalid
-from tonne.base.ids import is_id
-from tonne.base.mass import format_tonnes
 from tonne.catalog.errors import BundleInvalid, RatiosInvalid, RatiosInvalidFormat
 from tonne.estimates.calculate_estimate import AUTO_KEY, CalculateEstimate
 from tonne.estimates.calculated import CalculatedEstimate, EstimateKind, mass_out
 from tonne.estimates.errors import EstimateNotFound, EstimateVersionNotFound, IdempotencyKeyTaken, MassInvalid
 from tonne.estimates.quote_estimate import QuoteEstimate
-from tonne.http.route import Endpoint, Parameter, Request, Response, Route, RouteMaker, json_response
+from tonne.platform.http.route import Endpoint, Parameter, Request, Response, Route, RouteMaker, json_response
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.errors import Fault, Invalid
+from tonne.platform.values.ids import is_id
+from tonne.platform.values.mass import format_tonnes
 
 _VERSION = Parameter(
     "version",

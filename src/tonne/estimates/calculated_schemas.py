@@ -12,7 +12,7 @@ from tonne.catalog.schemas import DecimalText, EstimateId, Timestamp, Tonnes
 from tonne.catalog.selection import BundleChoiceIn
 from tonne.estimates.schemas import MetadataOut
 from tonne.factors.schemas import EmissionFactorOut
-from tonne.http.client_fields import IdempotencyKey, Metadata
+from tonne.platform.http.client_fields import IdempotencyKey, Metadata
 
 
 class EstimateMassUnit(StrEnum):

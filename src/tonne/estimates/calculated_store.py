@@ -5,11 +5,11 @@ from typing import Any
 
 import asyncpg
 
-from tonne.base.mass import MassUnit
-from tonne.base.scope import Scope
-from tonne.db.pool import Connection
 from tonne.estimates.calculated import CalculatedEstimate, mass_out
 from tonne.estimates.errors import IdempotencyKeyTaken
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.mass import MassUnit
+from tonne.platform.values.scope import Scope
 
 # One statement, so that an estimate needs one round trip and no transaction.
 INSERT_CALCULATED = """

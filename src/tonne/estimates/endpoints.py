@@ -4,22 +4,22 @@ import msgspec
 
 from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.model import Terms
-from tonne.base.clock import Clock
-from tonne.base.scope import Scope
 from tonne.catalog.errors import QuantityInvalid
 from tonne.catalog.model import Catalogue
 from tonne.catalog.price import PriceRequest, price_for_display
 from tonne.catalog.schemas import QuoteOut, quote_out
 from tonne.catalog.snapshot import Catalogues
-from tonne.db.pool import Database
 from tonne.estimates import store
 from tonne.estimates.errors import EstimateNotFound, MassInvalid
 from tonne.estimates.model import Estimate
 from tonne.estimates.record_estimate import new_estimate, record_estimate_once
 from tonne.estimates.schemas import EstimateIn, EstimateOut, estimate_out
-from tonne.http.client_fields import idempotency_of, metadata_text, replay
-from tonne.http.json_body import Document, read
-from tonne.http.route import Request, Response, Route, RouteMaker, json_response
+from tonne.platform.db.pool import Database
+from tonne.platform.http.client_fields import idempotency_of, metadata_text, replay
+from tonne.platform.http.json_body import Document, read
+from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Scope
 
 
 class EstimateEndpoints:

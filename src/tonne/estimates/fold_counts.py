@@ -1,6 +1,6 @@
 """A job: adds the numbers of new estimates to their days, so that reading them stays cheap."""
 
-from tonne.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection, Database
 
 BATCH_ROWS = 10_000
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from tonne.base.mass import MassUnit
-from tonne.base.scope import Scope
 from tonne.catalog.quantity_unit import QuantityUnit
+from tonne.platform.values.mass import MassUnit
+from tonne.platform.values.scope import Scope
 
 
 @dataclass(frozen=True, slots=True)

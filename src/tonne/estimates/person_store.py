@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tonne.base.erased import ERASED_DIGEST
-from tonne.base.scope import Scope
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.erased import ERASED_DIGEST
+from tonne.platform.values.scope import Scope
 
 SCAN_ESTIMATES = """
 WITH batch AS MATERIALIZED (

@@ -3,8 +3,6 @@
 import msgspec
 
 from tonne.accounts.directory import AccountDirectory
-from tonne.base.errors import TonneError
-from tonne.base.scope import Scope
 from tonne.catalog.errors import QuantityInvalid
 from tonne.catalog.price import PriceRequest, price, price_for_display
 from tonne.catalog.quantity_unit import cut_quantity
@@ -13,7 +11,9 @@ from tonne.catalog.selection import resolve
 from tonne.catalog.snapshot import Catalogues
 from tonne.estimates.calculated import CalculatedEstimate
 from tonne.estimates.calculated_schemas import CommonIn, QuoteOptionsIn
-from tonne.http.json_body import Document, decode_json, read
+from tonne.platform.http.json_body import Document, decode_json, read
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.scope import Scope
 
 _OPTIONS = ("bundle_selection", "quantity_trunc")
 

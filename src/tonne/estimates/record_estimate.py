@@ -5,15 +5,15 @@ from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 
-from tonne.base.idempotency import Idempotency, create_once
-from tonne.base.ids import new_id
-from tonne.base.mass import MAX_GRAMS, MassUnit, to_grams
-from tonne.base.scope import Scope
 from tonne.catalog.quantity_unit import QuantityUnit, cut_quantity
-from tonne.db.pool import Connection
 from tonne.estimates.errors import MassInvalid
 from tonne.estimates.model import Estimate
 from tonne.estimates.store import find_by_key, insert_estimate
+from tonne.platform.db.idempotency import Idempotency, create_once
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.mass import MAX_GRAMS, MassUnit, to_grams
+from tonne.platform.values.scope import Scope
 
 
 def mass_in_grams(amount: Decimal, unit: MassUnit) -> int:

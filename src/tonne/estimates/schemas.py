@@ -6,12 +6,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.base.clock import to_wire
-from tonne.base.mass import MassUnit, format_tonnes
 from tonne.catalog.quantity_unit import QuantityUnit
 from tonne.catalog.schemas import DecimalText, EstimateId, QuoteOut, Timestamp, Tonnes
 from tonne.estimates.model import Estimate
-from tonne.http.client_fields import IdempotencyKey, Metadata
+from tonne.platform.http.client_fields import IdempotencyKey, Metadata
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.mass import MassUnit, format_tonnes
 
 MetadataOut = Annotated[
     msgspec.Raw,

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tonne.base.mass import MassUnit
-from tonne.base.scope import Scope
 from tonne.catalog.quantity_unit import QuantityUnit
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
 from tonne.estimates.model import Estimate
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.mass import MassUnit
+from tonne.platform.values.scope import Scope
 
 FIND_MASS = "SELECT mass_grams FROM estimates WHERE account_id = $1 AND id = $2"
 

@@ -4,14 +4,14 @@ from typing import Annotated
 
 import msgspec
 
-from tonne.base.errors import Fault, Invalid
-from tonne.base.paging import START, Position
 from tonne.factors.errors import FactorNotFound
 from tonne.factors.model import Factor, FactorSearch
 from tonne.factors.schemas import EmissionFactorOut, factor_out
 from tonne.factors.snapshot import Factors
-from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response
-from tonne.http.route import Parameter, Request, Response, Route, RouteMaker, json_response
+from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response
+from tonne.platform.http.route import Parameter, Request, Response, Route, RouteMaker, json_response
+from tonne.platform.values.errors import Fault, Invalid
+from tonne.platform.values.paging import START, Position
 
 MAX_NAME_LENGTH = 200
 Region = Annotated[str, msgspec.Meta(description="ISO 3166 alpha-3 code, or WLD.", examples=["DEU"])]

@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.db.pool import Connection
 from tonne.factors import store
 from tonne.factors.import_rows import FactorRow, read_factors, shipped_factors, source_code, to_factor, to_row
 from tonne.factors.model import FactorSet
-from tonne.sheets.compare import RowChanges, compare
-from tonne.sheets.csv_lines import SheetFile
-from tonne.sheets.errors import RowError, SheetInvalid
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.sheets.compare import RowChanges, compare
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.errors import RowError, SheetInvalid
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,14 @@ from functools import cache
 from importlib import resources
 from typing import Annotated, ClassVar
 
-from tonne.base.decimals import parse_decimal
 from tonne.factors.errors import UnitInvalid
 from tonne.factors.model import Factor
 from tonne.factors.units import parse_unit
-from tonne.sheets.columns import CellError, Column, precision_error, text, whole
-from tonne.sheets.csv_lines import SheetFile
-from tonne.sheets.errors import SheetInvalid, quoted
-from tonne.sheets.read_sheet import Row, Sheet, Values, read_sheet
+from tonne.platform.documents.sheets.columns import CellError, Column, precision_error, text, whole
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.errors import SheetInvalid, quoted
+from tonne.platform.documents.sheets.read_sheet import Row, Sheet, Values, read_sheet
+from tonne.platform.values.decimals import parse_decimal
 
 MAX_KG = 10**9
 DECIMALS = 12

@@ -6,8 +6,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.base.clock import to_wire
 from tonne.factors.model import Factor
+from tonne.platform.values.clock import to_wire
 
 DecimalText = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)?$")]
 # What the licences demand wherever the factors are shown.

@@ -4,11 +4,11 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
 from tonne.factors import store
 from tonne.factors.import_rows import shipped_factors
 from tonne.factors.model import FactorSet
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
 
 
 class Factors:

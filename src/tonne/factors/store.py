@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
 from tonne.factors.model import Factor
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
 
 _COLUMNS = (
     "id, version, category, activity, unit, kg_per_unit, well_to_tank, region, year, source, source_code, licence, "

@@ -4,8 +4,8 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from tonne.base.currency import DECIMALS
 from tonne.factors.errors import UnitInvalid, UnitMismatch
+from tonne.platform.values.currency import DECIMALS
 
 if TYPE_CHECKING:
     from pint import UnitRegistry

@@ -5,9 +5,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
-from tonne.base.scope import Mode
 from tonne.gateways.card_refund import RefundResult
 from tonne.gateways.payment_record import RecordedPayment
+from tonne.platform.values.scope import Mode
 
 # The code of a charge whose gateway, key or payment belongs to the other mode than its order.
 MODE_MISMATCH = "mode_mismatch"

@@ -1,12 +1,12 @@
 """Which card gateways exist, and which one each mode uses."""
 
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
-from tonne.db.hold import HoldWatch
-from tonne.db.pool import Database
 from tonne.gateways.card import CardGateway
 from tonne.gateways.card_simulated import SimulatedCardGateway
 from tonne.gateways.metered_gateway import GatewayMetrics, metered
+from tonne.platform.db.hold import HoldWatch
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode
 
 GATEWAY_OF: dict[Mode, str] = {Mode.LIVE: "stripe", Mode.TEST: "simulated"}
 # As customers know them.

@@ -8,8 +8,6 @@ from pathlib import Path
 import asyncpg
 import msgspec
 
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection, Database
 from tonne.gateways import simulated_refunds
 from tonne.gateways.card import (
     MODE_MISMATCH,
@@ -22,6 +20,8 @@ from tonne.gateways.card import (
 )
 from tonne.gateways.card_refund import RefundOutcome, RefundResult
 from tonne.gateways.payment_record import DisputeState, PaymentNotRead, RecordedPayment
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.values.scope import Mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

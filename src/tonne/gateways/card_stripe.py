@@ -13,9 +13,6 @@ import msgspec
 import stripe
 import structlog
 
-from tonne.base.clock import Clock, utc_now
-from tonne.base.money import format_money
-from tonne.base.scope import Mode
 from tonne.gateways.card import (
     MODE_MISMATCH,
     CardDetails,
@@ -63,6 +60,9 @@ from tonne.gateways.stripe_responses import (
     result_of_intent,
     to_stripe_amount,
 )
+from tonne.platform.values.clock import Clock, utc_now
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Mode
 
 # Banks may take long to authorise. A shorter time-out would only leave more charges with an unknown result.
 TIMEOUT_S = 60.0

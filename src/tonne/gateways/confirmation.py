@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from tonne.base.scope import Mode
 from tonne.gateways.card import ChargeRequest, ChargeResult
+from tonne.platform.values.scope import Mode
 
 
 @dataclass(frozen=True, slots=True)

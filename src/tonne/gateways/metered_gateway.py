@@ -6,11 +6,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
-from tonne.base import tracing
-from tonne.base.instruments import SLOW_BOUNDS, CounterFamily, HistogramFamily, Metric
-from tonne.base.spans import Span, SpanKind
-from tonne.db.errors import ServiceHeld
-from tonne.db.hold import HoldWatch
 from tonne.gateways.card import (
     CardDetails,
     CardGateway,
@@ -31,6 +26,11 @@ from tonne.gateways.confirmation import (
 )
 from tonne.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage, PaymentPages
 from tonne.gateways.payment_record import PaymentNotRead, RecordedPayment
+from tonne.platform.db.errors import ServiceHeld
+from tonne.platform.db.hold import HoldWatch
+from tonne.platform.process.telemetry import tracing
+from tonne.platform.process.telemetry.instruments import SLOW_BOUNDS, CounterFamily, HistogramFamily, Metric
+from tonne.platform.process.telemetry.spans import Span, SpanKind
 
 T = TypeVar("T")
 

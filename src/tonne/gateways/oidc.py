@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from tonne.base.errors import Kind, TonneError
+from tonne.platform.values.errors import Kind, TonneError
 
 
 class OidcUnavailable(TonneError, kind=Kind.UNAVAILABLE, code="oidc_unavailable"):

@@ -19,9 +19,9 @@ from joserfc import jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import KeySet
 
-from tonne.base.clock import Clock
-from tonne.base.settings import Settings
 from tonne.gateways.oidc import OidcAttempt, OidcIdentity, OidcRefused, OidcUnavailable
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
 
 CALLBACK = "/dashboard/oidc/callback"
 SCOPE = "openid email profile"

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from tonne.base.scope import Mode
 from tonne.gateways.card_refund import RefundOutcome
+from tonne.platform.values.scope import Mode
 
 
 class DisputeState(StrEnum):

@@ -4,10 +4,10 @@ from datetime import datetime, timedelta
 
 import asyncpg
 
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
 from tonne.gateways.card_refund import RefundOutcome, RefundResult
 from tonne.gateways.payment_record import DisputeState, RecordedDispute, RecordedPayment, RecordedRefund
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
 
 # How long a seller has to answer a simulated dispute.
 EVIDENCE_TIME = timedelta(days=7)

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tonne.base.scope import Mode
+from tonne.platform.values.scope import Mode
 
 TOLERANCE_S = 300
 

@@ -8,9 +8,9 @@ import aiohttp
 import msgspec
 import stripe
 
-from tonne.base.currency import DECIMALS
-from tonne.base.scope import Mode
 from tonne.gateways.card import ChargeOutcome, ChargeResult
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.scope import Mode
 
 # Currencies whose decimals at Stripe differ from ISO 4217. Stripe keeps two decimals for ISK and UGX, which have none,
 # and has none for MGA, which has two.

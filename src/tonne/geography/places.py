@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tonne.base.errors import Fault, Invalid
 from tonne.geography.airports import find_airport
 from tonne.geography.cities import find_city
 from tonne.geography.countries import find_country
@@ -18,6 +17,7 @@ from tonne.geography.errors import (
 )
 from tonne.geography.model import Coordinates, Location
 from tonne.geography.ports import Port, find_port
+from tonne.platform.values.errors import Fault, Invalid
 
 _DEGREES = re.compile(r"-?[0-9]{1,3}(\.[0-9]{1,12})?", re.ASCII)
 

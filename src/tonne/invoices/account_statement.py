@@ -8,11 +8,6 @@ from typing import Any
 
 import msgspec
 
-from tonne.base.money import format_money
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection
-from tonne.gateways.pdf import render_pdf
 from tonne.invoices.parties import buyer_of, seller_of
 from tonne.invoices.record import InvoiceBuyer, InvoiceSeller
 from tonne.invoices.statement_store import (
@@ -22,6 +17,11 @@ from tonne.invoices.statement_store import (
     read_statement_entries,
 )
 from tonne.invoices.store import find_billed_organisation
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.pdf import render_pdf
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Mode
 
 TEMPLATE = Path(__file__).parent / "templates" / "account_statement.typ"
 

@@ -4,10 +4,10 @@ from datetime import UTC
 
 import msgspec
 
-from tonne.base.mass import format_tonnes
-from tonne.base.money import format_money
-from tonne.db.pool import Connection
 from tonne.invoices.model import Invoice
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.money import format_money
 
 
 class AnnexOrder(msgspec.Struct, frozen=True):

@@ -2,10 +2,7 @@
 
 from datetime import datetime
 
-from tonne.accounts import audit
 from tonne.accounts.model import PaymentMethod
-from tonne.base.actor import Actor
-from tonne.db.pool import Connection
 from tonne.invoices.assignment_store import (
     NewAssignment,
     find_assignment_any_account,
@@ -21,6 +18,9 @@ from tonne.invoices.settle_invoice import lock_with_orders_any_account, mark_inv
 from tonne.invoices.store import mark_settled_by_hand
 from tonne.invoices.transfer_model import Assignment, ReturnStatus, Transfer
 from tonne.invoices.transfer_store import lock_transfers_any_account, refresh_states_any_account
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
 
 
 async def assign_transfer(

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from tonne.base.actor import Actor
-from tonne.base.ids import new_id
-from tonne.db.pool import Connection
 from tonne.invoices.transfer_model import Assignment, Transfer
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.ids import new_id
 
 
 class NewAssignment(NamedTuple):

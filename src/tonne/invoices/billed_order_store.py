@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tonne.base.scope import Scope
 from tonne.cards.captured_store import CapturedCharge
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
 from tonne.invoices.model import BilledOrder, Invoice
 from tonne.orders.model import OrderKey
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Scope
 
 
 class InvoiceOrderKey(NamedTuple):

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import asyncpg
 
 from tonne.accounts.model import Billing, Fulfil
-from tonne.base.ids import new_id
-from tonne.base.language import DEFAULT_LANGUAGE
-from tonne.base.scope import Mode
-from tonne.base.tax import TaxTreatment
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
 from tonne.orders.model import Order, OrderKey
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.language import DEFAULT_LANGUAGE
+from tonne.platform.values.scope import Mode
+from tonne.platform.values.tax import TaxTreatment
 
 
 class GroupKey(NamedTuple):

@@ -5,9 +5,6 @@ from datetime import datetime
 import structlog
 from msgspec import structs
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.db.pool import Connection
 from tonne.invoices.billed_order_store import list_unfulfilled_orders
 from tonne.invoices.cancel_order import cancellation_entry
 from tonne.invoices.credit_note import CreditCause
@@ -19,6 +16,9 @@ from tonne.orders.load import load_orders
 from tonne.orders.model import CancellationReason, OrderStatus
 from tonne.orders.move_order import Transitions, move_orders
 from tonne.orders.store import note_cancellation
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
 
 _log = structlog.get_logger()
 

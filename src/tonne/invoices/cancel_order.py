@@ -4,10 +4,6 @@ from datetime import datetime
 
 from msgspec import structs
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor, ActorKind
-from tonne.base.scope import Scope
-from tonne.db.pool import Connection
 from tonne.invoices.credit_note import CreditCause
 from tonne.invoices.issue_credit_note import credit_order
 from tonne.orders.errors import OrderNotFound, TransitionInvalid
@@ -15,6 +11,10 @@ from tonne.orders.model import CancellationReason, Order, OrderStatus
 from tonne.orders.move_order import move_order
 from tonne.orders.queue import lock_order
 from tonne.orders.store import note_cancellation
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.scope import Scope
 
 _CODES = {
     ActorKind.KEY: CancellationReason.REQUESTED_BY_CLIENT,

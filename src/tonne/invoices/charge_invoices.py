@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 import structlog
 
-from tonne.base.clock import Clock
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.cards.call_gateway import Answer, GatewayCalls
 from tonne.cards.invoice_charge_store import (
     CardInvoice,
@@ -16,11 +13,14 @@ from tonne.cards.invoice_charge_store import (
     claim_invoice_charges_any_account,
 )
 from tonne.cards.model import ChargeAttempt, RetrySchedule
-from tonne.db.batches import run_each
-from tonne.db.pool import Database
 from tonne.gateways.card import CardGateway
 from tonne.invoices.pay_by_card import open_invoice_charge
 from tonne.invoices.settle_card_invoice import settle_invoice_charge
+from tonne.platform.db.batches import run_each
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
 
 BATCH = 20
 CONCURRENCY = 8

@@ -10,12 +10,6 @@ from typing import NamedTuple
 import msgspec
 
 from tonne.accounts.model import PaymentMethod
-from tonne.base.ids import new_id
-from tonne.base.mass import format_tonnes
-from tonne.base.money import apportion, format_money
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
-from tonne.base.tax import TaxTerms, TaxTreatment, tax_on
 from tonne.invoices.billing_store import BillingGroup, LineTotal, OrderToBill
 from tonne.invoices.model import (
     FEE_LABEL,
@@ -29,6 +23,12 @@ from tonne.invoices.model import (
 from tonne.invoices.parties import buyer_of, rate_text, seller_of, taxes_of
 from tonne.invoices.record import BankAccount, InvoiceFee, InvoiceLine, InvoicePeriod, InvoiceRecord
 from tonne.invoices.reference import reference_of
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.money import apportion, format_money
+from tonne.platform.values.scope import Mode
+from tonne.platform.values.tax import TaxTerms, TaxTreatment, tax_on
 
 NO_BANK = BankAccount(account_holder="", iban=None, bic=None, bank_name=None)
 

@@ -2,8 +2,6 @@
 
 from datetime import datetime
 
-from tonne.base.actor import Actor
-from tonne.db.pool import Connection
 from tonne.invoices.billed_order_store import find_order_keys_any_account, list_unfulfilled_orders
 from tonne.invoices.credit_note import CreditCause, CreditNote
 from tonne.invoices.errors import CreditTooHigh, InvoiceNotOpen
@@ -12,6 +10,8 @@ from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.invoices.settle_invoice import lock_with_orders_any_account
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.load import load_orders
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.actor import Actor
 
 
 async def correct_invoice(

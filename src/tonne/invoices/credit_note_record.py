@@ -4,8 +4,8 @@ from typing import Literal
 
 import msgspec
 
-from tonne.base.language import DEFAULT_LANGUAGE
 from tonne.invoices.record import InvoiceBuyer, InvoiceSeller, InvoiceTax
+from tonne.platform.values.language import DEFAULT_LANGUAGE
 
 
 class CreditNoteLine(msgspec.Struct, frozen=True):

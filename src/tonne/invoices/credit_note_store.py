@@ -6,12 +6,12 @@ from typing import Any
 
 import asyncpg
 
-from tonne.base.scope import Mode, Scope
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
 from tonne.invoices.credit_note import CreditCause, CreditedOrder, CreditNote
 from tonne.invoices.model import Invoice
 from tonne.orders.model import Order
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode, Scope
 
 NOTE_COLUMNS = """
 note.id, note.invoice_id, note.organisation_id, note.mode, note.number, note.reference, note.currency, note.total_minor,

@@ -1,6 +1,5 @@
 """A credit note as the document that Factur-X describes: one position with what is credited, and its tax."""
 
-from tonne.base.money import format_money
 from tonne.invoices.credit_note_record import CreditNoteRecord
 from tonne.invoices.record import (
     BankAccount,
@@ -9,6 +8,7 @@ from tonne.invoices.record import (
     InvoiceRecord,
     InvoiceTax,
 )
+from tonne.platform.values.money import format_money
 
 
 def credited_tax(issued: InvoiceRecord, total_minor: int, tax_minor: int) -> InvoiceTax | None:

@@ -2,16 +2,16 @@
 
 from datetime import datetime
 
-from tonne.accounts import audit
 from tonne.banking.identity import Identified, Verdict
-from tonne.base.actor import Actor
-from tonne.base.ids import new_id
-from tonne.db.pool import Connection
 from tonne.invoices import doubtful_store, transfer_store
 from tonne.invoices.errors import DoubtfulLineNotFound
 from tonne.invoices.import_statement import book_new_lines, settled_invoices
 from tonne.invoices.settle_invoice import pay_orders_any_account
 from tonne.invoices.transfer_model import Transfer
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.ids import new_id
 
 
 async def decide_doubtful(tx: Connection, line_id: str, *, is_same: bool, actor: Actor, now: datetime) -> Transfer:

@@ -3,8 +3,8 @@
 The templates fill in values, written as `{name}`.
 """
 
-from tonne.base.language import Translator
 from tonne.invoices.credit_note_record import CreditNoteRecord
+from tonne.platform.values.language import Translator
 
 _AMOUNT, _DAY = {"amount": "{amount}"}, {"day": "{day}"}
 _TAX = {"rate": "{rate}", "net": "{net}"}

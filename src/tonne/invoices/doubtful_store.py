@@ -9,10 +9,10 @@ import msgspec
 
 from tonne.banking.identity import Identified
 from tonne.banking.statement import StatementFormat, StatementLine
-from tonne.base.actor import Actor
-from tonne.base.ids import new_id
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,7 @@
 
 from tonne.accounts.key_store import find_key_kind
 from tonne.accounts.model import AccountKind, PaymentMethod
-from tonne.base.clock import Clock
-from tonne.base.settings import Settings
 from tonne.cards.errors import ChargeUnderWay
-from tonne.db.pool import Database
-from tonne.events.notification import WorkKind
-from tonne.events.notify import Notifier
-from tonne.http.errors import RouteNotFound, require_test_mode
-from tonne.http.route import PDF_FILE, Request, Response, Route, RouteMaker
 from tonne.invoices import store as invoice_store
 from tonne.invoices.annex import load_annex
 from tonne.invoices.billed_order_store import bills_others
@@ -25,7 +18,14 @@ from tonne.orders.errors import OrderNotFound
 from tonne.orders.load import load_order
 from tonne.orders.model import OrderStatus
 from tonne.orders.schemas import OrderOut, order_document
-from tonne.signing.errors import SigningUnavailable
+from tonne.platform.db.pool import Database
+from tonne.platform.events.notification import WorkKind
+from tonne.platform.events.notify import Notifier
+from tonne.platform.http.errors import RouteNotFound, require_test_mode
+from tonne.platform.http.route import PDF_FILE, Request, Response, Route, RouteMaker
+from tonne.platform.keys.signing.errors import SigningUnavailable
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
 
 HELD_BACK = (
     "The invoice of this order is not issued yet: it waits until the seller has set its name, address, tax id and bank "

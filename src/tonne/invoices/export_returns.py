@@ -3,18 +3,18 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from tonne.accounts import audit
 from tonne.banking.sepa_file import SEPA_CURRENCY, Payment, write_csv, write_sepa
-from tonne.base.actor import Actor
-from tonne.base.bank_accounts import OwnAccount, own_account
-from tonne.base.ids import new_id
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection
 from tonne.invoices import return_store
 from tonne.invoices.errors import ReturnInvalid, ReturnNotFound
 from tonne.invoices.transfer_model import BankReturn, ReturnStatus
 from tonne.invoices.transfer_store import lock_transfers_any_account, refresh_states_any_account
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.settings.bank_accounts import OwnAccount, own_account
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode
 
 
 @dataclass(frozen=True, slots=True)

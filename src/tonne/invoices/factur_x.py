@@ -10,10 +10,10 @@ from decimal import Decimal
 
 from lxml import etree
 
-from tonne.base.currency import DECIMALS
 from tonne.invoices.factur_x_parties import add_buyer, add_seller
 from tonne.invoices.factur_x_xml import NAMESPACES, add, add_amount, add_date, qualified
 from tonne.invoices.record import Closing, InvoiceFee, InvoiceLine, InvoiceRecord, Remaining
+from tonne.platform.values.currency import DECIMALS
 
 PROFILE = "urn:cen.eu:en16931:2017"
 # UNTDID 1001.

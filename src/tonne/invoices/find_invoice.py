@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
 from tonne.invoices.errors import InvoiceNotFound
 from tonne.invoices.mail import find_recipients
 from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.invoices.reference import reference_of, references_in
 from tonne.invoices.store import find_by_references_any_account
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
 
 
 async def find_by_number_any_account(connection: Connection, number: str, mode: Mode | None) -> Invoice:

@@ -6,13 +6,6 @@ from datetime import UTC, datetime, timedelta
 
 import structlog
 
-from tonne.base.actor import job_actor
-from tonne.base.clock import Clock
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
-from tonne.db.batches import run_each
-from tonne.db.pool import Connection, Database
-from tonne.gateways.outbox import enqueue
 from tonne.invoices import store as invoice_store
 from tonne.invoices.annex import load_annex
 from tonne.invoices.billed_order_store import list_unfulfilled_orders
@@ -31,6 +24,13 @@ from tonne.invoices.model import FollowUpSchedule, Invoice, InvoiceStep
 from tonne.invoices.remaining import find_remaining
 from tonne.invoices.render_invoice import RenderInvoice
 from tonne.invoices.settle_invoice import is_covered, settle_if_covered
+from tonne.platform.db.batches import run_each
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.documents.mail.outbox import enqueue
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import job_actor
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
 
 BATCH = 10
 # Long enough to render and enqueue a batch. If the worker dies, another one continues after that.

@@ -7,17 +7,11 @@ from datetime import datetime
 from hashlib import sha256
 from typing import NamedTuple
 
-from tonne.accounts import audit
 from tonne.banking.csv_statement import Spelling
 from tonne.banking.identity import Identified, Verdict, fingerprints, identify
 from tonne.banking.own_accounts import with_own_accounts
 from tonne.banking.read_statement import DETECTED, read_statement
 from tonne.banking.statement import StatementFormat, StatementLine
-from tonne.base.actor import Actor
-from tonne.base.progress import progress
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection
 from tonne.invoices import doubtful_store, transfer_store
 from tonne.invoices import store as invoice_store
 from tonne.invoices.assignment_store import NewAssignment, insert_assignments_any_account, sum_received_any_account
@@ -26,7 +20,13 @@ from tonne.invoices.recognise_returns import find_came_back, recognise_returns
 from tonne.invoices.return_store import find_returns_by_outgoing_any_account
 from tonne.invoices.settle_invoice import lock_with_orders_any_account, mark_invoice_paid, pay_orders_any_account
 from tonne.invoices.transfer_model import TransferState
-from tonne.sheets.csv_lines import SheetFile
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.events.audit import record as audit
+from tonne.platform.process.progress import progress
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Mode
 
 
 class BookedLine(NamedTuple):

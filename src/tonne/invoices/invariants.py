@@ -1,5 +1,5 @@
-from tonne.db.invariant import Invariant
 from tonne.invoices.transfer_invariants import TRANSFER_INVARIANTS
+from tonne.platform.db.invariant import Invariant
 
 INVARIANTS = (
     Invariant(

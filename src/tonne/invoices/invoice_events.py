@@ -9,14 +9,14 @@ import msgspec
 from msgspec import Meta
 
 from tonne.accounts.model import PaymentMethod
-from tonne.base.money import format_money
-from tonne.base.scope import Scope
 from tonne.catalog.schemas import CurrencyCode, Money
-from tonne.db.pool import Connection
-from tonne.events.further import FurtherEvent, find_wanting, record_further
-from tonne.events.notification import Stream
 from tonne.invoices.billed_order_store import find_all_order_keys_any_account
 from tonne.invoices.model import Invoice, InvoiceStatus
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.further import FurtherEvent, find_wanting, record_further
+from tonne.platform.events.notification import Stream
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Scope
 
 ISSUED = "invoice.issued"
 # With the reminder, a few days after the due date.

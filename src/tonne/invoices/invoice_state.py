@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import date
 
 from tonne.accounts.model import PaymentMethod
-from tonne.base.scope import Mode
 from tonne.invoices.model import Invoice, InvoiceStatus
+from tonne.platform.values.scope import Mode
 
 
 @dataclass(frozen=True, slots=True)

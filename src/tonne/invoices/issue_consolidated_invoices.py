@@ -6,12 +6,6 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from tonne.base.clock import Clock
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
-from tonne.db.batches import run_each
-from tonne.db.pool import Connection, Database
-from tonne.gateways.card_amounts import minimum_charge
 from tonne.invoices import billing_store
 from tonne.invoices import store as invoice_store
 from tonne.invoices.billed_order_store import insert_billed_orders
@@ -26,6 +20,12 @@ from tonne.invoices.seller_details import missing_settings
 from tonne.orders.model import Order, OrderKey
 from tonne.orders.move_order import TaxShare, show_taxes
 from tonne.orders.queue import lock_keys
+from tonne.platform.db.batches import run_each
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.charge_amounts import minimum_charge
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
 
 # Groups that are claimed together.
 BATCH = 10

@@ -4,9 +4,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.db.pool import Connection
 from tonne.invoices import credit_note_store, store
 from tonne.invoices.billed_order_store import find_billed_order, list_billed_orders, mark_cancelled
 from tonne.invoices.billing_store import remove_unbilled
@@ -25,6 +22,9 @@ from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.invoices.release_surplus import release_surplus
 from tonne.invoices.return_transfer import return_part_payments
 from tonne.orders.model import Order, OrderKey
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
 
 
 async def credit_order(

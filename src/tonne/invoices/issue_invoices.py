@@ -8,12 +8,6 @@ import structlog
 from msgspec import structs
 
 from tonne.accounts.model import PaymentMethod
-from tonne.base.clock import Clock
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection, Database
-from tonne.events.log import lock_streams
-from tonne.events.notification import Stream
 from tonne.invoices import store as invoice_store
 from tonne.invoices.billed_order_store import insert_billed_orders
 from tonne.invoices.billing_store import find_billing_settings
@@ -25,6 +19,12 @@ from tonne.orders.load import load_orders
 from tonne.orders.model import HoldReason, Order, OrderKey, OrderStatus
 from tonne.orders.move_order import Transitions, move_orders, with_payment
 from tonne.orders.queue import postpone, run_due_any_account
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.log import lock_streams
+from tonne.platform.events.notification import Stream
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
 
 # Live orders whose invoices wait for settings of the seller are retried after this time.
 HELD_BACK_RETRY = timedelta(minutes=1)

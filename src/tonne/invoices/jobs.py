@@ -2,13 +2,13 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from tonne.base.clock import Clock
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.cards.model import RetrySchedule
-from tonne.db.pool import Database
 from tonne.gateways.card import CardGateway
 from tonne.invoices.charge_invoices import ChargeInvoices
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
 
 
 def invoice_charge_jobs(

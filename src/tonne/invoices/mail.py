@@ -4,17 +4,17 @@ from datetime import UTC, date, datetime
 from email.message import EmailMessage
 from typing import Protocol
 
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection
-from tonne.gateways.mail import Attachment, compose_mail, is_mail_address
-from tonne.gateways.mail_layout import fact_lines, join_blocks, one_line
 from tonne.invoices.annex import Annex
 from tonne.invoices.credit_note_record import CreditNoteRecord
 from tonne.invoices.model import FollowUpSchedule, Invoice
 from tonne.invoices.record import Closing, InvoiceRecord, Remaining
 from tonne.invoices.render_invoice import RenderInvoice
 from tonne.invoices.store import find_billed_organisation
-from tonne.web.wording import ENGLISH, LocalWording, wording_in
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.layout import fact_lines, join_blocks, one_line
+from tonne.platform.documents.mail.send_mail import Attachment, compose_mail, is_mail_address
+from tonne.platform.settings.settings import Settings
+from tonne.platform.web.wording import ENGLISH, LocalWording, wording_in
 
 
 class ComposeMail(Protocol):

@@ -3,19 +3,19 @@
 from datetime import datetime
 
 from tonne.accounts.customer_mail import enqueue_customer_mail
-from tonne.base.scope import Mode, Scope
-from tonne.base.settings import Settings
 from tonne.cards.mail_card_problems import read_payer
 from tonne.cards.model import ChargeAttempt
 from tonne.cards.stored_card_store import find_card
-from tonne.db.pool import Connection
 from tonne.gateways.card import StoredCard
-from tonne.gateways.mail import compose_mail
-from tonne.gateways.mail_layout import fact_lines, join_blocks
-from tonne.gateways.outbox import enqueue
 from tonne.invoices.model import Invoice
 from tonne.invoices.store import find_receipt_email
-from tonne.web.wording import LocalWording, wording_in
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.layout import fact_lines, join_blocks
+from tonne.platform.documents.mail.outbox import enqueue
+from tonne.platform.documents.mail.send_mail import compose_mail
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.web.wording import LocalWording, wording_in
 
 
 async def enqueue_card_receipt(

@@ -3,17 +3,17 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from tonne.base.clock import Clock
-from tonne.base.settings import Settings
-from tonne.db.batches import run_each
-from tonne.db.pool import Database
-from tonne.gateways.outbox import enqueue
 from tonne.invoices import credit_note_store
 from tonne.invoices.credit_note import CreditNote
 from tonne.invoices.mail import compose_credit_mail, find_recipients
 from tonne.invoices.remaining import find_remaining
 from tonne.invoices.render_invoice import RenderInvoice
 from tonne.invoices.store import find_by_references_any_account
+from tonne.platform.db.batches import run_each
+from tonne.platform.db.pool import Database
+from tonne.platform.documents.mail.outbox import enqueue
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
 
 BATCH = 10
 # Long enough to render and enqueue a batch. If the worker dies, another one continues after that.

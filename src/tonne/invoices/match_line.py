@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from tonne.accounts.model import PaymentMethod
 from tonne.banking.statement import StatementLine
-from tonne.base.scope import Mode
 from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.invoices.reference import references_in
+from tonne.platform.values.scope import Mode
 
 
 @dataclass(slots=True)

@@ -9,14 +9,6 @@ import msgspec
 
 from tonne.accounts.model import Billing, PaymentMethod
 from tonne.accounts.tax_profile import TaxProfile
-from tonne.base.bank_accounts import own_account, parse_bank_accounts
-from tonne.base.ids import is_id, new_id
-from tonne.base.language import N_
-from tonne.base.mass import format_tonnes
-from tonne.base.money import format_money
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
-from tonne.base.tax import TaxTerms
 from tonne.invoices.parties import buyer_of, rate_text, seller_of, taxes_of
 from tonne.invoices.record import (
     BankAccount,
@@ -28,6 +20,14 @@ from tonne.invoices.record import (
 )
 from tonne.invoices.reference import reference_of
 from tonne.orders.model import Order, OrderKey
+from tonne.platform.settings.bank_accounts import own_account, parse_bank_accounts
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.ids import is_id, new_id
+from tonne.platform.values.language import N_
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Mode
+from tonne.platform.values.tax import TaxTerms
 
 FEE_LABEL = N_("Service fee")
 # Where clients put their own reference in the metadata of an order; the first that is given counts.

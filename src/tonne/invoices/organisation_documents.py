@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
 from tonne.invoices.credit_note import CreditNote
 from tonne.invoices.credit_note_store import NOTE_COLUMNS, read_note
 from tonne.invoices.model import Invoice
 from tonne.invoices.store import INVOICE_COLUMNS, read_invoice
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
 
 LIST_INVOICES = f"""
 SELECT {INVOICE_COLUMNS} FROM invoices

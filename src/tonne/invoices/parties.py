@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from tonne.accounts.tax_profile import TaxProfile
-from tonne.base.money import format_money
-from tonne.base.settings import Settings
-from tonne.base.tax import TaxTerms, TaxTreatment, format_rate
 from tonne.invoices.record import InvoiceBuyer, InvoiceSeller, InvoiceTax, PostalAddress
 from tonne.invoices.seller_details import printed_tax_id, vat_id_of
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.money import format_money
+from tonne.platform.values.tax import TaxTerms, TaxTreatment, format_rate
 
 
 def seller_of(settings: Settings) -> InvoiceSeller:

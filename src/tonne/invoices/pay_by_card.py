@@ -3,8 +3,6 @@
 from datetime import datetime
 
 from tonne.accounts.model import PaymentMethod
-from tonne.base.actor import Actor, job_actor
-from tonne.base.scope import Scope
 from tonne.cards.invoice_charge_store import (
     CardInvoice,
     has_open_charge_any_account,
@@ -13,9 +11,7 @@ from tonne.cards.invoice_charge_store import (
     schedule_invoice_any_account,
 )
 from tonne.cards.model import ChargeAttempt
-from tonne.db.pool import Connection
 from tonne.gateways.card import StoredCard
-from tonne.gateways.card_amounts import charge_unit
 from tonne.invoices import credit_note_store, store
 from tonne.invoices.billed_order_store import find_order_keys_any_account, list_billed_orders
 from tonne.invoices.credit_note import CreditCause, credit_in_part, without
@@ -23,6 +19,10 @@ from tonne.invoices.errors import InvoiceNotOpen
 from tonne.invoices.issue_credit_note import issue_credit_note
 from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.orders.queue import lock_keys
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.actor import Actor, job_actor
+from tonne.platform.values.charge_amounts import charge_unit
+from tonne.platform.values.scope import Scope
 
 ACTOR = job_actor("charge_invoices")
 ROUNDING = "Rounded down to an amount that a card can be charged"

@@ -6,9 +6,6 @@ from typing import Any
 
 import msgspec
 
-from tonne.base.language import Translator, translator
-from tonne.gateways.pdf import PdfFailed, render_pdf
-from tonne.gateways.sheet_language import label_inputs
 from tonne.invoices.annex import Annex
 from tonne.invoices.credit_note_record import CreditNoteRecord
 from tonne.invoices.credit_note_xml import electronic_credit_note
@@ -17,6 +14,9 @@ from tonne.invoices.epc_qr import epc_qr_svg
 from tonne.invoices.factur_x import factur_x_xml, is_electronic
 from tonne.invoices.pdf_a3 import mark_as_factur_x
 from tonne.invoices.record import Closing, InvoiceRecord, Remaining
+from tonne.platform.documents.pdf import PdfFailed, render_pdf
+from tonne.platform.documents.template_language import label_inputs
+from tonne.platform.values.language import Translator, translator
 
 _TEMPLATES = Path(__file__).parent / "templates"
 TEMPLATE = _TEMPLATES / "invoice.typ"

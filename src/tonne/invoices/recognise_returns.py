@@ -6,13 +6,13 @@ from datetime import datetime
 
 from tonne.banking.identity import Identified
 from tonne.banking.statement import StatementLine
-from tonne.base.actor import Actor
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
 from tonne.invoices.return_store import BookedReturn, find_returns_any_account, list_open_returns_any_account
 from tonne.invoices.return_transfer import close_return
 from tonne.invoices.transfer_model import BankReturn, ReturnStatus
 from tonne.invoices.transfer_store import lock_transfers_any_account
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Mode
 
 # `payment_id` of a return. Matches may overlap.
 _PAYMENT_ID = re.compile(r"(?=RET([0-9A-Z]{26}))")

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from tonne.base.language import DEFAULT_LANGUAGE
+from tonne.platform.values.language import DEFAULT_LANGUAGE
 
 Treatment = Literal["none", "standard", "reverse_charge", "exempt", "outside_scope"]
 

@@ -2,8 +2,6 @@
 
 from datetime import datetime
 
-from tonne.base.actor import Actor
-from tonne.db.pool import Connection
 from tonne.invoices.assignment_store import (
     NewAssignment,
     insert_assignments_any_account,
@@ -12,6 +10,8 @@ from tonne.invoices.assignment_store import (
 )
 from tonne.invoices.model import Invoice
 from tonne.invoices.transfer_store import lock_transfers_any_account, refresh_states_any_account
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.actor import Actor
 
 
 async def release_surplus(tx: Connection, invoice: Invoice, due_minor: int, *, actor: Actor, now: datetime) -> int:

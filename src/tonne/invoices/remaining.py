@@ -1,10 +1,10 @@
 """What is left to pay of an open invoice."""
 
-from tonne.base.money import format_money
-from tonne.db.pool import Connection
 from tonne.invoices.assignment_store import sum_received_any_account
 from tonne.invoices.model import Invoice
 from tonne.invoices.record import Remaining
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.money import format_money
 
 
 async def find_remaining(connection: Connection, invoice: Invoice) -> Remaining | None:

@@ -7,7 +7,7 @@ from tonne.invoices.annex import Annex
 from tonne.invoices.credit_note_record import CreditNoteRecord
 from tonne.invoices.pdf import credit_note_pdf, invoice_pdf
 from tonne.invoices.record import Closing, InvoiceRecord, Remaining
-from tonne.signing.sign_documents import SignDocuments
+from tonne.platform.keys.signing.sign_documents import SignDocuments
 
 
 class RenderInvoice:

@@ -3,11 +3,6 @@
 from dataclasses import replace
 from datetime import datetime
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection
-from tonne.gateways.outbox import enqueue
 from tonne.invoices import store
 from tonne.invoices.annex import load_annex
 from tonne.invoices.billed_order_store import list_unfulfilled_orders
@@ -16,6 +11,11 @@ from tonne.invoices.mail import compose_invoice_mail, find_recipients, write_clo
 from tonne.invoices.model import FollowUpSchedule, Invoice
 from tonne.invoices.remaining import find_remaining
 from tonne.invoices.render_invoice import RenderInvoice
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.outbox import enqueue
+from tonne.platform.events.audit import record as audit
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
 
 
 async def resend_invoice(

@@ -2,9 +2,6 @@
 
 from datetime import datetime
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.db.pool import Connection
 from tonne.invoices.errors import TransferNotFound, TransferNotUnresolved
 from tonne.invoices.return_store import find_return_by_incoming_any_account
 from tonne.invoices.transfer_model import Transfer, TransferState
@@ -14,6 +11,9 @@ from tonne.invoices.transfer_store import (
     refresh_states_any_account,
     undo_resolutions_any_account,
 )
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
 
 
 async def resolve_transfer(

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import asyncpg
 
-from tonne.base.actor import Actor
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
 from tonne.invoices.transfer_model import BankReturn, ReturnStatus
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Mode
 
 _RETURN = """
 sent.id, sent.transfer_id, sent.invoice_id, transfer.mode, transfer.own_account, transfer.currency,

@@ -8,12 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor, person_of
-from tonne.base.iban import compact_iban, is_iban
-from tonne.base.ids import new_id
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection
 from tonne.invoices import assignment_store, return_store
 from tonne.invoices.errors import ReturnInvalid, ReturnNotFound, SecondPersonNeeded, TransferNotFound
 from tonne.invoices.model import Invoice
@@ -24,6 +18,12 @@ from tonne.invoices.transfer_store import (
     lock_transfers_any_account,
     refresh_states_any_account,
 )
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor, person_of
+from tonne.platform.values.iban import compact_iban, is_iban
+from tonne.platform.values.ids import new_id
 
 
 @dataclass(frozen=True, slots=True)

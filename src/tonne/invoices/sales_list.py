@@ -8,12 +8,12 @@ from datetime import date
 
 import msgspec
 
-from tonne.base.money import format_money
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
 from tonne.invoices.credit_note_record import CreditNoteRecord
 from tonne.invoices.record import InvoiceBuyer, InvoiceRecord, InvoiceTax
-from tonne.sheets.formulas import escape_formula
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.sheets.formulas import escape_formula
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Mode
 
 # Documents per round trip: bounds the memory of an export.
 BATCH = 500

@@ -6,16 +6,12 @@ from datetime import datetime
 import structlog
 from msgspec import structs
 
-from tonne.accounts import audit
-from tonne.base.scope import Scope
-from tonne.base.settings import Settings
 from tonne.cards import charge_store
 from tonne.cards.captured_store import request_checks_any_account
 from tonne.cards.card_link_store import note_problems
 from tonne.cards.declines import explain_decline, failure_reason_of
 from tonne.cards.invoice_charge_store import count_invoice_tries_any_account, schedule_invoice_any_account
 from tonne.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, RetrySchedule, decide_charge
-from tonne.db.pool import Connection
 from tonne.gateways.card import ChargeOutcome, ChargeResult
 from tonne.invoices import store
 from tonne.invoices.billed_order_store import find_order_keys_any_account
@@ -30,6 +26,10 @@ from tonne.orders.load import load_orders
 from tonne.orders.model import CancellationReason, FailureReason, OrderStatus
 from tonne.orders.move_order import Transitions, move_orders
 from tonne.orders.queue import lock_keys
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Scope
 
 _log = structlog.get_logger()
 

@@ -6,14 +6,7 @@ from datetime import datetime
 
 from msgspec import structs
 
-from tonne.accounts import audit
 from tonne.accounts.model import PaymentMethod
-from tonne.base.actor import Actor
-from tonne.base.progress import progress
-from tonne.base.scope import Scope
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection
-from tonne.events.log import lock_streams
 from tonne.invoices import store as invoice_store
 from tonne.invoices.assignment_store import sum_received_any_account
 from tonne.invoices.billed_order_store import find_order_keys_any_account
@@ -30,6 +23,13 @@ from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderStatus, PaymentState
 from tonne.orders.move_order import Transitions, move_orders, with_payment
 from tonne.orders.queue import lock_keys, lock_order
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.events.log import lock_streams
+from tonne.platform.process.progress import progress
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Scope
 
 # Orders that are in memory at the same time while an invoice is settled.
 CHUNK = 500

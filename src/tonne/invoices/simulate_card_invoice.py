@@ -1,13 +1,9 @@
 """Test helper: bill an order that a card pays together with others, and charge a working test card for its invoice."""
 
-from tonne.base.clock import Clock
-from tonne.base.scope import Scope
-from tonne.base.settings import Settings
 from tonne.cards.errors import ChargeUnderWay
 from tonne.cards.invoice_charge_store import CardInvoice
 from tonne.cards.model import ChargeAttempt, RetrySchedule
 from tonne.cards.simulate_payment import GOOD_CARD
-from tonne.db.pool import Connection, Database
 from tonne.gateways.card_simulated import SimulatedCardGateway
 from tonne.invoices import store
 from tonne.invoices.collect_orders import is_billed_together
@@ -19,6 +15,10 @@ from tonne.invoices.settle_card_invoice import settle_invoice_charge
 from tonne.orders.load import load_order
 from tonne.orders.model import Order, OrderStatus
 from tonne.orders.queue import lock_order
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Scope
 
 
 async def simulate_card_invoice(

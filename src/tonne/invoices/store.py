@@ -7,13 +7,13 @@ import asyncpg
 
 from tonne.accounts.model import Billing, PaymentMethod
 from tonne.accounts.tax_profile_store import find_tax_profile
-from tonne.base.actor import Actor
-from tonne.base.scope import Mode, Scope
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
-from tonne.events.notification import Stream
 from tonne.invoices.model import BilledOrganisation, Invoice, InvoiceStatus
 from tonne.orders.model import OrderKey
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.notification import Stream
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Mode, Scope
 
 INVOICE_COLUMNS = """
 invoices.id, invoices.organisation_id, invoices.mode, invoices.number, invoices.reference, invoices.currency,

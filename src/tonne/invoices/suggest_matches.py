@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
 from tonne.invoices.transfer_model import Transfer
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
 
 PER_TRANSFER = 3
 _NUMBER = re.compile(r"(?<![0-9])0*([1-9][0-9]{0,14})(?![0-9])")

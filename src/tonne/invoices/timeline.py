@@ -2,10 +2,10 @@
 
 import asyncpg
 
-from tonne.base.money import format_money
-from tonne.base.scope import Scope
-from tonne.base.timeline import TimelineEntry
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Scope
+from tonne.platform.values.timeline import TimelineEntry
 
 LIST_INVOICES_OF_ORDER = """
 SELECT invoices.id, invoices.reference, invoices.status, invoices.total_minor, invoices.currency, invoices.order_count,

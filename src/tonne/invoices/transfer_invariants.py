@@ -1,5 +1,5 @@
-from tonne.db.invariant import Invariant
 from tonne.invoices.transfer_store import DONE_WITH_TRANSFER, REST_OF_TRANSFER, STATE_OF_TRANSFER
+from tonne.platform.db.invariant import Invariant
 
 TRANSFER_INVARIANTS = (
     Invariant(

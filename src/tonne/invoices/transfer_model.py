@@ -5,9 +5,9 @@ from datetime import date, datetime
 from enum import StrEnum
 
 from tonne.banking.statement import signed_money
-from tonne.base.currency import DECIMALS
-from tonne.base.money import format_money
-from tonne.base.scope import Mode
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Mode
 
 
 class TransferState(StrEnum):

@@ -7,11 +7,11 @@ import asyncpg
 
 from tonne.banking.identity import Identified, StoredLine, reference_key
 from tonne.banking.statement import StatementFormat, StatementLine
-from tonne.base.actor import Actor
-from tonne.base.ids import new_id
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
 from tonne.invoices.transfer_model import Transfer, TransferState
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode
 
 # Key of the advisory lock. Any number that no other code uses.
 _IMPORT_LOCK = 7_405_610_217

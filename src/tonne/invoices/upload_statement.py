@@ -7,17 +7,17 @@ from hashlib import sha256
 
 import asyncpg
 
-from tonne.accounts import audit
 from tonne.banking.csv_statement import Spelling
 from tonne.banking.local_numbers import DateOrder, DecimalMark
-from tonne.base.actor import Actor
-from tonne.base.ids import new_id
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection
 from tonne.invoices.errors import StatementUploadNotFound
 from tonne.invoices.import_statement import BookedLine, StatementOptions, import_statement
-from tonne.sheets.csv_lines import SheetFile
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.events.audit import record as audit
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode
 
 # Larger files are imported with the command line.
 MAX_UPLOAD_BYTES = 4 * 1024 * 1024

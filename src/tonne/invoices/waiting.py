@@ -4,11 +4,11 @@ import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from tonne.base.settings import Settings
-from tonne.base.tax import TaxTreatment
-from tonne.db.queues import MAX_COUNTED, Queue
-from tonne.db.waiting_check import Topic, WaitingCheck
 from tonne.invoices.seller_details import missing_settings
+from tonne.platform.db.queues import MAX_COUNTED, Queue
+from tonne.platform.db.waiting_check import Topic, WaitingCheck
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.tax import TaxTreatment
 
 
 def _missing_settings(settings: Settings, _: datetime) -> Sequence[object]:

@@ -6,13 +6,7 @@ what is owed.
 
 from datetime import datetime
 
-from tonne.accounts import audit
 from tonne.accounts.model import PaymentMethod
-from tonne.base.actor import Actor, person_of
-from tonne.base.currency_limits import limit_minor
-from tonne.base.ids import new_id
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection
 from tonne.invoices import write_off_store
 from tonne.invoices.assignment_store import sum_received_any_account
 from tonne.invoices.billed_order_store import list_unfulfilled_orders
@@ -20,6 +14,12 @@ from tonne.invoices.errors import InvoiceNotOpen, SecondPersonNeeded, WriteOffIn
 from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.invoices.settle_invoice import lock_with_orders_any_account
 from tonne.invoices.write_off_store import WriteOff, WriteOffState
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.settings.currency_limits import limit_minor
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor, person_of
+from tonne.platform.values.ids import new_id
 
 
 async def write_off_invoice(

@@ -7,11 +7,11 @@ from enum import StrEnum
 
 import asyncpg
 
-from tonne.base.actor import Actor
-from tonne.base.money import format_money
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
 from tonne.invoices.model import Invoice
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Mode
 
 
 class WriteOffState(StrEnum):

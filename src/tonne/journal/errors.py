@@ -1,6 +1,6 @@
 """Errors of the journal."""
 
-from tonne.base.errors import Kind, TonneError
+from tonne.platform.values.errors import Kind, TonneError
 
 
 class PayoutChanged(TonneError, kind=Kind.CONFLICT, code="payout_changed"):

@@ -5,9 +5,9 @@ import io
 from collections.abc import Iterable
 from datetime import date
 
-from tonne.base.money import format_money
 from tonne.journal.model import JournalEntry, LedgerAccount, Posting
-from tonne.sheets.formulas import escape_formula
+from tonne.platform.documents.sheets.formulas import escape_formula
+from tonne.platform.values.money import format_money
 
 CSV_HEAD = (
     *("date", "entry", "kind", "account", "currency", "debit", "credit"),

@@ -6,19 +6,19 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, ClassVar, NamedTuple
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.currency import DECIMALS
-from tonne.base.decimals import parse_decimal
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
 from tonne.journal import payout_store
 from tonne.journal.errors import PayoutChanged
 from tonne.journal.model import Payout
-from tonne.sheets.columns import CellError, Column, Currency, Date, Label, precision_error
-from tonne.sheets.csv_lines import SheetFile
-from tonne.sheets.errors import SheetInvalid, quoted
-from tonne.sheets.read_sheet import Row, Values, read_sheet
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.sheets.columns import CellError, Column, Currency, Date, Label, precision_error
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.errors import SheetInvalid, quoted
+from tonne.platform.documents.sheets.read_sheet import Row, Values, read_sheet
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import parse_decimal
+from tonne.platform.values.scope import Mode
 
 # The only gateway that pays out.
 GATEWAY = "stripe"

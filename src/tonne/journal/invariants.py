@@ -1,8 +1,8 @@
 """What must hold in the books."""
 
-from tonne.db.invariant import Invariant, SharedScan
 from tonne.journal.model import LedgerAccount
 from tonne.journal.sources import all_postings
+from tonne.platform.db.invariant import Invariant, SharedScan
 
 # One row per mode and currency, so that the entries are computed once for all invariants.
 _BOOKS = SharedScan(f"""

@@ -2,15 +2,15 @@
 
 from datetime import datetime
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.money import format_money
-from tonne.db.pool import Connection
 from tonne.invoices.resolve_transfer import reopen_transfer, resolve_transfer
 from tonne.invoices.transfer_model import Transfer
 from tonne.journal import payout_store
 from tonne.journal.errors import PayoutNotFound, PayoutNotMatched
 from tonne.journal.payout_store import ListedPayout
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.money import format_money
 
 
 async def match_payout(tx: Connection, name: str, transfer_id: str, *, actor: Actor, now: datetime) -> ListedPayout:

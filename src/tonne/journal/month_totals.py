@@ -7,12 +7,12 @@ from datetime import UTC, date, datetime
 
 import msgspec
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
 from tonne.journal.model import LedgerAccount
 from tonne.journal.read_journal import Period, sum_turnover_any_account
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Mode
 
 
 @dataclass(frozen=True, slots=True)

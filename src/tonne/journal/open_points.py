@@ -5,9 +5,9 @@ from datetime import date, datetime
 
 import asyncpg
 
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
 from tonne.journal.read_journal import Period
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
 
 
 @dataclass(frozen=True, slots=True)

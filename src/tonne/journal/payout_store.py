@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from tonne.base.actor import Actor
-from tonne.base.ids import new_id
-from tonne.base.scope import Mode
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
 from tonne.journal.model import Payout
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode
 
 # Key of the advisory lock. Any number that no other code uses.
 _IMPORT_LOCK = 7_405_610_218

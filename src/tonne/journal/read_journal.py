@@ -13,11 +13,11 @@ from typing import Any
 
 import asyncpg
 
-from tonne.base.progress import progress
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
 from tonne.journal.model import JournalEntry, LedgerAccount, Posting
 from tonne.journal.sources import SOURCES, all_postings
+from tonne.platform.db.pool import Connection
+from tonne.platform.process.progress import progress
+from tonne.platform.values.scope import Mode
 
 # Rows per round trip: bounds the memory of an export.
 PAGE = 5_000

@@ -7,15 +7,15 @@ import msgspec
 import structlog
 
 from tonne.accounts.directory import AccountDirectory
-from tonne.base.errors import Fault, Invalid, TonneError
-from tonne.http.client_fields import idempotency_of
-from tonne.http.errors import STATUS, InternalError, ServiceUnavailable
-from tonne.http.json_body import Document, read
-from tonne.http.refusals import refusal_for
-from tonne.http.route import Request, Response, json_response
 from tonne.orders.batch_schemas import OrderBatchIn, OrderBatchOut, OrderResultOut, shape_of
 from tonne.orders.endpoints import read_request
 from tonne.orders.place_orders import PlaceOrders
+from tonne.platform.http.client_fields import idempotency_of
+from tonne.platform.http.errors import STATUS, InternalError, ServiceUnavailable
+from tonne.platform.http.json_body import Document, read
+from tonne.platform.http.refusals import refusal_for
+from tonne.platform.http.route import Request, Response, json_response
+from tonne.platform.values.errors import Fault, Invalid, TonneError
 
 _log = structlog.get_logger()
 

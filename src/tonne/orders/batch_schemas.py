@@ -5,11 +5,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tonne.base.errors import Fault
 from tonne.catalog.quantity_unit import QuantityUnit
 from tonne.catalog.schemas import EstimateId
 from tonne.estimates.schemas import MassIn
-from tonne.http.client_fields import IdempotencyKey, Metadata, read_idempotency_key
 from tonne.orders.beneficiary import BENEFICIARY, BeneficiaryIn
 from tonne.orders.bodies import (
     ESTIMATE,
@@ -26,6 +24,8 @@ from tonne.orders.bodies import (
     Value,
 )
 from tonne.orders.schemas import OrderOut
+from tonne.platform.http.client_fields import IdempotencyKey, Metadata, read_idempotency_key
+from tonne.platform.values.errors import Fault
 
 MAX_ORDERS = 100
 # With the number of the order appended, it is still a valid key.

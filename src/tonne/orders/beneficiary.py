@@ -7,8 +7,8 @@ from msgspec import Meta
 
 from tonne.accounts.errors import NameInvalid
 from tonne.accounts.open_organisation import check_name
-from tonne.http.json_body import JsonNumber
 from tonne.orders.model import BeneficiaryKind
+from tonne.platform.http.json_body import JsonNumber
 
 
 class Beneficiary(msgspec.Struct, frozen=True):

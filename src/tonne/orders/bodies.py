@@ -7,19 +7,19 @@ import msgspec
 from msgspec import Meta
 
 from tonne.accounts.model import Terms
-from tonne.base.currency import DECIMALS
-from tonne.base.decimals import PATTERN, parse_decimal, scaled
-from tonne.base.errors import Fault, Invalid
-from tonne.base.mass import MAX_GRAMS, to_grams
 from tonne.catalog.errors import QuantityInvalid, ValueInvalid
 from tonne.catalog.price import PriceRequest
 from tonne.catalog.quantity_unit import QuantityUnit
 from tonne.catalog.schemas import EstimateId
 from tonne.catalog.selection import FIELD, MASSES_FIELD, BundleChoiceIn, BundleMass
 from tonne.estimates.schemas import MassIn
-from tonne.http.client_fields import IdempotencyKey, Metadata
-from tonne.http.json_body import Document, JsonNumber, read
 from tonne.orders.beneficiary import BENEFICIARY, BeneficiaryIn
+from tonne.platform.http.client_fields import IdempotencyKey, Metadata
+from tonne.platform.http.json_body import Document, JsonNumber, read
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import PATTERN, parse_decimal, scaled
+from tonne.platform.values.errors import Fault, Invalid
+from tonne.platform.values.mass import MAX_GRAMS, to_grams
 
 
 def _read_value(value: Any) -> str:

@@ -4,8 +4,8 @@
 `retiring` and `complete` under bundles and projects, all others not at all.
 """
 
-from tonne.db.pool import Connection
 from tonne.orders.model import Order
+from tonne.platform.db.pool import Connection
 
 # How often each order counts by its bundles, and by its projects: columns of rows of `order_deltas`, by these four.
 NET_COLUMNS = """

@@ -2,10 +2,10 @@
 
 from msgspec import structs
 
-from tonne.db.pool import Connection
 from tonne.orders import store
 from tonne.orders.model import Order
 from tonne.orders.schemas import order_document
+from tonne.platform.db.pool import Connection
 
 
 async def correct_email(tx: Connection, order: Order, email: str) -> Order:

@@ -1,9 +1,9 @@
 """Which work is due after a change of an order."""
 
 from tonne.accounts.model import PaymentMethod
-from tonne.base.scope import Mode
-from tonne.events.notification import WorkKind
 from tonne.orders.model import Order, OrderStatus
+from tonne.platform.events.notification import WorkKind
+from tonne.platform.values.scope import Mode
 
 
 def charges_in(mode: Mode) -> WorkKind:

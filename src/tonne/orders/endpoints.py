@@ -2,14 +2,8 @@
 
 from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.model import Terms
-from tonne.base.idempotency import Idempotency
 from tonne.catalog.schemas import quote_out
 from tonne.catalog.snapshot import Catalogues
-from tonne.db.pool import Database
-from tonne.http.client_fields import idempotency_of, metadata_text, replay
-from tonne.http.json_body import Document
-from tonne.http.lists import Paging, raw_list_response
-from tonne.http.route import Request, Response, json_response
 from tonne.orders import store
 from tonne.orders.bodies import (
     OrderByEstimateIn,
@@ -26,6 +20,12 @@ from tonne.orders.place_order import OrderRequest, resolve_amount
 from tonne.orders.place_orders import PlaceOrders
 from tonne.orders.quote_order import quote_order
 from tonne.orders.schemas import position_of
+from tonne.platform.db.idempotency import Idempotency
+from tonne.platform.db.pool import Database
+from tonne.platform.http.client_fields import idempotency_of, metadata_text, replay
+from tonne.platform.http.json_body import Document
+from tonne.platform.http.lists import Paging, raw_list_response
+from tonne.platform.http.route import Request, Response, json_response
 
 # Of quotes, which write nothing.
 _NO_KEY = Idempotency(None, b"")

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 
 import asyncpg
 
-from tonne.base.paging import Position
-from tonne.base.scope import Scope
-from tonne.db.pool import Connection
 from tonne.orders.list_filter import ListFilter
 from tonne.orders.model import OrderStatus
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.paging import Position
+from tonne.platform.values.scope import Scope
 
 SCANNED = 10_000
 _EARLIEST = datetime(1, 1, 1, tzinfo=UTC)

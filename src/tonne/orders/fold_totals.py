@@ -1,6 +1,6 @@
 """A job: adds the changes of orders to the totals, so that reading them stays cheap."""
 
-from tonne.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection, Database
 
 BATCH_ROWS = 10_000
 

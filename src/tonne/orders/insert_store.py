@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
 from tonne.orders.model import Order
 from tonne.orders.store import LINE_COLUMNS, price_columns, tax_columns
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
 
 # In the order of `_values`.
 _COLUMNS = """account_id, id, organisation_id, mode, idempotency_key, request_digest, type, status, currency, \

@@ -1,9 +1,9 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from tonne.db.invariant import Invariant, SharedScan
 from tonne.orders.model import EVENT_TYPES, STATUS_KEPT, TRANSITIONS, OrderStatus
 from tonne.orders.total_invariants import TOTALS
+from tonne.platform.db.invariant import Invariant, SharedScan
 
 
 def _paths(*before: OrderStatus) -> Iterator[tuple[OrderStatus, ...]]:

@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tonne.base.clock import to_wire
-from tonne.base.errors import Fault, Invalid
-from tonne.http.route import Parameter, Request
 from tonne.orders.errors import TimeRangeInvalid
 from tonne.orders.model import OrderStatus
+from tonne.platform.http.route import Parameter, Request
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.errors import Fault, Invalid
 
 MAX_METADATA_FILTERS = 5
 _TIME = {"type": "string", "format": "date-time", "examples": ["2026-11-01T00:00:00Z"]}

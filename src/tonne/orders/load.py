@@ -8,14 +8,10 @@ from fractions import Fraction
 import asyncpg
 
 from tonne.accounts.model import PaymentMethod
-from tonne.base.scope import Mode, Scope
-from tonne.base.tax import TaxTreatment
 from tonne.catalog.model import ExchangeRate
 from tonne.catalog.price import OrderType
 from tonne.catalog.pricing import Priced, PricedLine
 from tonne.catalog.quantity_unit import QuantityUnit
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
 from tonne.orders.model import (
     BeneficiaryKind,
     CancellationReason,
@@ -30,6 +26,10 @@ from tonne.orders.model import (
     ProjectStatus,
 )
 from tonne.orders.store import LINE_COLUMNS, PROJECT_COLUMNS
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.tax import TaxTreatment
 
 # The currency of the catalogue matters only to an order with an exchange rate. LEFT JOIN: an order may be placed before
 # the first import.

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.scope import Scope
-from tonne.db.pool import Connection, Database
 from tonne.orders.bundle_totals import lock_pending
 from tonne.orders.model import Order
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Scope
 
 MAX_KEYS = 5
 BATCH_ORDERS = 2_000

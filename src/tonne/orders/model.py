@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tonne.accounts.model import PaymentMethod
-from tonne.base.language import DEFAULT_LANGUAGE
-from tonne.base.scope import Scope
-from tonne.base.tax import TaxTreatment
 from tonne.catalog.price import OrderType
 from tonne.catalog.pricing import Priced, PricedLine
 from tonne.catalog.quantity_unit import QuantityUnit
+from tonne.platform.values.language import DEFAULT_LANGUAGE
+from tonne.platform.values.scope import Scope
+from tonne.platform.values.tax import TaxTreatment
 
 
 class OrderStatus(StrEnum):

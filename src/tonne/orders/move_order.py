@@ -8,10 +8,6 @@ from typing import NamedTuple
 import msgspec
 from msgspec import structs
 
-from tonne.base.money import format_money
-from tonne.base.scope import Scope
-from tonne.db.pool import Connection
-from tonne.events.log import NewEvent, append, append_to_streams
 from tonne.orders import store
 from tonne.orders.errors import TransitionInvalid
 from tonne.orders.model import (
@@ -25,6 +21,10 @@ from tonne.orders.model import (
     PaymentState,
 )
 from tonne.orders.schemas import OrderOut, order_document
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.log import NewEvent, append, append_to_streams
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Scope
 
 
 async def move_order(

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from tonne.base.tax import TaxTreatment
 from tonne.catalog.model import Catalogue
 from tonne.catalog.pricing import Priced
 from tonne.orders.model import OrderTax
+from tonne.platform.values.tax import TaxTreatment
 
 
 def digest_offer(priced: Priced, tax: OrderTax, catalogue: Catalogue | None) -> bytes:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from tonne.base.scope import Scope
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Scope
 
 # Addresses and names must be equal; the texts that clients wrote contain a term. Batches, so that no statement takes
 # long: there is no index on the texts.

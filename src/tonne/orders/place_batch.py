@@ -9,20 +9,20 @@ import msgspec
 from msgspec import structs
 
 from tonne.accounts.model import Terms
-from tonne.base import tracing
-from tonne.base.errors import TonneError
-from tonne.base.scope import Scope
-from tonne.base.spending_limit import SpendingLimit
 from tonne.catalog.model import Catalogue
-from tonne.db.errors import DATABASE_ERRORS
-from tonne.db.group_commit import LOCK_WITHIN_S, NotWritten
-from tonne.db.pool import Connection
 from tonne.estimates.store import EstimateKey, find_masses_grams
-from tonne.events.log import append_to_streams, list_unlocked_streams
-from tonne.events.notification import Stream
 from tonne.orders.insert_store import KeyOfClient, find_by_keys, insert_orders
 from tonne.orders.model import Order
 from tonne.orders.place_order import ComposedOrder, OrderRequest, compose_order
+from tonne.platform.db.errors import DATABASE_ERRORS
+from tonne.platform.db.group_commit import LOCK_WITHIN_S, NotWritten
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.log import append_to_streams, list_unlocked_streams
+from tonne.platform.events.notification import Stream
+from tonne.platform.process.telemetry import tracing
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.scope import Scope
+from tonne.platform.values.spending_limit import SpendingLimit
 
 # The document of the new order and None; or of the original with the key, and the digest of the original request.
 Placed = tuple[bytes, bytes | None]

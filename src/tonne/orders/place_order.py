@@ -7,21 +7,11 @@ from typing import NamedTuple
 import msgspec
 from msgspec import structs
 
-from tonne.accounts import audit
 from tonne.accounts.model import PaymentMethod, Terms
-from tonne.base.actor import Actor
-from tonne.base.idempotency import Idempotency
-from tonne.base.ids import new_id
-from tonne.base.mass import format_tonnes
-from tonne.base.money import format_money
-from tonne.base.scope import Scope
-from tonne.base.spending_limit import SpendingLimit
 from tonne.catalog.model import Catalogue
 from tonne.catalog.price import OrderType, PriceRequest, price, price_if_available
 from tonne.catalog.pricing import Priced
-from tonne.db.pool import Connection
 from tonne.estimates.store import find_mass_grams
-from tonne.events.log import NewEvent, append
 from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.errors import EstimateUnknown, OfferChanged, QuoteUsed, SupplyInsufficient
 from tonne.orders.insert_store import NewOrder, insert_order
@@ -34,6 +24,16 @@ from tonne.orders.quote_store import use_quote
 from tonne.orders.schemas import order_document, placing_documents
 from tonne.orders.spending import count_spending
 from tonne.orders.use_quote import QuotedOrder, require_open_quote
+from tonne.platform.db.idempotency import Idempotency
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.events.log import NewEvent, append
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Scope
+from tonne.platform.values.spending_limit import SpendingLimit
 
 
 class CheckoutCustomer(msgspec.Struct, frozen=True):

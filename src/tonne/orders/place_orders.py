@@ -8,22 +8,22 @@ import asyncpg
 
 from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.model import Terms
-from tonne.base.clock import Clock
-from tonne.base.errors import TonneError
-from tonne.base.idempotency import Idempotency, create_once
-from tonne.base.instruments import Metric
-from tonne.base.scope import Scope
-from tonne.base.settings import Settings
 from tonne.catalog.snapshot import Catalogues
-from tonne.db.group_commit import GroupCommit
-from tonne.db.pool import Database
-from tonne.events.notify import Notifier
-from tonne.http.fair_share import FairShare
 from tonne.orders import store
 from tonne.orders.due_work import work_after
 from tonne.orders.model import Order
 from tonne.orders.place_batch import Outcome, Placed, WantedOrder, place_batch
 from tonne.orders.place_order import OrderRequest, place_order
+from tonne.platform.db.group_commit import GroupCommit
+from tonne.platform.db.idempotency import Idempotency, create_once
+from tonne.platform.db.pool import Database
+from tonne.platform.events.notify import Notifier
+from tonne.platform.http.limits.fair_share import FairShare
+from tonne.platform.process.telemetry.instruments import Metric
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.scope import Scope
 
 # A transaction that the database ended to resolve a deadlock is tried again: it has changed nothing.
 _DEADLOCK_RETRIES = 2

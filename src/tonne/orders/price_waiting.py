@@ -8,15 +8,10 @@ from msgspec import structs
 from tonne.accounts.directory import account_limits
 from tonne.accounts.limit_store import find_key_limit
 from tonne.accounts.store import find_terms
-from tonne.base.clock import Clock
-from tonne.base.errors import TonneError
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.catalog.errors import PriceRoundsToZero, PriceUnavailable
 from tonne.catalog.price import PriceRequest, price
 from tonne.catalog.pricing import Priced
 from tonne.catalog.snapshot import Catalogues
-from tonne.db.pool import Connection, Database
 from tonne.orders import store
 from tonne.orders.load import load_orders
 from tonne.orders.model import FailureReason, Order, OrderKey, OrderStatus, OrderTax
@@ -24,6 +19,11 @@ from tonne.orders.move_order import move_order
 from tonne.orders.order_tax import tax_of
 from tonne.orders.queue import postpone, run_due_any_account
 from tonne.orders.spending import count_spending
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.scope import Mode
 
 
 class PriceWaiting:

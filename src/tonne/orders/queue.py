@@ -11,13 +11,13 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from tonne.accounts.model import PaymentMethod
-from tonne.base.clock import Clock
-from tonne.base.scope import Mode, Scope
-from tonne.db.batches import RETRY_AFTER, run_claimed
-from tonne.db.columns import columns
-from tonne.db.pool import Connection, Database
 from tonne.orders.load import load_order, load_orders
 from tonne.orders.model import Order, OrderKey, OrderStatus
+from tonne.platform.db.batches import RETRY_AFTER, run_claimed
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode, Scope
 
 Result = TypeVar("Result")
 

@@ -5,9 +5,9 @@ from datetime import datetime
 
 import msgspec
 
-from tonne.base.scope import Mode, Scope
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode, Scope
 
 
 class NewQuote(msgspec.Struct, frozen=True, kw_only=True):

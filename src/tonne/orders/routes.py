@@ -15,8 +15,6 @@ from tonne.catalog.errors import (
     ValueInvalid,
 )
 from tonne.catalog.schemas import QuoteOut
-from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
-from tonne.http.route import Parameter, Route, RouteMaker
 from tonne.orders.batch_endpoints import BatchEndpoints
 from tonne.orders.batch_schemas import MAX_BATCH_BYTES, OrderBatchIn, OrderBatchOut
 from tonne.orders.bodies import OrderByEstimateIn, OrderByMassIn, OrderByValueIn
@@ -34,6 +32,8 @@ from tonne.orders.errors import (
 )
 from tonne.orders.list_filter import FILTER_PARAMETERS
 from tonne.orders.schemas import OrderOut
+from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
+from tonne.platform.http.route import Parameter, Route, RouteMaker
 
 _SELECTION_ERRORS = (BundleInvalid, RatiosInvalid, RatiosInvalidFormat)
 _QUOTE_ERRORS = (QuoteUnknown, QuoteExpired, QuoteUsed, QuoteMismatch)

@@ -7,11 +7,6 @@ import msgspec
 from msgspec import Meta
 
 from tonne.accounts.model import PaymentMethod
-from tonne.base.clock import to_wire
-from tonne.base.erased import ERASED
-from tonne.base.mass import format_tonnes
-from tonne.base.money import format_money
-from tonne.base.paging import Position
 from tonne.catalog.price import OrderType
 from tonne.catalog.schemas import (
     BundleItemOut,
@@ -37,6 +32,11 @@ from tonne.orders.model import (
     PaymentState,
     ProjectStatus,
 )
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.erased import ERASED
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.money import format_money
+from tonne.platform.values.paging import Position
 
 OrderId = Annotated[str, Meta(description="Id of the order.", examples=["ord_06gtv1alff3htg9thvlvj59t20"])]
 

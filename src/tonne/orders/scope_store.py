@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
-from tonne.base.ids import made_at
-from tonne.base.scope import Mode, Scope
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.ids import made_at
+from tonne.platform.values.scope import Mode, Scope
 
 _NEAR = timedelta(seconds=2)
 

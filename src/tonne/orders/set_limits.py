@@ -4,19 +4,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
-from tonne.accounts import audit, limit_store
+from tonne.accounts import limit_store
 from tonne.accounts.errors import KeyNotFound
 from tonne.accounts.limit_store import AccountLimits
 from tonne.accounts.lookup import require_account_any_account
 from tonne.accounts.store import lock_account
-from tonne.base.actor import Actor
-from tonne.base.currency import DECIMALS
-from tonne.base.decimals import parse_decimal, scaled
-from tonne.base.money import format_money
-from tonne.base.scope import Scope
-from tonne.db.pool import Connection
 from tonne.orders.errors import LimitAmountInvalid
 from tonne.orders.spending import forget_spending
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import parse_decimal, scaled
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Scope
 
 NONE = "none"
 

@@ -9,12 +9,12 @@ them until it commits. Others are not affected.
 from collections.abc import Sequence
 from datetime import date, datetime
 
-from tonne.base.clock import to_wire
-from tonne.base.money import format_money
-from tonne.base.spending_limit import SpendingLimit, month_of, next_month
-from tonne.db.pool import Connection
 from tonne.orders.errors import SpendingLimitReached
 from tonne.orders.model import Order
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.money import format_money
+from tonne.platform.values.spending_limit import SpendingLimit, month_of, next_month
 
 
 async def count_spending(

@@ -6,16 +6,16 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
-from tonne.base.actor import Actor
-from tonne.base.erased import ERASED_DIGEST
-from tonne.base.paging import Position
-from tonne.base.scope import Scope
 from tonne.catalog.pricing import Priced
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
 from tonne.orders.bundle_totals import count_projects, lock_pending
 from tonne.orders.metadata_totals import move_values
 from tonne.orders.model import Order, OrderKey, OrderStatus, OrderTax
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.erased import ERASED_DIGEST
+from tonne.platform.values.paging import Position
+from tonne.platform.values.scope import Scope
 
 # Of `order_lines` and `order_projects`, without keys and positions: the fields of PricedLine and OrderProject.
 LINE_COLUMNS = """bundle_id, bundle_name, primary_image, quantity_grams, unit_price_minor, gross_unit_price_minor, \

@@ -1,10 +1,10 @@
 """How an order was placed and cancelled."""
 
-from tonne.base.mass import format_tonnes
-from tonne.base.money import format_money
-from tonne.base.scope import Scope
-from tonne.base.timeline import TimelineEntry
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Scope
+from tonne.platform.values.timeline import TimelineEntry
 
 FIND_PLACING = """
 SELECT created_at, placed_by_key, offset_link_id, requested_quantity_grams, requested_value_minor, currency,

@@ -1,7 +1,7 @@
 """The totals that analytics show equal the orders and estimates."""
 
-from tonne.db.invariant import Invariant
 from tonne.orders.bundle_totals import FACTS_OF_NET
+from tonne.platform.db.invariant import Invariant
 
 _MEANING = "Analytics show wrong sums: orders were written without the triggers that count them."
 _MEASURES = ("orders", "grams", "offset_cost_minor", "cost_minor", "tax_minor", "refunded_minor")

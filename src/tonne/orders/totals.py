@@ -8,9 +8,9 @@ are always read together.
 from datetime import date
 from typing import NamedTuple
 
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
 from tonne.orders.model import OrderStatus
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
 
 OPEN = (OrderStatus.RECEIVED, OrderStatus.PLACED, OrderStatus.PAID, OrderStatus.RETIRING)
 # Orders that were not cancelled and did not fail.

@@ -3,15 +3,15 @@
 from datetime import datetime
 
 from tonne.accounts.model import Terms
-from tonne.base.clock import to_wire
-from tonne.base.scope import Scope
 from tonne.catalog.model import Catalogue
 from tonne.catalog.price import PriceRequest
 from tonne.catalog.pricing import is_short
-from tonne.db.pool import Connection
 from tonne.orders.errors import QuoteExpired, QuoteMismatch, QuoteUnknown, QuoteUsed, SupplyInsufficient
 from tonne.orders.locked_price import LockedPrice, decode_locked
 from tonne.orders.quote_store import StoredQuote, find_quote
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.scope import Scope
 
 _FIELD = "quote_id"
 

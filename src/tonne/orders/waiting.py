@@ -1,8 +1,8 @@
 """The queues of orders, and what `tonne doctor` warns of. Orders of test accounts wait for nobody but a developer."""
 
-from tonne.db.queues import MAX_COUNTED, Queue
-from tonne.db.waiting_check import Topic, WaitingCheck
 from tonne.orders.model import OrderStatus
+from tonne.platform.db.queues import MAX_COUNTED, Queue
+from tonne.platform.db.waiting_check import Topic, WaitingCheck
 
 
 def _orders_in(status: OrderStatus) -> Queue:

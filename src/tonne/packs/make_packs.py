@@ -9,14 +9,14 @@ from typing import IO
 import msgspec
 import structlog
 
-from tonne.base.clock import Clock
-from tonne.base.scope import Mode
 from tonne.credentials.render_certificate import RenderCertificate
-from tonne.db.pool import Database
 from tonne.packs import store
 from tonne.packs.model import MOST_CERTIFICATES, AuditPack
 from tonne.packs.request_pack import KEPT
 from tonne.packs.tables import PackTables
+from tonne.platform.db.pool import Database
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
 from tonne.retirements.certificate_record import CertificateRecord
 
 # Rendering a batch takes about a second.

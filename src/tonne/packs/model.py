@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
 
-from tonne.base.errors import Kind, TonneError
-from tonne.base.scope import Mode
+from tonne.platform.values.errors import Kind, TonneError
+from tonne.platform.values.scope import Mode
 
 # A pack has at most so many certificates: a longer period is divided.
 MOST_CERTIFICATES = 5_000

@@ -1,7 +1,7 @@
 """Audit packs contain names: they are deleted when a person is erased, and can be made again."""
 
-from tonne.base.scope import Scope
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Scope
 
 DELETE_PACKS = "DELETE FROM audit_packs WHERE organisation_id = $1 AND mode = $2"
 

@@ -2,12 +2,7 @@
 
 from datetime import date, datetime, timedelta
 
-from tonne.accounts import audit
 from tonne.accounts.store import lock_organisation_mode
-from tonne.base.actor import Actor
-from tonne.base.ids import new_id
-from tonne.base.scope import Mode, Scope
-from tonne.db.pool import Connection
 from tonne.packs.model import (
     MOST_CERTIFICATES,
     AuditPack,
@@ -17,6 +12,11 @@ from tonne.packs.model import (
     PackTooLarge,
 )
 from tonne.packs.store import count_waiting, delete_pack, insert_pack, list_numbers
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode, Scope
 
 MOST_WAITING = 3
 KEPT = timedelta(days=7)

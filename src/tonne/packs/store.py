@@ -5,9 +5,9 @@ from datetime import date, datetime, timedelta
 
 import asyncpg
 
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
 from tonne.packs.model import AuditPack, PackStatus
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
 
 _COLUMNS = (
     "organisation_id, mode, id, first_day, last_day, status, done, total, bytes, failures, created_at, expires_at"

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.retirements.certificate_record import CertificateLine, CertificateRecord
-from tonne.sheets.formulas import escape_formula
 
 Mechanisms = Mapping[tuple[str, str], str]
 NOT_RECORDED = "not recorded"

@@ -2,20 +2,21 @@
 
 from dataclasses import dataclass
 
-from tonne.accounts import audit, key_store
+from tonne.accounts import key_store
 from tonne.accounts.key_restrictions import KeyRight
-from tonne.base.clock import Clock
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection, Database
-from tonne.events.notification import WorkKind
-from tonne.events.notify import Notifier
-from tonne.http.json_body import read
-from tonne.http.route import Request, Response, Route, RouteMaker, json_response
 from tonne.persons.erase_person import erase_person
 from tonne.persons.errors import PersonInUse, PersonInvalid, PersonsNotAllowed
 from tonne.persons.export_person import export_person
 from tonne.persons.model import Search
 from tonne.persons.schemas import ErasureOut, PersonExportOut, PersonIn, erasure_out, record_out
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.audit import record as audit
+from tonne.platform.events.notification import WorkKind
+from tonne.platform.events.notify import Notifier
+from tonne.platform.http.json_body import read
+from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,19 +6,9 @@ from typing import Any
 
 import msgspec
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.clock import to_wire
-from tonne.base.erased import ERASED
-from tonne.base.scope import Scope
 from tonne.checkout import person_store as checkouts
 from tonne.checkout.person_store import CheckoutTexts
-from tonne.db.pool import Connection
 from tonne.estimates import person_store as estimates
-from tonne.events import person_store as events
-from tonne.events.log import append
-from tonne.events.person_store import StoredEvent
-from tonne.gateways.person_store import erase_mail, list_mails_about
 from tonne.orders import store
 from tonne.orders.model import Order
 from tonne.orders.move_order import person_erased_event
@@ -30,6 +20,16 @@ from tonne.persons.errors import PersonInUse
 from tonne.persons.find_person import is_open, is_private, owns
 from tonne.persons.model import Counts, Item, Person
 from tonne.persons.redaction import Redaction, redaction_of
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.person_store import erase_mail, list_mails_about
+from tonne.platform.events import person_store as events
+from tonne.platform.events.audit import record as audit
+from tonne.platform.events.log import append
+from tonne.platform.events.person_store import StoredEvent
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.erased import ERASED
+from tonne.platform.values.scope import Scope
 from tonne.refunds import person_store as refunds
 from tonne.refunds.person_store import RefundTexts
 from tonne.retirements import person_store as certificates

@@ -5,22 +5,22 @@ from datetime import datetime
 
 import structlog
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.clock import Clock
-from tonne.base.ids import new_id
-from tonne.base.progress import progress
 from tonne.checkout.model import CheckoutStatus
 from tonne.checkout.person_store import lock_texts
-from tonne.db.pool import Connection
-from tonne.gateways.person_store import erase_mail
-from tonne.http.request_log_store import erase_request_texts
 from tonne.persons import store
 from tonne.persons.erase_order import erase_checkout, erase_estimate, erase_order, plan_alone
 from tonne.persons.errors import PersonInUse
 from tonne.persons.find_person import find_person, list_blockers
 from tonne.persons.model import Counts, Erasure, Found, Person, Search
 from tonne.persons.redaction import redaction_of
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.person_store import erase_mail
+from tonne.platform.events.audit import record as audit
+from tonne.platform.http.request_log.store import erase_request_texts
+from tonne.platform.process.progress import progress
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.ids import new_id
 
 _log = structlog.get_logger()
 

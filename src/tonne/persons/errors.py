@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 
-from tonne.base.errors import Kind, TonneError
+from tonne.platform.values.errors import Kind, TonneError
 
 # As many reasons as a message names.
 _NAMED = 10

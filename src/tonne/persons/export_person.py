@@ -9,18 +9,18 @@ from typing import Any
 
 import msgspec
 
-from tonne.base.clock import to_wire
 from tonne.checkout.person_store import CheckoutTexts, list_texts
-from tonne.db.pool import Connection
 from tonne.estimates.person_store import find_texts
-from tonne.events.person_store import list_of_order
-from tonne.gateways.person_store import PersonMail
 from tonne.invoices.person_store import list_of_payer_any_account
 from tonne.orders.load import load_orders
 from tonne.orders.model import OrderKey
 from tonne.orders.schemas import order_document
 from tonne.persons.find_person import by_scope, find_person
 from tonne.persons.model import Found, Item, Search
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.person_store import PersonMail
+from tonne.platform.events.person_store import list_of_order
+from tonne.platform.values.clock import to_wire
 from tonne.retirements.certificates import list_of_order as list_certificates
 
 

@@ -12,19 +12,19 @@ from tonne.accounts.person_store import (
     list_corrected_orders,
     list_scopes,
 )
-from tonne.base.progress import progress
-from tonne.base.scope import Scope
 from tonne.checkout.model import CheckoutStatus
 from tonne.checkout.person_store import list_texts, scan_checkouts
-from tonne.db.pool import Connection
 from tonne.estimates.person_store import find_texts, scan_estimates
-from tonne.events.person_store import list_of_order
-from tonne.gateways.person_store import PersonMail, list_mails_about, list_mails_to
 from tonne.orders.load import load_orders
 from tonne.orders.model import BeneficiaryKind, Order, OrderKey, OrderStatus
 from tonne.orders.person_store import find_cancel_reason, scan_orders
 from tonne.persons.model import Found, FoundBy, Item, Person, Search
 from tonne.persons.redaction import redaction_of
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.person_store import PersonMail, list_mails_about, list_mails_to
+from tonne.platform.events.person_store import list_of_order
+from tonne.platform.process.progress import progress
+from tonne.platform.values.scope import Scope
 from tonne.refunds.person_store import list_refund_ids, list_unfinished
 from tonne.retirements.certificates import list_of_order as list_certificates
 from tonne.retirements.person_store import list_unfinished_cases

@@ -12,11 +12,11 @@ from urllib.parse import quote
 from tonne.accounts.errors import NameInvalid
 from tonne.accounts.open_organisation import check_name
 from tonne.accounts.person_store import AddressUse
-from tonne.base.erased import ERASED
-from tonne.base.scope import Mode, Scope
-from tonne.gateways.mail import is_mail_address
-from tonne.gateways.person_store import PersonMail
 from tonne.persons.errors import PersonInvalid
+from tonne.platform.documents.mail.person_store import PersonMail
+from tonne.platform.documents.mail.send_mail import is_mail_address
+from tonne.platform.values.erased import ERASED
+from tonne.platform.values.scope import Mode, Scope
 
 # PostgreSQL changes only these letters if the collation of the database is C.
 _ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import overload
 from urllib.parse import quote
 
-from tonne.base.erased import ERASED
+from tonne.platform.values.erased import ERASED
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 

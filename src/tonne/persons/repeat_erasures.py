@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from tonne.base.actor import Actor
-from tonne.base.clock import Clock
-from tonne.base.progress import progress
-from tonne.db.pool import Connection
 from tonne.persons.erase_person import erase_person
 from tonne.persons.errors import PersonInUse
 from tonne.persons.model import Erasure, Person, Search
 from tonne.persons.store import list_values_any_account
+from tonne.platform.db.pool import Connection
+from tonne.platform.process.progress import progress
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.clock import Clock
 
 
 async def find_again_any_account(connection: Connection, erasures: Sequence[Erasure]) -> list[Search]:

@@ -7,9 +7,9 @@ from datetime import datetime
 import asyncpg
 import msgspec
 
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
 from tonne.persons.model import Erasure, FoundBy
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
 
 # One erasure at a time chooses the salt.
 LOCK_SALT = "SELECT pg_advisory_xact_lock(7029)"

@@ -1,7 +1,6 @@
 """Endpoints of locked quotes."""
 
 from tonne.accounts.errors import AccountSuspended
-from tonne.base.clock import Clock
 from tonne.catalog.errors import (
     BelowMinimumOrder,
     BundleInvalid,
@@ -13,11 +12,12 @@ from tonne.catalog.errors import (
     RatiosInvalidFormat,
     ValueInvalid,
 )
-from tonne.db.pool import Database
-from tonne.http.client_fields import idempotency_of, replay
-from tonne.http.route import Request, Response, Route, RouteMaker
 from tonne.orders.errors import EstimateUnknown, QuoteNotFound, SupplyInsufficient
 from tonne.orders.quote_store import find_quote
+from tonne.platform.db.pool import Database
+from tonne.platform.http.client_fields import idempotency_of, replay
+from tonne.platform.http.route import Request, Response, Route, RouteMaker
+from tonne.platform.values.clock import Clock
 from tonne.quotes.errors import HoldQuotaExceeded
 from tonne.quotes.lock_quotes import LockQuotes
 from tonne.quotes.schemas import LockedQuoteIn, LockedQuoteOut, read_quote, with_status

@@ -1,4 +1,4 @@
-from tonne.base.errors import Kind, TonneError
+from tonne.platform.values.errors import Kind, TonneError
 
 
 class HoldQuotaExceeded(TonneError, kind=Kind.CONFLICT, code="hold_quota_exceeded"):

@@ -1,6 +1,6 @@
 """Invariants of locked quotes."""
 
-from tonne.db.invariant import Invariant
+from tonne.platform.db.invariant import Invariant
 
 # `locked` of quotes that were pruned is gone: nothing is left to compare.
 INVARIANTS = (

@@ -9,21 +9,10 @@ from msgspec import structs
 
 from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.model import Terms
-from tonne.base.clock import Clock
-from tonne.base.errors import TonneError
-from tonne.base.expiring_cache import ExpiringCache
-from tonne.base.idempotency import Idempotency, create_once
-from tonne.base.ids import new_id
-from tonne.base.mass import format_tonnes
-from tonne.base.scope import Mode, Scope
-from tonne.base.settings import Settings
 from tonne.catalog.price import PriceRequest
 from tonne.catalog.pricing import PricedLine
 from tonne.catalog.schemas import QuoteOut, quote_out
 from tonne.catalog.snapshot import Catalogues
-from tonne.db.group_commit import GroupCommit, NotWritten
-from tonne.db.pool import Connection, Database
-from tonne.http.fair_share import FairShare
 from tonne.orders.bodies import price_request
 from tonne.orders.errors import SupplyInsufficient
 from tonne.orders.locked_price import LockedPrice, encode_locked
@@ -36,6 +25,17 @@ from tonne.orders.quote_store import (
     insert_quotes,
     sum_held_grams,
 )
+from tonne.platform.db.group_commit import GroupCommit, NotWritten
+from tonne.platform.db.idempotency import Idempotency, create_once
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.limits.fair_share import FairShare
+from tonne.platform.process.expiring_cache import ExpiringCache
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.scope import Mode, Scope
 from tonne.quotes.errors import HoldQuotaExceeded
 from tonne.quotes.hold_quota_store import HoldQuota, has_quota, list_of_organisation, lock_quota
 from tonne.quotes.schemas import LockedQuoteIn, quote_document, with_status

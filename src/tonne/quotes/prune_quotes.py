@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
-from tonne.base.clock import Clock
-from tonne.db.pool import Database
 from tonne.orders.quote_store import prune_quotes_any_account
+from tonne.platform.db.pool import Database
+from tonne.platform.values.clock import Clock
 
 BATCH_ROWS = 1000
 KEPT = timedelta(days=30)

@@ -7,17 +7,17 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tonne.base.clock import to_wire
-from tonne.base.errors import Fault, Invalid
 from tonne.catalog.quantity_unit import QuantityUnit
 from tonne.catalog.schemas import EstimateId, QuoteOut, Timestamp
 from tonne.catalog.selection import FIELD, MASSES_FIELD
 from tonne.estimates.schemas import MassIn
-from tonne.http.client_fields import IdempotencyKey
-from tonne.http.json_body import Document, read
 from tonne.orders.bodies import ESTIMATE, MASS, TRUNC, Masses, Selection, Value
 from tonne.orders.quote_store import StoredQuote
 from tonne.orders.schemas import OrderId
+from tonne.platform.http.client_fields import IdempotencyKey
+from tonne.platform.http.json_body import Document, read
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.errors import Fault, Invalid
 
 _HELD, _NOT_HELD = b'"supply_held":true', b'"supply_held":false'
 _AMOUNTS = ("estimate_id", "mass", MASSES_FIELD, "value")

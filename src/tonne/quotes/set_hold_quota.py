@@ -2,12 +2,12 @@
 
 from datetime import datetime
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.decimals import parse_decimal
-from tonne.base.mass import MAX_GRAMS, MassUnit, format_tonnes, to_grams
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.decimals import parse_decimal
+from tonne.platform.values.mass import MAX_GRAMS, MassUnit, format_tonnes, to_grams
+from tonne.platform.values.scope import Mode
 from tonne.quotes import hold_quota_store
 from tonne.quotes.errors import HoldQuotaInvalid
 

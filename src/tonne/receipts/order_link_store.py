@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import asyncpg
 
-from tonne.base.scope import Mode, Scope
-from tonne.base.secret_box import HEADER_BYTES
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
 from tonne.orders.model import Order, OrderKey
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.keys.secret_box import HEADER_BYTES
+from tonne.platform.values.scope import Mode, Scope
 
 
 class LinkedOrder(NamedTuple):

@@ -6,12 +6,12 @@ from functools import lru_cache
 
 import structlog
 
-from tonne.base.scope import Scope
-from tonne.base.secret_box import SecretBox, SecretUnreadable
-from tonne.base.settings import Settings, SettingsError
-from tonne.db.pool import Connection
 from tonne.orders.model import Order, OrderKey
-from tonne.receipts.link_token import hash_link_token, new_link_token
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.link_token import hash_link_token, new_link_token
+from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
+from tonne.platform.settings.settings import Settings, SettingsError
+from tonne.platform.values.scope import Scope
 from tonne.receipts.order_link_store import LinkedOrder, find_boxes, insert_links
 
 _log = structlog.get_logger()

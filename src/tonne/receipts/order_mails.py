@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from datetime import datetime
 from email.message import EmailMessage
 
-from tonne.base.language import N_
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
-from tonne.base.tax import TaxTreatment
-from tonne.db.pool import Connection
-from tonne.gateways.mail import compose_mail
-from tonne.gateways.mail_layout import button_lines, fact_lines, join_blocks, one_line, sum_lines
 from tonne.orders.model import Order, OrderStatus
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.layout import button_lines, fact_lines, join_blocks, one_line, sum_lines
+from tonne.platform.documents.mail.send_mail import compose_mail
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.language import N_
+from tonne.platform.values.scope import Mode
+from tonne.platform.values.tax import TaxTreatment
+from tonne.platform.web.wording import LocalWording, wording_in
 from tonne.receipts.expected_completion import Expectation, expected_completion
 from tonne.receipts.order_links import order_urls
 from tonne.receipts.recipients import Parties, enqueue_order_mail, payer_of, read_parties
-from tonne.web.wording import LocalWording, wording_in
 
 # Where the money was returned to.
 REFUNDED = N_(

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from email.message import EmailMessage
 
 from tonne.accounts.customer_mail import enqueue_customer_mail
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
-from tonne.gateways.mail import is_mail_address
-from tonne.gateways.outbox import enqueue
 from tonne.orders.model import Order
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.outbox import enqueue
+from tonne.platform.documents.mail.send_mail import is_mail_address
 
 READ_PARTIES = """
 SELECT orders.id, CASE WHEN accounts.kind = 'client_account' THEN accounts.name ELSE organisations.name END AS merchant,

@@ -3,12 +3,12 @@
 from dataclasses import replace
 from datetime import datetime
 
-from tonne.accounts.audit import record_all
-from tonne.base.actor import Actor, person_of
-from tonne.db.pool import Connection
 from tonne.invoices.errors import SecondPersonNeeded
 from tonne.invoices.return_store import find_returns_any_account
 from tonne.invoices.transfer_model import ReturnStatus
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit.record import record_all
+from tonne.platform.values.actor import Actor, person_of
 from tonne.refunds.errors import RefundNotFound, RefundNotSettleable, RefundNotWaiting
 from tonne.refunds.model import Refund, RefundMethod, RefundState
 from tonne.refunds.order_money import OrderMoney, change_refund, entry_of, lock_money, settle

@@ -5,18 +5,18 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from tonne.base.actor import Actor, job_actor
-from tonne.base.clock import Clock
-from tonne.base.ids import new_id
-from tonne.base.scope import Mode
-from tonne.db.batches import run_each
-from tonne.db.pool import Connection, Database
 from tonne.invoices.errors import ReturnInvalid
 from tonne.invoices.return_store import find_returns_any_account
 from tonne.invoices.return_transfer import fail_return, plan_return
 from tonne.invoices.store import find_invoice, lock_invoices_any_account
 from tonne.invoices.transfer_model import BankReturn, ReturnStatus
 from tonne.orders.model import Order
+from tonne.platform.db.batches import run_each
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.values.actor import Actor, job_actor
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode
 from tonne.refunds import store
 from tonne.refunds.model import Refund, RefundState
 from tonne.refunds.order_money import OrderMoney, add_refund, change_refund, lock_money, settle

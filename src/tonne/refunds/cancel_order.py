@@ -4,17 +4,17 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tonne.accounts.model import PaymentMethod
-from tonne.base.actor import Actor, ActorKind
-from tonne.base.scope import Scope
-from tonne.base.settings import Settings
 from tonne.cards.model import ChargeStatus
-from tonne.db.pool import Connection
 from tonne.gateways.card import MODE_MISMATCH
 from tonne.invoices.cancel_order import cancel_order
 from tonne.invoices.credit_note import CreditCause
 from tonne.invoices.issue_credit_note import credit_order
 from tonne.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.orders.model import CancellationReason, Order, OrderStatus
+from tonne.platform.db.pool import Connection
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.scope import Scope
 from tonne.receipts.order_mails import enqueue_cancellation_mail
 from tonne.refunds.mismatched_charge import give_back
 from tonne.refunds.model import RefundPurpose

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from tonne.base.clock import Clock
 from tonne.cards.captured_store import (
     CapturedCharge,
     claim_checks_any_account,
@@ -14,10 +13,11 @@ from tonne.cards.captured_store import (
     request_checks_any_account,
 )
 from tonne.cards.model import RetrySchedule
-from tonne.db.batches import run_each
-from tonne.db.pool import Database
 from tonne.gateways.card import CardGateway
 from tonne.gateways.payment_record import PaymentNotRead
+from tonne.platform.db.batches import run_each
+from tonne.platform.db.pool import Database
+from tonne.platform.values.clock import Clock
 from tonne.refunds.dispute_store import claim_poll, finish_poll, list_open_references_any_account
 from tonne.refunds.record_payment import record_payment
 

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from datetime import datetime
 
-from tonne.base.actor import Actor
-from tonne.db.pool import Connection
 from tonne.orders.model import OrderStatus
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.actor import Actor
 from tonne.refunds.approve_refund import lock_refund
 from tonne.refunds.errors import RefundNotWaiting, RefundOwed
 from tonne.refunds.model import Refund, RefundState

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import asyncpg
 
-from tonne.base.scope import Mode, Scope
 from tonne.cards.captured_store import CapturedCharge
-from tonne.db.pool import Connection
 from tonne.gateways.payment_record import DisputeState
 from tonne.orders.model import Order
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode, Scope
 from tonne.refunds.model import Dispute
 
 _DISPUTE = """account_id, id, organisation_id, mode, order_id, charge_id, reference, amount_minor, withdrawn_minor,

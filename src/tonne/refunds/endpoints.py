@@ -5,21 +5,21 @@ from functools import partial
 
 import msgspec
 
-from tonne.base.clock import Clock
-from tonne.base.idempotency import create_once
-from tonne.base.scope import Scope
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
-from tonne.events.notification import WorkKind
-from tonne.events.notify import Notifier
-from tonne.http.client_fields import idempotency_of, replay
-from tonne.http.errors import require_test_mode
-from tonne.http.json_body import read
-from tonne.http.lists import Paging, list_response
-from tonne.http.route import Request, Response, json_response
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.load import load_order
 from tonne.orders.schemas import order_document
+from tonne.platform.db.idempotency import create_once
+from tonne.platform.db.pool import Database
+from tonne.platform.events.notification import WorkKind
+from tonne.platform.events.notify import Notifier
+from tonne.platform.http.client_fields import idempotency_of, replay
+from tonne.platform.http.errors import require_test_mode
+from tonne.platform.http.json_body import read
+from tonne.platform.http.lists import Paging, list_response
+from tonne.platform.http.route import Request, Response, json_response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Scope
 from tonne.refunds import store
 from tonne.refunds.cancel_order import Cancellation, cancel_by_id
 from tonne.refunds.model import Refund

@@ -1,4 +1,4 @@
-from tonne.base.errors import Kind, TonneError
+from tonne.platform.values.errors import Kind, TonneError
 
 
 class RefundNotAllowed(TonneError, kind=Kind.FORBIDDEN, code="refund_not_allowed"):

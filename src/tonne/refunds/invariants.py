@@ -1,4 +1,4 @@
-from tonne.db.invariant import Invariant
+from tonne.platform.db.invariant import Invariant
 
 # The paying charge of an order, with what has gone back of it.
 INVARIANTS = (

@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from tonne.base.clock import Clock
-from tonne.base.settings import Settings
 from tonne.cards.model import RetrySchedule
-from tonne.db.pool import Database
 from tonne.gateways.card import CardGateway
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
 from tonne.refunds.bank_refunds import SettleBankRefunds
 from tonne.refunds.check_payments import CheckPayments, PollGateways
 from tonne.refunds.mail_refunds import MailRefunds

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from tonne.base.clock import Clock
-from tonne.base.settings import Settings
-from tonne.db.batches import RETRY_AFTER, run_claimed
-from tonne.db.columns import columns
-from tonne.db.pool import Connection, Database
 from tonne.orders.load import load_orders
 from tonne.orders.model import OrderKey
+from tonne.platform.db.batches import RETRY_AFTER, run_claimed
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
 from tonne.receipts.order_mails import REFUNDED_TO_BANK, REFUNDED_TO_CARD, enqueue_refund_mail
 from tonne.refunds.model import RefundMethod, RefundPurpose
 

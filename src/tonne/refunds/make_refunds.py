@@ -7,15 +7,15 @@ from datetime import datetime
 
 import structlog
 
-from tonne.base.actor import job_actor
-from tonne.base.clock import Clock
-from tonne.base.ids import new_id
 from tonne.cards.captured_store import request_checks_any_account
 from tonne.cards.model import RetrySchedule
-from tonne.db.batches import run_each
-from tonne.db.pool import Connection, Database
 from tonne.gateways.card import CardGateway
 from tonne.gateways.card_refund import RefundOutcome, RefundResult
+from tonne.platform.db.batches import run_each
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.values.actor import job_actor
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.ids import new_id
 from tonne.refunds.model import Refund, RefundState, next_look, retry_delay
 from tonne.refunds.order_money import OrderMoney, add_refund, change_refund, lock_money, settle
 from tonne.refunds.store import DueRefund, claim_due_any_account, undo_sent

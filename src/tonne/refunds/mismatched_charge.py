@@ -4,10 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.ids import new_id
-from tonne.base.money import format_money
 from tonne.cards.captured_store import (
     CapturedCharge,
     find_captured_any_account,
@@ -19,7 +15,6 @@ from tonne.cards.charge_store import find_pending
 from tonne.cards.errors import CardGatewayUnavailable, StripeNotConfigured
 from tonne.cards.invoice_charge_store import has_open_charge_any_account
 from tonne.cards.model import ChargeStatus
-from tonne.db.pool import Connection
 from tonne.gateways.card import MODE_MISMATCH, CardGateway
 from tonne.gateways.payment_record import PaymentNotRead, RecordedPayment
 from tonne.invoices.cancel_invoice import cancel_invoice
@@ -28,6 +23,11 @@ from tonne.invoices.store import find_invoices_any_account
 from tonne.orders.errors import TransitionInvalid
 from tonne.orders.model import CancellationReason, Order, OrderStatus
 from tonne.orders.move_order import mark_paid
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.money import format_money
 from tonne.refunds.errors import ChargeNotMismatched
 from tonne.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState
 from tonne.refunds.order_money import OrderMoney, add_refund, lock_money

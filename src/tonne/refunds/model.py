@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from tonne.base.scope import Scope
 from tonne.gateways.payment_record import DisputeState
 from tonne.orders.model import OrderKey
+from tonne.platform.values.scope import Scope
 
 MAX_REASON = 500
 # Delays before the second, third, … attempt after a failed refund. The last one repeats indefinitely.

@@ -7,16 +7,9 @@ from datetime import datetime
 import structlog
 from msgspec import structs
 
-from tonne.accounts.audit import Entry, record_all
 from tonne.accounts.model import PaymentMethod
-from tonne.base.actor import Actor
-from tonne.base.ids import new_id
-from tonne.base.money import apportion, format_money
-from tonne.base.scope import Scope
 from tonne.cards.captured_store import CapturedCharge, find_captured, find_paying, lock_shared, update_captured
 from tonne.cards.model import ChargeStatus
-from tonne.db.pool import Connection
-from tonne.gateways.card_amounts import charge_unit
 from tonne.gateways.payment_record import DisputeState
 from tonne.invoices.billed_order_store import list_paid_shares
 from tonne.invoices.credit_note import CreditCause
@@ -27,6 +20,13 @@ from tonne.orders.load import load_order
 from tonne.orders.model import CancellationReason, Order, OrderKey, OrderStatus, PaymentState
 from tonne.orders.move_order import show_payment
 from tonne.orders.queue import lock_order, wake_paid
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit.record import Entry, record_all
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.charge_amounts import charge_unit
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.money import apportion, format_money
+from tonne.platform.values.scope import Scope
 from tonne.refunds import dispute_store, store
 from tonne.refunds.model import (
     Dispute,

@@ -1,8 +1,8 @@
 """Which accounts may refund by API and in the dashboard. Operators always may."""
 
-from tonne.base.actor import Actor, ActorKind
-from tonne.base.scope import Scope
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.scope import Scope
 from tonne.refunds.errors import RefundNotAllowed
 
 ALLOWS_REFUNDS = "SELECT refunds_by_api FROM accounts WHERE organisation_id = $1 AND mode = $2 AND id = $3"

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tonne.base.erased import ERASED_DIGEST
-from tonne.base.scope import Scope
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.erased import ERASED_DIGEST
+from tonne.platform.values.scope import Scope
 
 
 class RefundTexts(NamedTuple):

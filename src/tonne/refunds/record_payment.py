@@ -4,12 +4,12 @@ from datetime import datetime
 
 import structlog
 
-from tonne.base.ids import new_id
 from tonne.cards.captured_store import CapturedCharge, finish_check
 from tonne.cards.model import ChargeStatus
-from tonne.db.pool import Connection
 from tonne.gateways.payment_record import RecordedPayment, RecordedRefund
 from tonne.orders.model import Order
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.ids import new_id
 from tonne.refunds.dispute_store import list_disputes
 from tonne.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState
 from tonne.refunds.order_money import OrderMoney, add_refund, lock_money, settle

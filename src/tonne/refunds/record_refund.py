@@ -5,14 +5,14 @@ from datetime import datetime
 
 import structlog
 
-from tonne.accounts.audit import Entry, record_all
-from tonne.base.actor import job_actor
-from tonne.base.ids import new_id
-from tonne.base.money import format_money
 from tonne.cards.captured_store import CapturedCharge, update_captured
-from tonne.db.pool import Connection
 from tonne.gateways.card_refund import RefundOutcome, RefundResult
 from tonne.gateways.payment_record import DisputeState, RecordedDispute, RecordedPayment, RecordedRefund
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit.record import Entry, record_all
+from tonne.platform.values.actor import job_actor
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.money import format_money
 from tonne.refunds.dispute_store import list_disputes_of_charge, store_dispute
 from tonne.refunds.make_refunds import apply_result
 from tonne.refunds.model import Dispute, Refund, RefundPurpose, RefundState, exceeding

@@ -5,8 +5,8 @@ from datetime import datetime
 
 import msgspec
 
-from tonne.db.pool import Connection
-from tonne.events.further import FurtherEvent, record_further
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.further import FurtherEvent, record_further
 from tonne.refunds.model import Refund, RefundState
 from tonne.refunds.schemas import refund_out
 

@@ -4,12 +4,12 @@ from datetime import datetime
 
 from msgspec import structs
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.db.pool import Connection
 from tonne.orders.model import CancellationReason, Order, OrderStatus
 from tonne.orders.move_order import move_order
 from tonne.orders.store import note_cancellation
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
 from tonne.retirements.hold_store import delete_of_orders
 
 

@@ -3,20 +3,20 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from tonne.base.actor import Actor
-from tonne.base.currency import DECIMALS
-from tonne.base.currency_limits import limit_minor
-from tonne.base.decimals import parse_decimal, scaled
-from tonne.base.idempotency import Idempotency
-from tonne.base.ids import new_id
-from tonne.base.money import format_money
-from tonne.base.scope import Scope
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection
-from tonne.gateways.card_amounts import charge_unit
 from tonne.invoices.credit_note import CreditCause
 from tonne.invoices.issue_credit_note import credit_order
 from tonne.orders.errors import OrderNotFound
+from tonne.platform.db.idempotency import Idempotency
+from tonne.platform.db.pool import Connection
+from tonne.platform.settings.currency_limits import limit_minor
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.charge_amounts import charge_unit
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import parse_decimal, scaled
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Scope
 from tonne.refunds import store
 from tonne.refunds.bank_refunds import plan_bank_refund
 from tonne.refunds.errors import NothingToRefund, RefundAmountInvalid, RefundExceedsPaid

@@ -3,12 +3,12 @@
 from typing import Any
 
 from tonne.accounts.model import PaymentMethod
-from tonne.http.errors import RouteNotFound
-from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
-from tonne.http.route import Route, RouteMaker
 from tonne.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.orders.model import CancellationReason, OrderStatus, PaymentState
 from tonne.orders.schemas import OrderOut
+from tonne.platform.http.errors import RouteNotFound
+from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
+from tonne.platform.http.route import Route, RouteMaker
 from tonne.refunds.endpoints import RefundEndpoints
 from tonne.refunds.errors import (
     NothingToDispute,

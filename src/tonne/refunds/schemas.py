@@ -5,14 +5,14 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tonne.base.clock import to_wire
-from tonne.base.decimals import PATTERN, parse_decimal
-from tonne.base.money import format_money
 from tonne.catalog.schemas import CurrencyCode, Money, Timestamp
 from tonne.gateways.payment_record import DisputeState
-from tonne.http.client_fields import IdempotencyKey
-from tonne.http.json_body import JsonNumber
 from tonne.orders.schemas import OrderId
+from tonne.platform.http.client_fields import IdempotencyKey
+from tonne.platform.http.json_body import JsonNumber
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.decimals import PATTERN, parse_decimal
+from tonne.platform.values.money import format_money
 from tonne.refunds.model import MAX_REASON, Refund, RefundMethod, RefundState
 
 

@@ -10,10 +10,7 @@ from datetime import datetime
 
 import structlog
 
-from tonne.base.ids import new_id
-from tonne.base.money import apportion
 from tonne.cards.captured_store import CapturedCharge, find_captured_any_account, finish_check, lock_shared
-from tonne.db.pool import Connection
 from tonne.gateways.payment_record import RecordedPayment, RecordedRefund
 from tonne.invoices import credit_note_store
 from tonne.invoices.billed_order_store import list_billed_orders, list_paid_shares
@@ -22,6 +19,9 @@ from tonne.invoices.issue_credit_note import issue_credit_note
 from tonne.invoices.store import lock_invoices_any_account
 from tonne.orders.model import OrderKey
 from tonne.orders.queue import lock_orders
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.money import apportion
 from tonne.refunds import dispute_store, store
 from tonne.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState, exceeding, refundable
 from tonne.refunds.order_money import (

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import asyncpg
 
-from tonne.base.scope import Mode, Scope
 from tonne.cards.captured_store import CapturedCharge
-from tonne.db.pool import Connection
 from tonne.orders.model import Order, OrderKey
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode, Scope
 from tonne.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState
 
 _REFUND = """account_id, id, organisation_id, mode, order_id, method, charge_id, amount_minor, currency, purpose,

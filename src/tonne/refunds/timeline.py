@@ -1,9 +1,9 @@
 """The refunds and disputes of an order."""
 
-from tonne.base.money import format_money
-from tonne.base.scope import Scope
-from tonne.base.timeline import TimelineEntry
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Scope
+from tonne.platform.values.timeline import TimelineEntry
 
 LIST_REFUNDS_OF_ORDER = """
 SELECT id, method, amount_minor, currency, purpose, reason, state, attempt, reference, message, requested_by,

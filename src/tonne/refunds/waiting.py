@@ -1,7 +1,7 @@
 """The queues of refunds, and what `tonne doctor` warns of."""
 
-from tonne.db.queues import MAX_COUNTED, Queue
-from tonne.db.waiting_check import Topic, WaitingCheck
+from tonne.platform.db.queues import MAX_COUNTED, Queue
+from tonne.platform.db.waiting_check import Topic, WaitingCheck
 
 QUEUES = (
     Queue(

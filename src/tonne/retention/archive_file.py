@@ -17,8 +17,8 @@ from typing import BinaryIO
 import msgspec
 
 from tonne import __version__
-from tonne.base.private_files import create_private_folder, write_private_file
-from tonne.db.partitions import Partition, PartitionedTable
+from tonne.platform.db.schema.partitions import Partition, PartitionedTable
+from tonne.platform.process.private_files import create_private_folder, write_private_file
 
 # The version of the format of lines and manifests.
 FORMAT = 1

@@ -7,9 +7,9 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from tonne.db.partitions import ATTEMPTS, EVENTS, MAILS, PartitionedTable
-from tonne.db.pool import Connection
-from tonne.events.payload import event_payload, head_of
+from tonne.platform.db.pool import Connection
+from tonne.platform.db.schema.partitions import ATTEMPTS, EVENTS, MAILS, PartitionedTable
+from tonne.platform.events.payload import event_payload, head_of
 
 # Rows per round trip.
 BATCH = 500

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tonne.base.progress import progress
+from tonne.platform.process.progress import progress
 from tonne.retention.archive_file import ArchiveError, ArchiveManifest, check_size, read_manifest
 from tonne.retention.removal_store import RemovedPartition
 

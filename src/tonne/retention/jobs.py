@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from tonne.base.clock import Clock
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
-from tonne.events.prune_traces import PruneTraces
-from tonne.http.prune_requests import PruneRequests
+from tonne.platform.db.pool import Database
+from tonne.platform.events.prune_traces import PruneTraces
+from tonne.platform.http.request_log.prune_requests import PruneRequests
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
 from tonne.retention.make_partitions import MakePartitions
 from tonne.retention.remove_partitions import RemovePartitions
 

@@ -5,9 +5,15 @@ from datetime import datetime
 import asyncpg
 import structlog
 
-from tonne.base.clock import Clock
-from tonne.db.partitions import PARTITIONED, PartitionedTable, create_partition, list_partitions, month_after
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.db.schema.partitions import (
+    PARTITIONED,
+    PartitionedTable,
+    create_partition,
+    list_partitions,
+    month_after,
+)
+from tonne.platform.values.clock import Clock
 
 # Queries wait behind a lock request that waits.
 LOCK_TIMEOUT_MS = 300

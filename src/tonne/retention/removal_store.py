@@ -5,8 +5,8 @@ from datetime import datetime
 
 import asyncpg
 
-from tonne.db.partitions import Partition, PartitionedTable
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.db.schema.partitions import Partition, PartitionedTable
 from tonne.retention.archive_file import ArchiveManifest
 
 # Queries wait behind a lock request that waits.

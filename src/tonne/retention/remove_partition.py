@@ -10,19 +10,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tonne.accounts.audit import record
-from tonne.base.actor import Actor
-from tonne.base.retention_settings import parse_tables
-from tonne.base.settings import Settings
-from tonne.db.partitions import EVENTS, MAILS, Partition, PartitionedTable, list_partitions
-from tonne.db.pool import Connection
-from tonne.events.floor_store import (
+from tonne.platform.db.pool import Connection
+from tonne.platform.db.schema.partitions import EVENTS, MAILS, Partition, PartitionedTable, list_partitions
+from tonne.platform.documents.mail.outbox_listing import count_unsent_any_account
+from tonne.platform.events.audit.record import record
+from tonne.platform.events.floor_store import (
     count_streams_above_floors_any_account,
     list_ends_any_account,
     raise_floors_any_account,
 )
-from tonne.events.store import ALWAYS
-from tonne.gateways.outbox_listing import count_unsent_any_account
+from tonne.platform.events.store import ALWAYS
+from tonne.platform.settings.retention_settings import parse_tables
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
 from tonne.retention import removal_store
 from tonne.retention.archive_file import ArchiveManifest, ArchiveWriter
 from tonne.retention.archive_rows import read_lines

@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import structlog
 
-from tonne.base.actor import Actor, job_actor
-from tonne.base.clock import Clock
-from tonne.base.settings import Settings
-from tonne.db.partitions import ATTEMPTS, EVENTS, MAILS, Partition, PartitionedTable, list_partitions
-from tonne.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.schema.partitions import ATTEMPTS, EVENTS, MAILS, Partition, PartitionedTable, list_partitions
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor, job_actor
+from tonne.platform.values.clock import Clock
 from tonne.retention.archive_file import ArchiveError
 from tonne.retention.removal_store import RemovedPartition
 from tonne.retention.remove_partition import NotRemoved, remove_partition

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from tonne.base.settings import Settings
-from tonne.db.partitions import PARTITION_END
-from tonne.db.waiting_check import WaitingCheck
+from tonne.platform.db.schema.partitions import PARTITION_END
+from tonne.platform.db.waiting_check import WaitingCheck
+from tonne.platform.settings.settings import Settings
 from tonne.retention.remove_partitions import kept_days
 
 # Days after which a partition should have been removed.

@@ -9,17 +9,17 @@ from typing import NamedTuple
 import structlog
 from msgspec import structs
 
-from tonne.base.clock import Clock
-from tonne.base.money import apportion
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.catalog.sources import BundleSource, lock_sources, save_drawn
-from tonne.db.pool import Connection, Database
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderKey, OrderProject, OrderStatus, PaymentState, ProjectStatus
 from tonne.orders.move_order import Transitions, move_orders
 from tonne.orders.queue import postpone, run_due_any_account
 from tonne.orders.store import insert_projects
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.money import apportion
+from tonne.platform.values.scope import Mode
 from tonne.retirements import hold_store, supply_store
 from tonne.retirements.allocation_events import record_allocations
 from tonne.retirements.complete_orders import certify_orders, complete_orders

@@ -11,15 +11,15 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from tonne.base.clock import to_wire
-from tonne.base.mass import format_tonnes
 from tonne.catalog.schemas import Timestamp
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
-from tonne.events.further import FurtherEvent, find_wanting, record_further
-from tonne.events.notification import Stream
 from tonne.orders.model import Order, ProjectStatus
 from tonne.orders.schemas import OrderId
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.further import FurtherEvent, find_wanting, record_further
+from tonne.platform.events.notification import Stream
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.mass import format_tonnes
 
 NEW = "allocation.new"
 RETIRED = "allocation.retired"

@@ -6,12 +6,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.base.clock import to_wire
 from tonne.catalog.schemas import Timestamp
-from tonne.db.pool import Connection
-from tonne.events.further import FurtherEvent, record_further
 from tonne.orders.model import Order
 from tonne.orders.schemas import OrderId
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.further import FurtherEvent, record_further
+from tonne.platform.values.clock import to_wire
 from tonne.retirements.certificate_record import CertificateRecord
 
 REPLACED = "certificate.replaced"

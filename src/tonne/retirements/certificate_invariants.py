@@ -1,4 +1,4 @@
-from tonne.db.invariant import Invariant
+from tonne.platform.db.invariant import Invariant
 
 # What a certificate must state about a parcel, without the quantity.
 _LINE_OF_PARCEL = """

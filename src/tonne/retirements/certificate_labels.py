@@ -1,6 +1,6 @@
 """The texts of a certificate's PDF in the language of its record. The template fills in values, written as `{name}`."""
 
-from tonne.base.language import Translator
+from tonne.platform.values.language import Translator
 from tonne.retirements.certificate_record import CertificateRecord
 
 

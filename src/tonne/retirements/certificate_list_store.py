@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import asyncpg
 
-from tonne.base.paging import START, Position
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.paging import START, Position
+from tonne.platform.values.scope import Mode
 from tonne.retirements.certificates import STORED, StoredCertificate, stored_certificate
 
 # A page reads at most this many certificates. If too few of them match, it says from where to continue.

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from tonne.base.scope import Mode, Scope
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode, Scope
 from tonne.retirements.certificate_record import CertificateRecord
 
 

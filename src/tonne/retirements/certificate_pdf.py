@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 import segno
 
-from tonne.base.language import translator
-from tonne.base.mass import people_mass
-from tonne.gateways.pdf import render_pdf
-from tonne.gateways.print_image import image_as_svg
-from tonne.gateways.sheet_language import label_inputs
+from tonne.platform.documents.pdf import render_pdf
+from tonne.platform.documents.print_image import image_as_svg
+from tonne.platform.documents.template_language import label_inputs
+from tonne.platform.values.language import translator
+from tonne.platform.values.mass import people_mass
 from tonne.retirements.certificate_labels import certificate_labels, more_projects
 from tonne.retirements.certificate_record import CertificateLine, CertificateRecord
 

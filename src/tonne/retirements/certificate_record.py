@@ -6,8 +6,6 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.base.language import DEFAULT_LANGUAGE
-from tonne.base.scope import Mode
 from tonne.catalog.schemas import (
     Country,
     Methodology,
@@ -19,6 +17,8 @@ from tonne.catalog.schemas import (
     Tonnes,
 )
 from tonne.orders.schemas import OrderId
+from tonne.platform.values.language import DEFAULT_LANGUAGE
+from tonne.platform.values.scope import Mode
 from tonne.retirements.schemas import Day, RetirementUrl
 
 

@@ -12,13 +12,13 @@ import asyncpg
 import msgspec
 from msgspec.structs import replace
 
-from tonne.base.clock import to_wire
-from tonne.base.mass import format_tonnes
-from tonne.base.scope import Mode, Scope
-from tonne.base.serials import serial_range
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
 from tonne.orders.model import Order
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.serials import serial_range
 from tonne.retirements.certificate_logos import keep_logos
 from tonne.retirements.certificate_record import (
     CertificateLine,

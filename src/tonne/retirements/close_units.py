@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import asyncpg
 
-from tonne.base.clock import Clock
-from tonne.base.settings import Settings
-from tonne.db.batches import RETRY_AFTER, run_claimed
-from tonne.db.pool import Connection, Database
+from tonne.platform.db.batches import RETRY_AFTER, run_claimed
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
 
 BATCH = 1000
 

@@ -5,14 +5,14 @@ from datetime import datetime
 
 from msgspec import structs
 
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection
-from tonne.events.log import lock_streams
-from tonne.events.notification import Stream
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderKey, OrderStatus
 from tonne.orders.move_order import Transitions, move_orders, rewrite_documents
 from tonne.orders.queue import postpone
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.log import lock_streams
+from tonne.platform.events.notification import Stream
+from tonne.platform.settings.settings import Settings
 from tonne.retirements.allocation_events import record_allocations
 from tonne.retirements.certificates import issue_certificates, public_address
 from tonne.retirements.supply_store import find_unretired

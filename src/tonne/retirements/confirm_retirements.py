@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from tonne.base.scope import Mode
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
 from tonne.orders.model import OrderKey
 from tonne.orders.queue import wake_retiring
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
 from tonne.retirements.lot_case_store import wake_retiring_cases
 
 

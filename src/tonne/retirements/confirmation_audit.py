@@ -5,14 +5,14 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Mode
 from tonne.retirements.confirm_retirements import Confirmation
 from tonne.retirements.model import ParcelStatus
 from tonne.retirements.parcel_book import BookedParcel, ParcelBook
-from tonne.sheets.csv_lines import SheetFile
 
 FIND_OWNERS = """
 SELECT DISTINCT organisation_id, parcel_id FROM shares

@@ -3,21 +3,21 @@
 from collections.abc import Awaitable, Callable
 
 from tonne.accounts.directory import AccountDirectory
-from tonne.base.clock import Clock
-from tonne.base.mass import MAX_GRAMS, MassUnit, format_tonnes, to_grams
-from tonne.base.scope import Mode, Scope
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
-from tonne.events.notification import WorkKind
-from tonne.events.notify import Notifier
-from tonne.http.errors import RouteNotFound, require_test_mode
-from tonne.http.json_body import read
-from tonne.http.lists import Paging, list_response
-from tonne.http.route import Request, Response, json_response
 from tonne.orders import store as order_store
 from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.errors import OrderNotFound
 from tonne.orders.schemas import order_document
+from tonne.platform.db.pool import Database
+from tonne.platform.events.notification import WorkKind
+from tonne.platform.events.notify import Notifier
+from tonne.platform.http.errors import RouteNotFound, require_test_mode
+from tonne.platform.http.json_body import read
+from tonne.platform.http.lists import Paging, list_response
+from tonne.platform.http.route import Request, Response, json_response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.mass import MAX_GRAMS, MassUnit, format_tonnes, to_grams
+from tonne.platform.values.scope import Mode, Scope
 from tonne.retirements import retirement_store
 from tonne.retirements.rename_order import rename_order
 from tonne.retirements.retire_test_order import RetireTestOrder

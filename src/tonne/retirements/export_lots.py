@@ -4,8 +4,8 @@ import csv
 import io
 from collections.abc import Iterable
 
+from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.retirements.lot_store import ListedLot
-from tonne.sheets.formulas import escape_formula
 
 # The columns of lots.csv.
 LOT_COLUMNS = (

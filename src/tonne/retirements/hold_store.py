@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from tonne.base.scope import Mode, Scope
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
 from tonne.orders.model import OrderKey
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode, Scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

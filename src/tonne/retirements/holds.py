@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 import structlog
 
-from tonne.base.clock import Clock
-from tonne.base.mass import GRAMS_PER_TONNE, format_tonnes
-from tonne.base.scope import Mode, Scope
-from tonne.base.settings import Settings
 from tonne.catalog.coverage import Coverage, Demand, cover
 from tonne.catalog.pricing import PricedLine
 from tonne.catalog.sources import find_sources
-from tonne.db.pool import Connection, Database
 from tonne.orders.quote_store import end_holding_any_account
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.mass import GRAMS_PER_TONNE, format_tonnes
+from tonne.platform.values.scope import Mode, Scope
 from tonne.retirements import hold_store
 from tonne.retirements.errors import NotEnoughInStock
 from tonne.retirements.hold_store import HeldBy, HeldPart, Holder

@@ -6,12 +6,17 @@ from datetime import UTC, date, datetime
 from functools import partial
 from typing import Annotated, ClassVar
 
-from tonne.base.actor import Actor
-from tonne.base.progress import progress
-from tonne.base.scope import Mode
-from tonne.base.settings import RegistryPage
-from tonne.base.urls import MAX_URL_LENGTH
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.sheets.columns import CellError, Column, Label, parse_date, parse_web_url, text
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.errors import SheetInvalid, quoted
+from tonne.platform.documents.sheets.formulas import escape_formula
+from tonne.platform.documents.sheets.read_sheet import Row, Sheet, Values, read_sheet
+from tonne.platform.process.progress import progress
+from tonne.platform.settings.settings import RegistryPage
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Mode
+from tonne.platform.values.urls import MAX_URL_LENGTH
 from tonne.retirements.confirm_retirements import Confirmation, confirm_retirements_any_account
 from tonne.retirements.confirmation_audit import record_import_any_account
 from tonne.retirements.lots import SerialNumber, check_retired_on, earliest_day, find_canonical, latest_day
@@ -29,11 +34,6 @@ from tonne.retirements.parcel_store import (
 from tonne.retirements.retirement_pages import RetirementPages, read_pages
 from tonne.retirements.serial_runs import Numbers, SerialRun, parse_runs
 from tonne.retirements.work_list import EXPORT_COLUMNS
-from tonne.sheets.columns import CellError, Column, Label, parse_date, parse_web_url, text
-from tonne.sheets.csv_lines import SheetFile
-from tonne.sheets.errors import SheetInvalid, quoted
-from tonne.sheets.formulas import escape_formula
-from tonne.sheets.read_sheet import Row, Sheet, Values, read_sheet
 
 _IF_EMPTY = "the cell is empty: fill it in, or delete the line until the parcel is retired."
 

@@ -9,18 +9,23 @@ from functools import partial
 
 import asyncpg
 
-from tonne.accounts.audit import record_all
-from tonne.base.actor import Actor
-from tonne.base.ids import new_id
-from tonne.base.progress import progress
-from tonne.base.scope import Mode
 from tonne.catalog.import_audit import catalogue_entries, import_entry, row_entries
 from tonne.catalog.import_catalogue import ImportReport, begin_import, finish_import, save_catalogue
 from tonne.catalog.import_plan import CataloguePlan, check_project
 from tonne.catalog.import_rows import FileKind, Files
 from tonne.catalog.sources import lock_members
-from tonne.db.pool import Connection
 from tonne.orders.queue import wake_short_any_account
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.sheets.compare import RowChanges
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.errors import RowError, SheetInvalid, quoted
+from tonne.platform.documents.sheets.formulas import escape_formula
+from tonne.platform.documents.sheets.read_sheet import Sheet, read_sheet
+from tonne.platform.events.audit.record import record_all
+from tonne.platform.process.progress import progress
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode
 from tonne.retirements.granularity import check_granularity
 from tonne.retirements.hold_store import find_overheld_any_account, is_removed_project_held_any_account
 from tonne.retirements.lot_case_store import wake_resupply_any_account
@@ -38,11 +43,6 @@ from tonne.retirements.lots import (
     read_lots,
     save_lots,
 )
-from tonne.sheets.compare import RowChanges
-from tonne.sheets.csv_lines import SheetFile
-from tonne.sheets.errors import RowError, SheetInvalid, quoted
-from tonne.sheets.formulas import escape_formula
-from tonne.sheets.read_sheet import Sheet, read_sheet
 
 # New lots, and projects that a bundle did not have before.
 _BRINGS_SUPPLY = {FileKind.LOTS, FileKind.BUNDLE_PROJECTS}

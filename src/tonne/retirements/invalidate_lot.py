@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.scope import Mode
 from tonne.catalog.import_store import acquire_import_lock
-from tonne.db.pool import Connection
 from tonne.orders.model import Order, OrderKey, OrderStatus
 from tonne.orders.queue import lock_orders
 from tonne.orders.quote_store import recount_held_any_account
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Mode
 from tonne.retirements.errors import LotNotFound, LotNotInUse
 from tonne.retirements.hold_store import delete_overheld_any_account
 from tonne.retirements.lot_case_store import (

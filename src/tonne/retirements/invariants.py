@@ -1,5 +1,5 @@
-from tonne.db.invariant import Invariant
 from tonne.orders.invariants import DOCUMENTS
+from tonne.platform.db.invariant import Invariant
 from tonne.retirements.certificate_invariants import CERTIFICATE_INVARIANTS
 
 INVARIANTS = (

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
 from tonne.retirements.lot_store import ListedLot
 
 

@@ -4,10 +4,10 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from tonne.base.scope import Mode
+from tonne.platform.documents.sheets.errors import RowError, quoted
+from tonne.platform.documents.sheets.read_sheet import Sheet
+from tonne.platform.values.scope import Mode
 from tonne.retirements.lots import LotRow, SerialBlock, StoredLot
-from tonne.sheets.errors import RowError, quoted
-from tonne.sheets.read_sheet import Sheet
 
 _REMEDY = "a serial number can be sold only once, so correct the numbers or delete the line."
 

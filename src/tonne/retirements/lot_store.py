@@ -5,10 +5,10 @@ from datetime import date, datetime
 
 import asyncpg
 
-from tonne.base.actor import Actor
-from tonne.base.money import format_money
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Mode
 
 
 @dataclass(frozen=True, slots=True)

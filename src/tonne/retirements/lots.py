@@ -6,13 +6,10 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar
 
-from tonne.base.currency import DECIMALS
-from tonne.base.decimals import parse_decimal, scaled
-from tonne.base.scope import Mode
 from tonne.catalog.project_rows import ProjectReference
-from tonne.db.json_rows import json_rows
-from tonne.db.pool import Connection
-from tonne.sheets.columns import (
+from tonne.platform.db.json_rows import json_rows
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.sheets.columns import (
     CellError,
     Column,
     Date,
@@ -24,8 +21,11 @@ from tonne.sheets.columns import (
     text,
     whole,
 )
-from tonne.sheets.errors import quoted
-from tonne.sheets.read_sheet import Values
+from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.documents.sheets.read_sheet import Values
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import parse_decimal, scaled
+from tonne.platform.values.scope import Mode
 
 MAX_LOT_TONNES = 10**9
 MAX_UNIT_COST = 10**9

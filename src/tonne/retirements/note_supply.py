@@ -2,9 +2,9 @@
 
 from datetime import date, timedelta
 
-from tonne.base.clock import Clock
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
 
 KEPT_DAYS = 180
 

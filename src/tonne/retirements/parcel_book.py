@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
-from tonne.base.ids import new_id
-from tonne.base.mass import GRAMS_PER_TONNE
+from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.mass import GRAMS_PER_TONNE
 from tonne.retirements.model import LotStatus, ParcelStatus
 from tonne.retirements.serial_runs import SerialRun
-from tonne.sheets.errors import quoted
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from datetime import datetime
 
 import asyncpg
 
-from tonne.base.scope import Mode
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
 from tonne.orders.queue import lock_orders
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
 from tonne.retirements.confirm_retirements import Confirmation, find_orders_any_account
 from tonne.retirements.model import LotStatus, ParcelStatus
 from tonne.retirements.parcel_book import BookedParcel, LotPlace

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tonne.base.urls import WEB, UrlInvalid, parse_url
+from tonne.platform.values.urls import WEB, UrlInvalid, parse_url
 
 # By the id that the SQL function `registry_id` gives to all names of a registry. Subdomains are included.
 HOSTS: dict[str, tuple[str, ...]] = {

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import msgspec
 from msgspec import structs
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection
 from tonne.orders.model import Order
 from tonne.orders.move_order import rewrite_documents
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
 from tonne.retirements.certificate_events import record_replacement
 from tonne.retirements.certificate_logos import keep_logos
 from tonne.retirements.certificate_record import (

@@ -8,17 +8,17 @@ from datetime import datetime
 
 from msgspec import structs
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.scope import Scope
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection
 from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.orders.model import BeneficiaryKind, Order, OrderStatus
 from tonne.orders.move_order import rewrite_documents
 from tonne.orders.queue import lock_order
 from tonne.orders.store import set_beneficiary
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Scope
 from tonne.retirements.certificate_record import CertificateState
 from tonne.retirements.certificates import list_of_order
 from tonne.retirements.errors import BeneficiaryRetired, CertificateNotValid

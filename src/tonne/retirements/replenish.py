@@ -8,10 +8,10 @@ from datetime import datetime
 
 import asyncpg
 
-from tonne.base.ids import new_id
-from tonne.base.mass import GRAMS_PER_TONNE
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.mass import GRAMS_PER_TONNE
+from tonne.platform.values.scope import Mode
 from tonne.retirements.lots import MAX_LOT_TONNES, LotRow, save_lots
 from tonne.retirements.model import Lot, LotStatus
 

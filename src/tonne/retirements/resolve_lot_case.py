@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.db.pool import Connection
 from tonne.orders.queue import lock_orders
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
 from tonne.retirements.errors import LotCaseDecided, LotCaseNotFound, LotNotFound
 from tonne.retirements.lot_case_store import CaseState, LotCase, lock_cases_any_account, move_case
 from tonne.retirements.lot_store import find_lot

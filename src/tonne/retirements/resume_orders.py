@@ -2,11 +2,11 @@
 
 from datetime import datetime
 
-from tonne.base.scope import Mode, Scope
 from tonne.cards.invoice_charge_store import wake_card_invoices
-from tonne.db.pool import Connection
 from tonne.invoices.store import wake_open
 from tonne.orders.queue import list_retiring, wake_waiting
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode, Scope
 from tonne.retirements.retire_test_order import retire_test_parcels
 
 

@@ -8,19 +8,19 @@ from datetime import datetime, timedelta
 import structlog
 from msgspec import structs
 
-from tonne.accounts import audit
-from tonne.base.actor import job_actor
-from tonne.base.clock import Clock
-from tonne.base.mass import format_tonnes
-from tonne.base.money import apportion
-from tonne.base.settings import Settings
-from tonne.db.batches import RETRY_AFTER, run_claimed
-from tonne.db.pool import Connection, Database
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderProject, OrderStatus, ProjectStatus
 from tonne.orders.move_order import rewrite_documents
 from tonne.orders.queue import lock_orders, postpone
 from tonne.orders.store import replace_projects
+from tonne.platform.db.batches import RETRY_AFTER, run_claimed
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.audit import record as audit
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import job_actor
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.money import apportion
 from tonne.retirements.allocate_orders import SHORT_RETRY, Sources, lock_supply, recipient_of, write_supply
 from tonne.retirements.allocation_events import record_allocations
 from tonne.retirements.lot_case_store import (

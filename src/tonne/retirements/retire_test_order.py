@@ -6,15 +6,15 @@ still held its own order, or the event stream, could deadlock with the worker or
 
 from datetime import datetime
 
-from tonne.base.clock import Clock
-from tonne.base.scope import Mode, Scope
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection, Database
 from tonne.orders import store as order_store
 from tonne.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.orders.load import load_orders
 from tonne.orders.model import Order, OrderStatus, PaymentState
 from tonne.orders.queue import lock_order
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode, Scope
 from tonne.retirements.allocate_orders import allocate_orders
 from tonne.retirements.complete_orders import complete_orders, show_retired_projects
 from tonne.retirements.confirm_retirements import wake_orders_any_account

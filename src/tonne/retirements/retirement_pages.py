@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Sequence
 
-from tonne.base.scope import Mode
-from tonne.base.settings import RegistryPage
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.settings.settings import RegistryPage
+from tonne.platform.values.scope import Mode
 from tonne.retirements.parcel_book import BookedParcel
 from tonne.retirements.registries import RegistryPages, group_prefixes
 

@@ -3,12 +3,12 @@
 import json
 from typing import NamedTuple
 
-from tonne.base.clock import to_wire
-from tonne.base.mass import format_tonnes
-from tonne.base.paging import Position
-from tonne.base.scope import Scope
-from tonne.base.serials import serial_range
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.paging import Position
+from tonne.platform.values.scope import Scope
+from tonne.platform.values.serials import serial_range
 from tonne.retirements.schemas import RetirementOut, RetirementShareOut
 
 # Only the organisation's own shares are listed: other organisations may have shares of the same unit.

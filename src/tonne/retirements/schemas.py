@@ -7,9 +7,9 @@ import msgspec
 from msgspec import Meta
 
 from tonne.catalog.schemas import Country, ProjectId, ProjectName, Registry, RegistryProjectId, Timestamp, Tonnes
-from tonne.http.json_body import JsonNumber
 from tonne.orders.beneficiary import BeneficiaryIn
 from tonne.orders.schemas import OrderId
+from tonne.platform.http.json_body import JsonNumber
 
 # Of a changed name, for the certificate.
 MAX_REASON = 500

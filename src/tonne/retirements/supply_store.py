@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from tonne.base.scope import Mode
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
 from tonne.orders.model import Order, OrderKey
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
 from tonne.retirements.model import Lot, LotStatus, Parcel, ParcelStatus, Share
 from tonne.retirements.registry_name import registry_beneficiary
 

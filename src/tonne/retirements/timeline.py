@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 
-from tonne.base.mass import format_tonnes
-from tonne.base.scope import Scope
-from tonne.base.serials import serial_range
-from tonne.base.timeline import TimelineEntry
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.scope import Scope
+from tonne.platform.values.serials import serial_range
+from tonne.platform.values.timeline import TimelineEntry
 
 LIST_PARCELS_OF_ORDER = """
 SELECT parcel.id, parcel.status, parcel.start_grams, parcel.quantity_grams, parcel.allocated_grams,

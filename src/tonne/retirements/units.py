@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Mode
 from tonne.retirements.errors import UnitNotFound, UnitNotOpen
 
 

@@ -2,11 +2,11 @@
 
 from datetime import datetime
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.mass import format_tonnes
 from tonne.catalog.import_store import acquire_import_lock
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.mass import format_tonnes
 from tonne.retirements.errors import LotInUse, LotNotFound
 from tonne.retirements.hold_store import find_overheld_any_account
 from tonne.retirements.lot_store import ListedLot, find_withdrawn_lot, lock_lot, move_to_withdrawn

@@ -9,15 +9,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 
-from tonne.base.clock import to_wire
-from tonne.base.mass import GRAMS_PER_TONNE, format_tonnes
-from tonne.base.progress import progress
-from tonne.base.scope import Mode
-from tonne.base.serials import part_of_tonnes, serial_range
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.sheets.formulas import escape_formula
+from tonne.platform.documents.sheets.read_sheet import MAX_ROWS
+from tonne.platform.process.progress import progress
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.mass import GRAMS_PER_TONNE, format_tonnes
+from tonne.platform.values.scope import Mode
+from tonne.platform.values.serials import part_of_tonnes, serial_range
 from tonne.retirements.serial_runs import MAX_RUNS, Numbers, format_runs, join_runs
-from tonne.sheets.formulas import escape_formula
-from tonne.sheets.read_sheet import MAX_ROWS
 
 EXPORT_COLUMNS = (
     "parcel_id",

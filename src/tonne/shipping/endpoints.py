@@ -3,14 +3,14 @@
 import re
 from datetime import UTC, datetime, timedelta
 
-from tonne.base.errors import Fault, Invalid
-from tonne.db.pool import Database
 from tonne.estimates.calculated_endpoints import CalculatedEstimateEndpoints
 from tonne.factors.model import FactorSet
 from tonne.factors.snapshot import Factors
-from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response
-from tonne.http.route import Parameter, Request, Response, Route, RouteMaker
 from tonne.orders.errors import TimeRangeInvalid
+from tonne.platform.db.pool import Database
+from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response
+from tonne.platform.http.route import Parameter, Request, Response, Route, RouteMaker
+from tonne.platform.values.errors import Fault, Invalid
 from tonne.shipping.kinds import KINDS
 from tonne.shipping.list_store import list_shipping
 from tonne.shipping.methods import CONTAINER_SHIPS, FREIGHT, METHODS, TONNE_KM, Method, TransportMode

@@ -5,7 +5,6 @@ from decimal import Decimal
 
 import msgspec
 
-from tonne.base.errors import Fault, Invalid
 from tonne.calculations.errors import DistanceInvalid
 from tonne.estimates.calculated import Annotations, Calculated, EstimateKind, mass_out, step
 from tonne.estimates.calculated_schemas import ExplainStepOut
@@ -18,6 +17,7 @@ from tonne.geography.errors import (
     SourceCodeInvalid,
     TransportRouteNotFound,
 )
+from tonne.platform.values.errors import Fault, Invalid
 from tonne.shipping.calculate_leg import LegResult, ShippingLeg, calculate_leg, kilometres
 from tonne.shipping.route import is_quick
 from tonne.shipping.schemas import (

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from tonne.base.paging import Position
-from tonne.base.scope import Scope
-from tonne.db.pool import Connection
 from tonne.estimates.calculated import CalculatedEstimate
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.paging import Position
+from tonne.platform.values.scope import Scope
 
 # The kinds are written out: the index contains only these.
 LIST_SHIPPING = """

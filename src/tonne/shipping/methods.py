@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from tonne.base.errors import Fault, Invalid
+from tonne.platform.values.errors import Fault, Invalid
 
 FREIGHT = "Freighting goods"
 TONNE_KM = "t*km"

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from threading import Lock
 
-from tonne.base.errors import Fault, Invalid
 from tonne.calculations.distance import DistanceMethod, given_distance
 from tonne.estimates.calculated import plain, step
 from tonne.estimates.calculated_schemas import ExplainStepOut
@@ -17,6 +16,7 @@ from tonne.geography.model import Location
 from tonne.geography.places import PlaceIn, resolve_place, resolve_port
 from tonne.geography.ports import is_at_sea, nearest_port
 from tonne.geography.sea_distance import TransitCorridor, sea_route
+from tonne.platform.values.errors import Fault, Invalid
 from tonne.shipping.methods import Method, TransportMode, require_mode
 from tonne.shipping.schemas import ShippingRouteIn
 

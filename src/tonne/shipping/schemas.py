@@ -14,7 +14,7 @@ from tonne.estimates.schemas import MassIn
 from tonne.factors.schemas import EmissionFactorOut
 from tonne.geography.places import CountryCode, PlaceIn
 from tonne.geography.sea_distance import TransitCorridor
-from tonne.http.client_fields import IdempotencyKey, Metadata
+from tonne.platform.http.client_fields import IdempotencyKey, Metadata
 from tonne.shipping.methods import CONTAINER_SHIP, TransportMode, read_method
 from tonne.shipping.shipment import CargoType
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 
-from tonne.base.errors import Fault, Invalid
-from tonne.base.mass import GRAMS_PER_TONNE, GRAMS_PER_UNIT
 from tonne.estimates.calculated import plain, step
 from tonne.estimates.calculated_schemas import ExplainStepOut
 from tonne.estimates.schemas import MassIn
+from tonne.platform.values.errors import Fault, Invalid
+from tonne.platform.values.mass import GRAMS_PER_TONNE, GRAMS_PER_UNIT
 
 MAX_TONNES = 10_000_000
 

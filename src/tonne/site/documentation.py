@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tonne.base.errors import Kind, TonneError
-from tonne.http.docs import AssetNotFound
-from tonne.http.route import Request, Response
+from tonne.platform.http.openapi.reference_page import AssetNotFound
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.errors import Kind, TonneError
 
 # Icons of the style sheet are data URLs, and the search runs in a worker.
 POLICY = (

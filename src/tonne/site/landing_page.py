@@ -1,12 +1,12 @@
 """The start page: what this service is, and where customers, engineers and organisations go."""
 
-from tonne.base.scope import Mode
 from tonne.catalog.drawings import MIXED
 from tonne.catalog.model import Bundle
 from tonne.catalog.pictures import bundle_picture, drawing_url
 from tonne.catalog.snapshot import Catalogues
-from tonne.http.route import Request, Response
-from tonne.web.render import Renderer
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.render import Renderer
 
 BUNDLES_SHOWN = 6
 _FIVE_MINUTES = {"Cache-Control": "public, max-age=300"}

@@ -1,6 +1,6 @@
 """What crawlers may read: the public pages, but no page of a customer or a signed-in person."""
 
-from tonne.http.route import Request, Response
+from tonne.platform.http.route import Request, Response
 
 # Pages with `noindex` that crawlers may read to find that out are not in this list.
 PRIVATE = ("/v1/", "/checkout/", "/o/", "/card/", "/dashboard", "/operator", "/gateways/", "/metrics", "/health/")

@@ -1,8 +1,8 @@
 """Routes of the start page, and of what crawlers and other sites read."""
 
-from tonne.base.settings import Settings
-from tonne.http.docs import AssetNotFound, redirect_to
-from tonne.http.route import Access, Route, RouteMaker
+from tonne.platform.http.openapi.reference_page import AssetNotFound, redirect_to
+from tonne.platform.http.route import Access, Route, RouteMaker
+from tonne.platform.settings.settings import Settings
 from tonne.site.documentation import Documentation, DocumentationNotBuilt
 from tonne.site.landing_page import LandingPage
 from tonne.site.robots import robots_txt

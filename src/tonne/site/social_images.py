@@ -3,10 +3,10 @@
 import asyncio
 from pathlib import Path
 
-from tonne.base.settings import Settings
-from tonne.gateways.pdf import render_png
-from tonne.http.docs import AssetNotFound
-from tonne.http.route import Request, Response
+from tonne.platform.documents.pdf import render_png
+from tonne.platform.http.openapi.reference_page import AssetNotFound
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
 
 TEMPLATE = Path(__file__).parent / "templates" / "social.typ"
 # In English: crawlers fetch the image for readers of all languages. By the name that `_social.html` passes.

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from tonne.base.settings import Settings
-from tonne.base.site_settings import REQUIRED_LINKS
-from tonne.db.waiting_check import Topic, WaitingCheck
+from tonne.platform.db.waiting_check import Topic, WaitingCheck
+from tonne.platform.settings.settings import Settings
+from tonne.platform.settings.site_settings import REQUIRED_LINKS
 
 
 def _missing_links(settings: Settings, _: datetime) -> Sequence[object]:

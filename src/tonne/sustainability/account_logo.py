@@ -9,12 +9,12 @@ from msgspec import Meta
 from tonne.accounts.account_schemas import logo_path
 from tonne.accounts.managed_accounts import require_managed
 from tonne.accounts.model import AccountKind
-from tonne.base.clock import Clock
-from tonne.base.ids import is_id
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
-from tonne.http.errors import FormInvalid
-from tonne.http.route import Access, Request, Response, Route, RouteMaker, json_response
+from tonne.platform.db.pool import Database
+from tonne.platform.http.errors import FormInvalid
+from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker, json_response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.ids import is_id
 from tonne.sustainability import store
 from tonne.sustainability.caching import IMAGE_POLICY, ONE_YEAR
 from tonne.sustainability.errors import AccountLogoNotFound, LogoInvalid, UnsupportedImageFormat

@@ -10,14 +10,15 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from tonne.base.language import N_
-from tonne.base.mass import MassUnit, to_grams
-from tonne.base.settings import Settings
 from tonne.credentials.issue_credential import IssueCredential
 from tonne.credentials.render_certificate import RenderCertificate
-from tonne.db.pool import Connection, Database
-from tonne.http.rate_limit import TokenBuckets
-from tonne.http.route import Request, Response
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.language import N_
+from tonne.platform.values.mass import MassUnit, to_grams
+from tonne.platform.web.render import Renderer, see_other
 from tonne.retirements.certificate_pdf import qr_code
 from tonne.retirements.certificate_record import CertificateLine
 from tonne.retirements.certificates import (
@@ -33,7 +34,6 @@ from tonne.sustainability.pdf_number import find_number, is_pdf
 from tonne.sustainability.store import find_page, shows_certificates
 from tonne.sustainability.verdict import CertificateVerdict, FileMatch, match_file, normal_sha256, verdict_on
 from tonne.transparency.shown_log import find_shown_entry
-from tonne.web.render import Renderer, see_other
 
 MAX_ENTERED = 60
 _NOT_IN_NUMBER = re.compile(r"[^A-Za-z0-9-]")

@@ -8,18 +8,18 @@ from typing import Any
 
 from markupsafe import escape
 
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
-from tonne.gateways.pdf import render_png, render_svg
-from tonne.http.route import Request, Response
+from tonne.platform.documents.pdf import render_png, render_svg
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode
+from tonne.platform.web import visitor
+from tonne.platform.web.render import POLICY, Renderer
+from tonne.platform.web.visitor_language import VisitorLanguage, visitor_language
 from tonne.sustainability.caching import IMAGE_POLICY
 from tonne.sustainability.drawings import Drawings
 from tonne.sustainability.model import SustainabilityPage, page_path
 from tonne.sustainability.preview import without_symbols
 from tonne.sustainability.read_figures import PageFigures, ReadFigures
-from tonne.web import visitor
-from tonne.web.render import POLICY, Renderer
-from tonne.web.visitor_language import VisitorLanguage, visitor_language
 
 TEMPLATE = Path(__file__).parent / "templates" / "badge.typ"
 BADGE_WIDTH, BADGE_HEIGHT = 320, 96

@@ -2,11 +2,11 @@
 
 import asyncio
 
-from tonne.base.clock import Clock
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
-from tonne.http.json_body import read
-from tonne.http.route import Request, Response, json_response
+from tonne.platform.db.pool import Database
+from tonne.platform.http.json_body import read
+from tonne.platform.http.route import Request, Response, json_response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
 from tonne.sustainability.change_page import PageChange, change_page
 from tonne.sustainability.change_settings import change_settings
 from tonne.sustainability.errors import SustainabilityPageNotFound

@@ -1,5 +1,5 @@
-from tonne.base.errors import Kind, TonneError
-from tonne.base.language import N_
+from tonne.platform.values.errors import Kind, TonneError
+from tonne.platform.values.language import N_
 
 
 class SustainabilityPageNotFound(TonneError, kind=Kind.NOT_FOUND, code="sustainability_page_not_found"):

@@ -10,17 +10,18 @@ from decimal import Decimal
 
 import msgspec
 
-from tonne.base.language import N_
-from tonne.base.mass import MassUnit, format_tonnes, to_grams
-from tonne.base.paging import START, Position
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.catalog.model import Catalogue
-from tonne.gateways.pdf import render_pdf
-from tonne.http.rate_limit import TokenBuckets
-from tonne.http.route import Request, Response
+from tonne.platform.documents.pdf import render_pdf
+from tonne.platform.documents.sheets.formulas import escape_formula
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.language import N_
+from tonne.platform.values.mass import MassUnit, format_tonnes, to_grams
+from tonne.platform.values.paging import START, Position
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.visitor_language import visitor_language
 from tonne.retirements.certificate_record import CertificateRecord
-from tonne.sheets.formulas import escape_formula
 from tonne.sustainability import figure_store
 from tonne.sustainability.caching import ONE_MINUTE
 from tonne.sustainability.drawings import Drawings
@@ -29,7 +30,6 @@ from tonne.sustainability.figure_store import FigurePeriod, MonthTotal
 from tonne.sustainability.model import PageSection, SustainabilityPage
 from tonne.sustainability.read_figures import ReadFigures, asked_year
 from tonne.sustainability.summary import TEMPLATE, summary_record
-from tonne.web.visitor_language import visitor_language
 
 CSV = b"text/csv; charset=utf-8"
 PDF = b"application/pdf"

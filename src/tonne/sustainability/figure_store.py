@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import NamedTuple
 
-from tonne.base.paging import START, Position
-from tonne.base.scope import Scope
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.paging import START, Position
+from tonne.platform.values.scope import Scope
 
 
 @dataclass(frozen=True, slots=True)

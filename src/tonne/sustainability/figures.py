@@ -9,15 +9,15 @@ from decimal import Decimal
 from babel import Locale
 from babel.numbers import format_percent
 
-from tonne.base.money import apportion
 from tonne.catalog.countries import country_code
 from tonne.catalog.model import Catalogue, Project
 from tonne.catalog.pictures import project_picture
+from tonne.platform.values.money import apportion
+from tonne.platform.web.charts import Segment, bar_width, stacked_bar
 from tonne.sustainability.countries import country_name, place_of
 from tonne.sustainability.figure_store import FigurePeriod, Retired, VintageTotal
 from tonne.sustainability.goals import Goal, flights_of, goals_of
 from tonne.sustainability.timeline import Timeline, timeline_of
-from tonne.web.charts import Segment, bar_width, stacked_bar
 
 # The style sheet has this many colours; further bundles share the last one.
 SERIES = 6

@@ -4,14 +4,14 @@ from typing import Any
 
 import msgspec
 
-from tonne.base.language import N_
-from tonne.base.paging import Position, parse_cursor, parse_limit
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection
-from tonne.db.replica import Reads
-from tonne.http.lists import Paging, list_response
-from tonne.http.rate_limit import TokenBuckets
-from tonne.http.route import Request, Response
+from tonne.platform.db.pool import Connection
+from tonne.platform.db.replica import Reads
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.lists import Paging, list_response
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.language import N_
+from tonne.platform.values.paging import Position, parse_cursor, parse_limit
 from tonne.sustainability import figure_store
 from tonne.sustainability.caching import ONE_MINUTE
 from tonne.sustainability.errors import SustainabilityPageNotFound

@@ -6,11 +6,11 @@ import unicodedata
 from pathlib import Path
 from typing import Any
 
-from tonne.gateways.pdf import render_png
+from tonne.platform.documents.pdf import render_png
+from tonne.platform.web import visitor
 from tonne.sustainability.drawings import Drawings
 from tonne.sustainability.figures import Figures
 from tonne.sustainability.model import SustainabilityPage
-from tonne.web import visitor
 
 TEMPLATE = Path(__file__).parent / "templates" / "preview.typ"
 # Emoji and other symbols begin here. The document fonts have no glyphs for them.

@@ -8,15 +8,18 @@ from decimal import Decimal
 
 import msgspec
 
-from tonne.base.clock import Clock
-from tonne.base.mass import MassUnit, to_grams
-from tonne.base.paging import parse_cursor
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.catalog.snapshot import Catalogues
-from tonne.db.replica import Reads
-from tonne.http.lists import Paging
-from tonne.http.route import Endpoint, Request, Response
+from tonne.platform.db.replica import Reads
+from tonne.platform.http.lists import Paging
+from tonne.platform.http.route import Endpoint, Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.mass import MassUnit, to_grams
+from tonne.platform.values.paging import parse_cursor
+from tonne.platform.values.scope import Mode
+from tonne.platform.web import visitor
+from tonne.platform.web.render import FRAMED_POLICY, Renderer
+from tonne.platform.web.visitor_language import visitor_language
 from tonne.sustainability import store
 from tonne.sustainability.caching import IMAGE_POLICY, ONE_MINUTE, ONE_YEAR
 from tonne.sustainability.drawings import Drawings
@@ -28,9 +31,6 @@ from tonne.sustainability.openings import PublishedOpenings
 from tonne.sustainability.preview import Previews, preview_record, preview_version
 from tonne.sustainability.read_figures import PageFigures, ReadFigures, asked_year
 from tonne.transparency.shown_log import ShownLog, find_shown_log
-from tonne.web import visitor
-from tonne.web.render import FRAMED_POLICY, Renderer
-from tonne.web.visitor_language import visitor_language
 
 CERTIFICATES_SHOWN, CERTIFICATES_PER_PAGE = 5, 50
 PNG = b"image/png"

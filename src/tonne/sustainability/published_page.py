@@ -8,16 +8,16 @@ from msgspec import UNSET
 from tonne.accounts.account_schemas import logo_path
 from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.model import Terms
-from tonne.base.mass import format_tonnes
-from tonne.base.money import apportion, format_money
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
 from tonne.catalog.model import Catalogue
 from tonne.catalog.show_catalogue import CatalogueOfAccount, ShapeCache
 from tonne.catalog.snapshot import Catalogues
-from tonne.db.pool import Connection
-from tonne.db.replica import Reads
-from tonne.http.route import Request, Response, json_response
+from tonne.platform.db.pool import Connection
+from tonne.platform.db.replica import Reads
+from tonne.platform.http.route import Request, Response, json_response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.money import apportion, format_money
+from tonne.platform.values.scope import Mode
 from tonne.sustainability import figure_store, store
 from tonne.sustainability.caching import ONE_MINUTE
 from tonne.sustainability.errors import SustainabilityPageNotFound

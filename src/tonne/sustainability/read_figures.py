@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 from babel import Locale
 
-from tonne.base.clock import Clock
-from tonne.base.paging import START, Position
 from tonne.catalog.snapshot import Catalogues
-from tonne.db.pool import Connection
-from tonne.db.replica import Reads
-from tonne.http.route import Request
+from tonne.platform.db.pool import Connection
+from tonne.platform.db.replica import Reads
+from tonne.platform.http.route import Request
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.paging import START, Position
 from tonne.retirements.totals import month_of
 from tonne.sustainability import figure_store, store
 from tonne.sustainability.figure_store import FigurePeriod

@@ -1,5 +1,5 @@
-from tonne.base.scope import Scope
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Scope
 from tonne.sustainability import store
 from tonne.sustainability.model import DEFAULT_SECTIONS, MAX_TITLE, SustainabilityPage, slug_candidates
 

@@ -2,12 +2,14 @@
 
 from functools import partial
 
-from tonne.base.errors import Invalid
-from tonne.base.paging import MAX_LIMIT, CursorInvalid, LimitInvalid
-from tonne.base.scope import Mode
-from tonne.http.errors import BodyTooLarge, FormInvalid, RateLimited
-from tonne.http.route import Access, Parameter, Route, RouteMaker
-from tonne.signing.errors import SigningUnavailable
+from tonne.platform.http.errors import BodyTooLarge, FormInvalid, RateLimited
+from tonne.platform.http.route import Access, Parameter, Route, RouteMaker
+from tonne.platform.keys.signing.errors import SigningUnavailable
+from tonne.platform.values.errors import Invalid
+from tonne.platform.values.paging import MAX_LIMIT, CursorInvalid, LimitInvalid
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.forms import FormIn
+from tonne.platform.web.render import Renderer
 from tonne.sustainability.certificate_pages import MAX_UPLOAD_BYTES, CertificatePages
 from tonne.sustainability.embeds import THEMES, widget_path
 from tonne.sustainability.endpoints import SustainabilityEndpoints
@@ -27,8 +29,6 @@ from tonne.sustainability.published_page import PublishedPageEndpoints
 from tonne.sustainability.published_schemas import PublishedPageOut
 from tonne.sustainability.schemas import SustainabilityPageIn, SustainabilityPageOut
 from tonne.sustainability.settings_schemas import PageSettingsIn, PageSettingsOut
-from tonne.web.forms import FormIn
-from tonne.web.render import Renderer
 
 
 def sustainability_routes(endpoints: SustainabilityEndpoints) -> list[Route]:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import asyncpg
 
 from tonne.accounts.model import PagesVisibility
-from tonne.base.scope import Mode, Scope
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode, Scope
 from tonne.sustainability.model import DescriptionFormat, Logo, PageSection, SustainabilityPage, TitleFormat
 
 SHOWS_CERTIFICATES = """

@@ -6,15 +6,15 @@ from typing import Any
 
 from babel import Locale
 
-from tonne.base.language import Translator
-from tonne.base.settings import Settings
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.language import Translator
+from tonne.platform.web import visitor
+from tonne.platform.web.visitor_language import VisitorLanguage
 from tonne.retirements.certificate_pdf import qr_code
 from tonne.sustainability.figures import Figures
 from tonne.sustainability.model import SustainabilityPage
 from tonne.sustainability.preview import without_symbols
 from tonne.sustainability.read_figures import PageFigures
-from tonne.web import visitor
-from tonne.web.visitor_language import VisitorLanguage
 
 TEMPLATE = Path(__file__).parent / "templates" / "summary.typ"
 MAX_PROJECTS = 24

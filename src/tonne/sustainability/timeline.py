@@ -7,8 +7,8 @@ from itertools import accumulate
 
 from babel import Locale
 
-from tonne.web import visitor
-from tonne.web.charts import ColumnChart, LineChart, MonthAxis, bar_width, column_chart, line_chart, month_axis
+from tonne.platform.web import visitor
+from tonne.platform.web.charts import ColumnChart, LineChart, MonthAxis, bar_width, column_chart, line_chart, month_axis
 
 LONGEST = 24
 # A chart with fewer columns is mostly empty. So few months are shown as lines with a bar.

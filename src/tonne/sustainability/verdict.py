@@ -3,7 +3,7 @@
 import re
 from enum import StrEnum
 
-from tonne.base.scope import Mode
+from tonne.platform.values.scope import Mode
 from tonne.retirements.certificate_record import CertificateState
 from tonne.retirements.certificates import CertificateDocument, StoredCertificate
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 
-from tonne.base.errors import Fault, Invalid
 from tonne.catalog.model import Catalogue
 from tonne.estimates.calculated import Calculated, EstimateKind, emission_step, mass_out, plain, step, to_grams
 from tonne.estimates.calculated_schemas import ExplainStepOut
 from tonne.estimates.errors import MassInvalid
 from tonne.factors.model import Factor, FactorSet
 from tonne.factors.schemas import factor_out
+from tonne.platform.values.errors import Fault, Invalid
 from tonne.transactions.errors import ExchangeRateNotFound, TransactionFactorNotFound
 from tonne.transactions.exchange import Conversion, conversion
 from tonne.transactions.factor_choice import by_category, by_search_term, in_region

@@ -7,20 +7,20 @@ from typing import Annotated, Any
 import msgspec
 import structlog
 
-from tonne.base.errors import Fault, Invalid
-from tonne.base.scope import Scope
 from tonne.catalog.snapshot import Catalogues
-from tonne.db.pool import Database
 from tonne.estimates.calculate_estimate import CalculateEstimate
 from tonne.estimates.calculated import EstimateKind
 from tonne.estimates.calculated_endpoints import CalculatedEstimateEndpoints
 from tonne.estimates.calculated_store import find_by_used_key
 from tonne.estimates.errors import EstimateNotFound
 from tonne.estimates.quote_estimate import QuoteEstimate
-from tonne.http.errors import InternalError, ServiceUnavailable
-from tonne.http.json_body import Document
-from tonne.http.refusals import refusal_for
-from tonne.http.route import Request, Response, Route, RouteMaker, json_response
+from tonne.platform.db.pool import Database
+from tonne.platform.http.errors import InternalError, ServiceUnavailable
+from tonne.platform.http.json_body import Document
+from tonne.platform.http.refusals import refusal_for
+from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
+from tonne.platform.values.errors import Fault, Invalid
+from tonne.platform.values.scope import Scope
 from tonne.transactions.calculate import TRANSACTIONS, with_rates
 from tonne.transactions.schemas import MAX_BATCH, TransactionIn, TransactionOut
 

@@ -1,4 +1,4 @@
-from tonne.base.errors import Kind, TonneError
+from tonne.platform.values.errors import Kind, TonneError
 
 
 class TransactionFactorNotFound(TonneError, kind=Kind.INVALID, code="transaction_factor_not_found"):

@@ -7,9 +7,9 @@ merchant category code (ISO 18245), their unit is a currency: `Merchant category
 import re
 from collections.abc import Sequence
 
-from tonne.base.currency import DECIMALS
 from tonne.factors.model import WORLD, Factor, FactorSet
 from tonne.geography.countries import alpha_3, find_country
+from tonne.platform.values.currency import DECIMALS
 from tonne.transactions.errors import TransactionFactorNotFound
 
 CATEGORY = "Merchant category"

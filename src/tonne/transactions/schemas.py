@@ -7,11 +7,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tonne.base.currency import DECIMALS
 from tonne.catalog.schemas import DecimalText
 from tonne.estimates.calculated_schemas import CalculatedOut, CommonIn
 from tonne.factors.schemas import EmissionFactorOut
 from tonne.geography.places import CountryCode
+from tonne.platform.values.currency import DECIMALS
 
 MAX_BATCH = 100
 

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import structlog
 
-from tonne.base.clock import Clock
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
 from tonne.transparency.log_store import grow_log, lock_log, open_log
 from tonne.transparency.model import MAX_BATCH, Log, origin_of
 from tonne.transparency.statement_store import (

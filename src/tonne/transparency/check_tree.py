@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 
-from tonne.base.progress import progress
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.process.progress import progress
 from tonne.transparency.log_store import list_logs
 from tonne.transparency.model import Log
 from tonne.transparency.tile_store import read_tiles

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
 from tonne.transparency.log_store import LOG_COLUMNS, log_from_row
 from tonne.transparency.model import Log
 

@@ -4,14 +4,14 @@ import re
 from collections import OrderedDict
 from typing import NamedTuple
 
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection, Database
-from tonne.http.docs import AssetNotFound, redirect_to
-from tonne.http.route import Access, Request, Response, Route, RouteMaker
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.openapi.reference_page import AssetNotFound, redirect_to
+from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.render import Renderer
 from tonne.transparency.checkpoint_store import find_latest
 from tonne.transparency.log_store import list_logs
 from tonne.transparency.served_store import find_bundle, find_note, find_tile
-from tonne.web.render import Renderer
 from tonne_verify.merkle import HASH_SIZE
 from tonne_verify.tiles import TILE_HEIGHT, TILE_WIDTH, TileId, join_entries, parse_tile_path, split_entries
 

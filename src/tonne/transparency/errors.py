@@ -1,4 +1,4 @@
-from tonne.base.errors import Kind, TonneError
+from tonne.platform.values.errors import Kind, TonneError
 
 
 class LogNotPublished(TonneError, kind=Kind.CONFLICT, code="log_not_published"):

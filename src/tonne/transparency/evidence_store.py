@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ import fcntl
 import os
 from pathlib import Path
 
-from tonne.base.private_files import create_private_folder
-from tonne.base.scope import Mode
-from tonne.base.settings import Settings
+from tonne.platform.process.private_files import create_private_folder
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode
 
 
 class HeadFile:

@@ -1,6 +1,6 @@
 """Conditions of the transparency log that must always hold. `check_tree.py` recomputes the tree itself."""
 
-from tonne.db.invariant import Invariant, SharedScan
+from tonne.platform.db.invariant import Invariant, SharedScan
 
 # The facts of a record, without personal values, as `statements.py` chooses them. Null and missing are the same.
 _FACTS_OF_RECORD = """

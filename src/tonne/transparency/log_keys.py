@@ -1,7 +1,7 @@
 """The keys that sign checkpoints. A key is named like the origin of the log that it signs for."""
 
-from tonne.signing.keys import SigningKeys
-from tonne.signing.model import KeyPurpose, KeyRecord
+from tonne.platform.keys.signing.keys import SigningKeys
+from tonne.platform.keys.signing.model import KeyPurpose, KeyRecord
 from tonne_verify.notes import NoteKey, SignatureType, VerifierKey
 
 

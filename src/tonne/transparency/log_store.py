@@ -4,8 +4,8 @@ from datetime import datetime
 
 import asyncpg
 
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
 from tonne.transparency.model import Log
 
 LOG_COLUMNS = "id, mode, generation, origin, size, published_size, opened_at, closed_at, previous_head"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from tonne.base.scope import Mode
+from tonne.platform.values.scope import Mode
 
 # What statements are about: parcels and certificates.
 MAX_BATCH = 1_000

@@ -10,9 +10,9 @@ from datetime import timedelta
 
 import structlog
 
-from tonne.base.clock import Clock
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
 from tonne.transparency.checkpoint_store import claim_grown, record_refusal, store_checkpoint
 from tonne.transparency.head_file import HeadFile
 from tonne.transparency.log_keys import LogKeys

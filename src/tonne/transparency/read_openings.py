@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
 from tonne.transparency.model import Log
 from tonne_verify.openings import Opening
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
 from tonne.transparency.evidence_store import CoveredStatement, read_statements_any_account
 from tonne.transparency.tile_store import read_tiles
 from tonne_verify.openings import Opening, StatementKind

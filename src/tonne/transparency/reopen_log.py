@@ -3,10 +3,10 @@
 import re
 from datetime import datetime
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Mode
 from tonne.transparency.append_leaves import append_to_tree
 from tonne.transparency.checkpoint_store import find_latest
 from tonne.transparency.errors import LogHeadInvalid, LogNotPublished

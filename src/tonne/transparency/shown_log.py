@@ -5,8 +5,8 @@ from datetime import datetime
 
 import asyncpg
 
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
 from tonne.transparency.model import log_path
 from tonne_verify.notes import split_note
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from tonne.base.scope import Mode
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
 from tonne.transparency.statements import ComposedStatement, WaitingStatement
 from tonne_verify.openings import StatementKind
 

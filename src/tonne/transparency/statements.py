@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tonne.base.clock import to_wire
-from tonne.base.mass import format_tonnes
-from tonne.base.scope import Mode
-from tonne.base.serials import serial_range
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.scope import Mode
+from tonne.platform.values.serials import serial_range
 from tonne_verify.canonical import canonical_json
 from tonne_verify.openings import SALT_SIZE, STATEMENT_FORMAT, StatementKind
 

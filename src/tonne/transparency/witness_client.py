@@ -12,10 +12,10 @@ import aiohttp
 import yarl
 
 from tonne import __version__
-from tonne.base.clock import Clock
-from tonne.base.settings import Settings
-from tonne.base.urls import is_loopback
-from tonne.base.witness_settings import WitnessAddress
+from tonne.platform.settings.settings import Settings
+from tonne.platform.settings.witness_settings import WitnessAddress
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.urls import is_loopback
 from tonne.transparency.witness_outcomes import Cosigned, NotCosigned, WitnessProblem
 from tonne_verify.base64_strict import encode_base64
 from tonne_verify.errors import NotProven

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
 from tonne.transparency.witness_outcomes import Cosigned, NotCosigned
 
 

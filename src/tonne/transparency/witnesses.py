@@ -11,10 +11,10 @@ from functools import partial
 
 import structlog
 
-from tonne.base.clock import Clock
-from tonne.base.settings import Settings
-from tonne.base.witness_settings import WitnessAddress
-from tonne.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.settings.witness_settings import WitnessAddress
+from tonne.platform.values.clock import Clock
 from tonne.transparency.witness_client import Prove, WitnessClient
 from tonne.transparency.witness_outcomes import Cosigned, NotCosigned
 from tonne.transparency.witness_store import (

@@ -5,12 +5,12 @@ Read-only, for 30 minutes, in one session, with a reason that the organisation s
 
 from datetime import datetime
 
-from tonne.accounts import audit
 from tonne.accounts.lookup import require_organisation
-from tonne.base.actor import Actor
-from tonne.base.errors import Kind, TonneError
-from tonne.base.ids import new_id
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.errors import Kind, TonneError
+from tonne.platform.values.ids import new_id
 from tonne.users import act_as_store
 from tonne.users.act_as_store import LASTS, ActAsPeriod
 from tonne.users.model import UserSession

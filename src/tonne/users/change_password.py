@@ -1,10 +1,10 @@
 """Choosing a new password: with the old one, or by the link in a mail."""
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.clock import Clock
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.audit import record as audit
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.clock import Clock
 from tonne.users import link_store, session_store, store
 from tonne.users.errors import LinkExpired, SignInRefused
 from tonne.users.link_store import PASSWORD_RESET

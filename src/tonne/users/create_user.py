@@ -2,13 +2,13 @@
 
 from datetime import datetime
 
-from tonne.accounts import audit
 from tonne.accounts.lookup import require_organisation
 from tonne.accounts.open_organisation import check_name
 from tonne.accounts.store import lock_organisation
-from tonne.base.actor import Actor
-from tonne.base.ids import new_id
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.ids import new_id
 from tonne.users import session_store, store
 from tonne.users.errors import LastOwner, RoleRefused, UserExists, UserNotFound
 from tonne.users.model import Role, User, may_grant

@@ -1,6 +1,6 @@
 """What can go wrong around users and signing in."""
 
-from tonne.base.errors import Kind, TonneError
+from tonne.platform.values.errors import Kind, TonneError
 
 
 class SignInRefused(TonneError, kind=Kind.UNAUTHENTICATED, code="sign_in_refused"):

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
 
 USE_IDENTITY = """
 UPDATE user_identities SET last_used_at = $3 WHERE issuer = $1 AND subject = $2 RETURNING user_id

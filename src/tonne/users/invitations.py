@@ -2,12 +2,12 @@
 
 from datetime import datetime
 
-from tonne.accounts import audit
 from tonne.accounts.lookup import require_organisation
-from tonne.base.actor import Actor, ActorKind
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection
-from tonne.gateways.mail_layout import one_line
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.layout import one_line
+from tonne.platform.events.audit import record as audit
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor, ActorKind
 from tonne.users import link_store, store
 from tonne.users.create_user import create_user, grant_role
 from tonne.users.errors import AlreadyMember, LinkExpired, RoleRefused

@@ -2,21 +2,21 @@
 
 from datetime import datetime, timedelta
 
-from tonne.accounts import audit
 from tonne.accounts.lookup import find_language
-from tonne.base.actor import Actor
-from tonne.base.ids import is_id, new_id, new_secret_id
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection
-from tonne.gateways.mail import compose_mail
-from tonne.gateways.mail_layout import button_lines, join_blocks, one_line
-from tonne.gateways.outbox import enqueue
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.layout import button_lines, join_blocks, one_line
+from tonne.platform.documents.mail.outbox import enqueue
+from tonne.platform.documents.mail.send_mail import compose_mail
+from tonne.platform.events.audit import record as audit
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.ids import is_id, new_id, new_secret_id
+from tonne.platform.web.wording import wording_in
 from tonne.users import link_store
 from tonne.users.errors import LinkExpired
 from tonne.users.link_store import INVITATION, PASSWORD_RESET, UserLink
 from tonne.users.model import Role, User
 from tonne.users.sessions import hash_token
-from tonne.web.wording import wording_in
 
 INVITATION_LASTS = timedelta(days=7)
 RESET_LASTS = timedelta(hours=1)

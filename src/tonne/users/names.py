@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from tonne.base.actor import ActorKind
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.actor import ActorKind
 
 FIND_USER_NAMES = "SELECT id, name FROM users WHERE id = ANY ($1::text[])"
 

@@ -6,14 +6,14 @@ account at the provider does. A second factor of the user is still asked for.
 
 from datetime import datetime
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor, ActorKind
-from tonne.base.clock import Clock
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection, Database
-from tonne.gateways.mail import is_mail_address
 from tonne.gateways.oidc import OidcIdentity, OidcRefused
-from tonne.http.route import Request
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.documents.mail.send_mail import is_mail_address
+from tonne.platform.events.audit import record as audit
+from tonne.platform.http.route import Request
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.clock import Clock
 from tonne.users import identity_store, store
 from tonne.users.invitations import accept_open_invitations
 from tonne.users.model import User, UserSession

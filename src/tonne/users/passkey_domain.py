@@ -3,8 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from tonne.base.settings import Settings
-from tonne.base.urls import WEB, parse_url
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.urls import WEB, parse_url
 
 _ADDRESS = re.compile(r"\[.*\]|[0-9.]+")
 

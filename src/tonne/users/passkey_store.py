@@ -5,7 +5,7 @@ from datetime import datetime
 
 import asyncpg
 
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.clock import Clock
-from tonne.base.ids import new_id
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.audit import record as audit
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.ids import new_id
 from tonne.users import passkey_store, session_store, store
 from tonne.users.errors import PasskeyInvalid, PasskeyNotFound, PasskeyRefused, PasskeysUnavailable
 from tonne.users.model import User, UserSession

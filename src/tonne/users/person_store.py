@@ -1,7 +1,7 @@
 """Whether an e-mail address belongs to somebody who signs in."""
 
 from tonne.accounts.person_store import AddressUse
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
 
 LIST_USES = """
 SELECT email FROM users

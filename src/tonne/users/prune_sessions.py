@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from tonne.base.clock import Clock
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.values.clock import Clock
 from tonne.users.link_store import prune_links_any_account
 from tonne.users.passkey_store import prune_challenges
 from tonne.users.session_store import prune_sessions

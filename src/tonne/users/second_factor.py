@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.clock import Clock
-from tonne.base.secret_box import SecretBox
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.clock import Clock
 from tonne.users import passkey_store, session_store, store
 from tonne.users.errors import CodeRefused, SecondFactorNeeded
 from tonne.users.model import User

@@ -1,10 +1,10 @@
 """Mails that tell users about changes of how they sign in: somebody else may have made them."""
 
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection
-from tonne.gateways.mail import compose_mail
-from tonne.gateways.mail_layout import one_line
-from tonne.gateways.outbox import enqueue
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.layout import one_line
+from tonne.platform.documents.mail.outbox import enqueue
+from tonne.platform.documents.mail.send_mail import compose_mail
+from tonne.platform.settings.settings import Settings
 
 # Mails to users belong to no organisation.
 _NO_ORGANISATION = ""

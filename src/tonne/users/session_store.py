@@ -4,7 +4,7 @@ from datetime import datetime
 
 import asyncpg
 
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
 from tonne.users.model import UserSession
 from tonne.users.store import user_of
 

@@ -9,13 +9,13 @@ import re
 import secrets
 from datetime import datetime, timedelta
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.clock import Clock
-from tonne.base.ids import new_id
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection, Database
-from tonne.http.route import Request
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.audit import record as audit
+from tonne.platform.http.route import Request
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.ids import new_id
 from tonne.users import session_store
 from tonne.users.model import User, UserSession
 

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from datetime import datetime
 from time import monotonic
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor, ActorKind
-from tonne.base.clock import Clock
-from tonne.base.secret_box import SecretBox
-from tonne.base.urls import is_loopback
-from tonne.db.pool import Connection, Database
-from tonne.http.rate_limit import TokenBuckets
-from tonne.http.route import Request
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.audit import record as audit
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.urls import is_loopback
 from tonne.users import store
 from tonne.users.errors import CodeRefused, SignInRefused
 from tonne.users.model import User, UserSession

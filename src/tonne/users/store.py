@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import asyncpg
 
-from tonne.base.secret_box import HEADER_BYTES
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.keys.secret_box import HEADER_BYTES
 from tonne.users.model import Member, Membership, Role, User
 
 INSERT_USER = """

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import yarl
 
-from tonne.base.settings import Network, parse_networks
-from tonne.base.urls import UrlInvalid, parse_url
+from tonne.platform.settings.settings import Network, parse_networks
+from tonne.platform.values.urls import UrlInvalid, parse_url
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 

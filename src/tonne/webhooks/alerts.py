@@ -3,13 +3,13 @@
 from datetime import datetime
 
 from tonne.accounts.lookup import find_language
-from tonne.base.language import N_
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection
-from tonne.gateways.mail import compose_mail, is_mail_address
-from tonne.gateways.mail_layout import fact_lines, join_blocks
-from tonne.gateways.outbox import enqueue
-from tonne.web.wording import wording_in
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.layout import fact_lines, join_blocks
+from tonne.platform.documents.mail.outbox import enqueue
+from tonne.platform.documents.mail.send_mail import compose_mail, is_mail_address
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.language import N_
+from tonne.platform.web.wording import wording_in
 from tonne.webhooks.model import Lease
 from tonne.webhooks.outcomes import Retry
 from tonne.webhooks.schedule import ALERT_AFTER

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import asyncpg
 
-from tonne.base.ids import made_at
-from tonne.base.paging import Position
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.ids import made_at
+from tonne.platform.values.paging import Position
 from tonne.webhooks.model import EventBatch, Lease, Webhook
 from tonne.webhooks.outcomes import Delivered, SendOutcome
 

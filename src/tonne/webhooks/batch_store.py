@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import asyncpg
 
-from tonne.base.clock import utc_now
-from tonne.db.pool import Connection
-from tonne.events.payload import digest_ids, event_payload, head_of, join_payloads, joined_heads_of
-from tonne.events.store import ALWAYS
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.payload import digest_ids, event_payload, head_of, join_payloads, joined_heads_of
+from tonne.platform.events.store import ALWAYS
+from tonne.platform.values.clock import utc_now
 from tonne.webhooks.model import EventBatch, Lease, Probe
 from tonne.webhooks.schedule import MAX_BATCH_BYTES
 

@@ -10,10 +10,10 @@ from datetime import timedelta
 
 import asyncpg
 
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
-from tonne.events.notification import Stream
-from tonne.events.payload import joined_heads_of
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.notification import Stream
+from tonne.platform.events.payload import joined_heads_of
+from tonne.platform.values.scope import Mode
 from tonne.webhooks.batch_store import MAX_EVENTS_BYTES, batch_of
 from tonne.webhooks.event_types import types_of
 from tonne.webhooks.model import EventBatch, Lease

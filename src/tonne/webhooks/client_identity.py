@@ -7,7 +7,7 @@ from typing import Self
 
 import structlog
 
-from tonne.base.settings import Settings
+from tonne.platform.settings.settings import Settings
 
 # How often the files are looked at: certificates are renewed while workers run.
 LOOK_EVERY_S = 60.0

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import structlog
 
-from tonne.base.secret_box import SecretBox
-from tonne.base.settings import Settings
-from tonne.db.errors import is_database_unavailable
-from tonne.db.pool import Database
-from tonne.events.notification import Stream
+from tonne.platform.db.errors import is_database_unavailable
+from tonne.platform.db.pool import Database
+from tonne.platform.events.notification import Stream
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.settings.settings import Settings
 from tonne.webhooks import claim
 from tonne.webhooks.looks import Look, Looks
 from tonne.webhooks.main_stream import MainStream

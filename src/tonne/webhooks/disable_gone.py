@@ -4,10 +4,10 @@ from datetime import datetime
 
 import structlog
 
-from tonne.accounts import audit
-from tonne.base.actor import job_actor
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import job_actor
 from tonne.webhooks.alerts import mail_gone
 from tonne.webhooks.model import DisabledReason, Lease
 

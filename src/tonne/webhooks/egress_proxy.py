@@ -13,7 +13,7 @@ from typing import Self
 import aiohttp
 import yarl
 
-from tonne.base.settings import Settings
+from tonne.platform.settings.settings import Settings
 
 # A host may have addresses of both families, and the proxy may have a route to one of them only.
 MAX_ADDRESSES = 3

@@ -5,19 +5,19 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from tonne.base.clock import Clock
-from tonne.base.ids import made_at, new_id
-from tonne.base.paging import Position
-from tonne.base.scope import Scope
-from tonne.base.secret_box import SecretBox, SecretUnreadable
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection, Database
-from tonne.events.endpoints import parse_sequence
-from tonne.events.floor_store import read_floor
-from tonne.events.store import find_event, last_position_before
-from tonne.http.json_body import read
-from tonne.http.lists import Paging, list_response
-from tonne.http.route import Request, Response, json_response
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.endpoints import parse_sequence
+from tonne.platform.events.floor_store import read_floor
+from tonne.platform.events.store import find_event, last_position_before
+from tonne.platform.http.json_body import read
+from tonne.platform.http.lists import Paging, list_response
+from tonne.platform.http.route import Request, Response, json_response
+from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.ids import made_at, new_id
+from tonne.platform.values.paging import Position
+from tonne.platform.values.scope import Scope
 from tonne.webhooks import attempt_store, progress_store, register, registration_store
 from tonne.webhooks.errors import RewindInvalid
 from tonne.webhooks.model import Webhook

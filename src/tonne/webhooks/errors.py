@@ -1,4 +1,4 @@
-from tonne.base.errors import Kind, TonneError
+from tonne.platform.values.errors import Kind, TonneError
 
 
 class WebhookNotFound(TonneError, kind=Kind.NOT_FOUND, code="webhook_not_found"):

@@ -1,11 +1,10 @@
-"""Events as webhooks deliver them and `GET /v1/events` lists them. `events/log.py` composes their JSON."""
+"""Events as webhooks deliver them and `GET /v1/events` lists them. `platform/events/log.py` composes their JSON."""
 
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from tonne.http.openapi import EventDescription, WebhookDescription
 from tonne.invoices.invoice_events import InvoiceOut
 from tonne.invoices.model import InvoiceStatus
 from tonne.orders.model import OrderStatus, PaymentState
@@ -16,6 +15,7 @@ from tonne.orders.schemas import (
     UNPRICED_EXAMPLE,
     OrderOut,
 )
+from tonne.platform.http.openapi.document import EventDescription, WebhookDescription
 from tonne.refunds.model import RefundState
 from tonne.refunds.schemas import RefundOut
 from tonne.retirements.allocation_events import AllocationOut, AllocationStatus

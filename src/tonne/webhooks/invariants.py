@@ -1,4 +1,4 @@
-from tonne.db.invariant import Invariant
+from tonne.platform.db.invariant import Invariant
 from tonne.webhooks.event_types import types_of
 
 INVARIANTS = (

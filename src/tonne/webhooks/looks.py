@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tonne.events.notification import Stream
+from tonne.platform.events.notification import Stream
 from tonne.webhooks.model import Lease
 
 # How often all webhooks are read, in case both the notification and the indexes have missed one.

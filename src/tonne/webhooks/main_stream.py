@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
 from tonne.webhooks import batch_store
 from tonne.webhooks.model import Lease
 from tonne.webhooks.probing import Probing

@@ -2,7 +2,7 @@
 
 import time
 
-from tonne.base.instruments import SLOW_BOUNDS, CounterFamily, HistogramFamily, Metric
+from tonne.platform.process.telemetry.instruments import SLOW_BOUNDS, CounterFamily, HistogramFamily, Metric
 from tonne.webhooks.model import EventBatch, Lease
 from tonne.webhooks.outcomes import Delivered, SendOutcome
 

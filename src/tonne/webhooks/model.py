@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from tonne.base.scope import Mode
+from tonne.platform.values.scope import Mode
 from tonne.webhooks.event_types import STATUS_TYPES, delivered_types
 
 

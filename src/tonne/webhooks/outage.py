@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import structlog
 
-from tonne.db.errors import is_database_unavailable
+from tonne.platform.db.errors import is_database_unavailable
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ import asyncio
 import time
 from dataclasses import dataclass, replace
 
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
 from tonne.webhooks import batch_store, parked_store
 from tonne.webhooks.model import Lease, ParkedAccount
 from tonne.webhooks.outcomes import Delivered

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
 from tonne.webhooks.event_types import types_of
 from tonne.webhooks.model import Lease, ParkedAccount, Webhook
 from tonne.webhooks.outcomes import RefusedAccount

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from tonne.base.scope import Scope
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Scope
 
 ERASE_ANSWERS = """
 UPDATE webhook_attempts SET answer = $4

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tonne.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection, Database
 from tonne.webhooks import batch_store
 from tonne.webhooks.model import EventBatch, Lease, Probe
 from tonne.webhooks.outcomes import Delivered, Parked, RefusedAccount, Retry, SendOutcome

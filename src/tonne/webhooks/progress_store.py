@@ -1,6 +1,6 @@
 """SQL of a webhook's progress through its stream, as the API reads and changes it."""
 
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
 from tonne.webhooks.model import Progress, Webhook
 from tonne.webhooks.parked_store import list_parked
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from tonne.accounts import audit
-from tonne.base.actor import Actor
-from tonne.base.ids import new_id
-from tonne.base.scope import Scope
-from tonne.base.secret_box import SecretBox
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Scope
 from tonne.webhooks import parked_store, progress_store, registration_store
 from tonne.webhooks.addresses import AddressRefused
 from tonne.webhooks.errors import (

@@ -1,8 +1,8 @@
 """Routes of the webhook endpoints."""
 
-from tonne.events.errors import EventsRemoved, SequenceInvalid
-from tonne.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
-from tonne.http.route import Parameter, Route, RouteMaker
+from tonne.platform.events.errors import EventsRemoved, SequenceInvalid
+from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
+from tonne.platform.http.route import Parameter, Route, RouteMaker
 from tonne.webhooks.endpoints import WebhookEndpoints
 from tonne.webhooks.errors import (
     EventNotParked,

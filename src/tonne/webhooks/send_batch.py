@@ -6,10 +6,10 @@ from functools import lru_cache
 
 import structlog
 
-from tonne.base import tracing
-from tonne.base.secret_box import SecretBox, SecretUnreadable
-from tonne.base.settings import Settings
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
+from tonne.platform.process.telemetry import tracing
+from tonne.platform.settings.settings import Settings
 from tonne.webhooks.metrics import DeliveryMetrics
 from tonne.webhooks.model import EventBatch, Lease
 from tonne.webhooks.outcomes import NOT_SIGNED, Delivered, SendOutcome

@@ -5,9 +5,9 @@ from datetime import datetime
 
 import msgspec
 
-from tonne.base.clock import to_wire
-from tonne.base.ids import new_id
-from tonne.events.payload import API_VERSION, message_id
+from tonne.platform.events.payload import API_VERSION, message_id
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.ids import new_id
 from tonne.webhooks.model import Webhook
 from tonne.webhooks.outcomes import SendOutcome
 from tonne.webhooks.sender import Sender

@@ -15,8 +15,8 @@ import yarl
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from tonne import __version__
-from tonne.base import tracing
-from tonne.base.settings import Settings, parse_networks
+from tonne.platform.process.telemetry import tracing
+from tonne.platform.settings.settings import Settings, parse_networks
 from tonne.webhooks.addresses import AddressPolicy, AddressRefused
 from tonne.webhooks.client_identity import ClientIdentity
 from tonne.webhooks.egress_proxy import EgressProxy, NameNotResolved, ProxyConnector

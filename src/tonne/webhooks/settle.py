@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import structlog
 
-from tonne.base.ids import new_id
-from tonne.base.settings import Settings
-from tonne.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.ids import new_id
 from tonne.webhooks import alerts, attempt_store, claim, parked_store
 from tonne.webhooks.disable_gone import disable_gone
 from tonne.webhooks.metrics import DeliveryMetrics

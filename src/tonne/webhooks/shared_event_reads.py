@@ -3,8 +3,8 @@
 import asyncio
 import time
 
-from tonne.base.scope import Mode
-from tonne.db.pool import Database
+from tonne.platform.db.pool import Database
+from tonne.platform.values.scope import Mode
 from tonne.webhooks.batch_store import read_stream
 from tonne.webhooks.model import EventBatch, Lease
 

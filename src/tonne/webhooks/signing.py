@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import structlog
 
-from tonne.base.secret_box import SecretUnreadable
+from tonne.platform.keys.secret_box import SecretUnreadable
 
 PREFIX = "whsec_"
 KEY_BYTES = 32

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from tonne.base.scope import Scope
-from tonne.base.timeline import TimelineEntry
-from tonne.db.pool import Connection
-from tonne.events.timeline import before_order
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.timeline import before_order
+from tonne.platform.values.scope import Scope
+from tonne.platform.values.timeline import TimelineEntry
 from tonne.webhooks.event_types import types_of
 
 # The attempts to deliver an event: none was before it, but clocks may differ. If the event is a day older than the

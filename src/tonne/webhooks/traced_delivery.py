@@ -4,11 +4,11 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from tonne.base import tracing
-from tonne.base.spans import Span, SpanKind
-from tonne.db.errors import DATABASE_ERRORS
-from tonne.db.pool import Database
-from tonne.events.trace_store import read_traces
+from tonne.platform.db.errors import DATABASE_ERRORS
+from tonne.platform.db.pool import Database
+from tonne.platform.events.trace_store import read_traces
+from tonne.platform.process.telemetry import tracing
+from tonne.platform.process.telemetry.spans import Span, SpanKind
 from tonne.webhooks.model import EventBatch, Lease
 from tonne.webhooks.outcomes import SendOutcome
 

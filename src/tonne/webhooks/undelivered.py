@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from tonne.db.columns import columns
-from tonne.db.pool import Connection
-from tonne.events.floor_store import StreamEnd
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.floor_store import StreamEnd
 
 _ENDS = "unnest($1::text[], $2::mode[], $3::bigint[]) AS ends (organisation_id, mode, position)"
 LOCK_WEBHOOKS = f"""

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from tonne.base.secret_box import SecretBox, SecretKeyMissing
-from tonne.base.settings import Settings
-from tonne.db.queues import MAX_COUNTED, Queue
-from tonne.db.waiting_check import Topic, WaitingCheck
+from tonne.platform.db.queues import MAX_COUNTED, Queue
+from tonne.platform.db.waiting_check import Topic, WaitingCheck
+from tonne.platform.keys.secret_box import SecretBox, SecretKeyMissing
+from tonne.platform.settings.settings import Settings
 
 
 def _configured_keys(settings: Settings, _: datetime) -> Sequence[object]:

@@ -2,9 +2,6 @@
 
 from dataclasses import dataclass
 
-from tonne.base.clock import Clock
-from tonne.base.secret_box import SecretBox
-from tonne.base.settings import Settings
 from tonne.dashboard.invitation_page import InvitationPage
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.oidc_page import OidcPage
@@ -12,8 +9,13 @@ from tonne.dashboard.routes import DashboardPages
 from tonne.dashboard.sign_in_page import SignInPage
 from tonne.dashboard.viewer import PageAccess
 from tonne.dashboard.you_page import YouPage
-from tonne.db.pool import Database
 from tonne.gateways.oidc import OidcGateway
+from tonne.platform.db.pool import Database
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.web.forms import FormGuard
+from tonne.platform.web.render import Renderer
 from tonne.users.change_password import ChangePassword
 from tonne.users.oidc_sign_in import OidcSignIn
 from tonne.users.passkeys import Passkeys
@@ -21,8 +23,6 @@ from tonne.users.passwords import Passwords
 from tonne.users.second_factor import SecondFactor
 from tonne.users.sessions import Sessions
 from tonne.users.sign_in import SignIn
-from tonne.web.forms import FormGuard
-from tonne.web.render import Renderer
 
 
 @dataclass(frozen=True, slots=True)

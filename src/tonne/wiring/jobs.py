@@ -4,13 +4,13 @@ from tonne.backoffice.apply_price_changes import ApplyPriceChanges
 from tonne.checkout.fold_link_counts import FoldLinkCounts
 from tonne.estimates.fold_counts import FoldEstimateCounts
 from tonne.orders.metadata_totals import CountMetadata
+from tonne.platform.jobs.loop import Job, throttled
 from tonne.quotes.prune_quotes import PruneQuotes
 from tonne.retirements.note_supply import NoteSupply
 from tonne.transparency.append_leaves import AppendLeaves
 from tonne.transparency.log_keys import LogKeys
 from tonne.transparency.publish_checkpoints import PublishCheckpoints
 from tonne.wiring.parts import Parts
-from tonne.worker.loop import Job, throttled
 from tonne.worker.wakeups import connect_jobs
 
 RETENTION_EVERY_S = 300.0

@@ -2,10 +2,6 @@
 
 from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.manage_endpoints import ManageAccountEndpoints
-from tonne.base.clock import Clock, utc_now
-from tonne.base.scope import Mode
-from tonne.base.secret_box import SecretBox
-from tonne.base.settings import Settings
 from tonne.calculations.batch_endpoints import EstimateBatchEndpoints
 from tonne.calculations.kinds import KINDS
 from tonne.cards.card_page import CardPage
@@ -36,28 +32,13 @@ from tonne.credentials.endpoints import CertificateEndpoints
 from tonne.credentials.issue_credential import IssueCredential
 from tonne.credentials.issuer_endpoints import IssuerEndpoints
 from tonne.credentials.render_certificate import RenderCertificate
-from tonne.db.clock_drift import ClockDrift
-from tonne.db.hold import HoldWatch
-from tonne.db.pool import Database
-from tonne.db.queues import QueueReader
-from tonne.db.replica import Reads
 from tonne.estimates.calculate_estimate import CalculateEstimate
 from tonne.estimates.calculated_endpoints import CalculatedEstimateEndpoints
 from tonne.estimates.endpoints import EstimateEndpoints
 from tonne.estimates.quote_estimate import QuoteEstimate
-from tonne.events.notify import Notifier
 from tonne.factors.snapshot import Factors
 from tonne.gateways.card_gateways import card_gateways
-from tonne.gateways.mail import mail_from_settings
 from tonne.gateways.metered_gateway import GatewayMetrics
-from tonne.gateways.outbox import SendMails
-from tonne.http.authenticator import Authenticator
-from tonne.http.fair_share import FairShare
-from tonne.http.health import HealthChecks, HealthEndpoints
-from tonne.http.metrics import Metrics
-from tonne.http.metrics_endpoint import MetricsEndpoint, MetricsServing
-from tonne.http.security_txt import SecurityTxtEndpoints
-from tonne.http.shared_limits import SharedLimits
 from tonne.invoices.credit_note_endpoints import CreditNoteEndpoints
 from tonne.invoices.endpoints import InvoiceEndpoints
 from tonne.invoices.follow_up_invoices import FollowUpInvoices
@@ -74,6 +55,29 @@ from tonne.orders.place_orders import PlaceOrders
 from tonne.orders.price_waiting import PriceWaiting
 from tonne.packs.make_packs import MakeAuditPacks
 from tonne.persons.endpoints import PersonEndpoints
+from tonne.platform.db.hold import HoldWatch
+from tonne.platform.db.pool import Database
+from tonne.platform.db.queues import QueueReader
+from tonne.platform.db.replica import Reads
+from tonne.platform.db.server.clock_drift import ClockDrift
+from tonne.platform.documents.mail.outbox import SendMails
+from tonne.platform.documents.mail.send_mail import mail_from_settings
+from tonne.platform.events.notify import Notifier
+from tonne.platform.http.authenticator import Authenticator
+from tonne.platform.http.health import HealthChecks, HealthEndpoints
+from tonne.platform.http.limits.fair_share import FairShare
+from tonne.platform.http.limits.shared_limits import SharedLimits
+from tonne.platform.http.metrics_endpoint import MetricsEndpoint, MetricsServing
+from tonne.platform.http.security_txt import SecurityTxtEndpoints
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.keys.signing.keys import SigningKeys
+from tonne.platform.keys.signing.sign_documents import SignDocuments
+from tonne.platform.process.telemetry.metrics import Metrics
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock, utc_now
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.forms import FormGuard
+from tonne.platform.web.render import Renderer
 from tonne.quotes.endpoints import QuoteEndpoints
 from tonne.quotes.lock_quotes import LockQuotes
 from tonne.refunds.endpoints import RefundEndpoints
@@ -87,8 +91,6 @@ from tonne.retirements.resupply_orders import ResupplyOrders
 from tonne.retirements.retire_test_order import RetireTestOrder
 from tonne.shipping.endpoints import ShippingEndpoints
 from tonne.shipping.kinds import KINDS as SHIPPING_KINDS
-from tonne.signing.keys import SigningKeys
-from tonne.signing.sign_documents import SignDocuments
 from tonne.sustainability.account_logo import AccountLogoEndpoints
 from tonne.sustainability.certificate_pages import CertificatePages
 from tonne.sustainability.endpoints import SustainabilityEndpoints
@@ -98,8 +100,6 @@ from tonne.transactions.endpoints import TransactionEndpoints
 from tonne.transparency.read_proofs import prove_consistency
 from tonne.transparency.witnesses import Witnesses
 from tonne.users.prune_sessions import PruneSessions
-from tonne.web.forms import FormGuard
-from tonne.web.render import Renderer
 from tonne.webhooks.deliver import Deliverer
 from tonne.webhooks.endpoints import WebhookEndpoints
 from tonne.webhooks.sender import Sender

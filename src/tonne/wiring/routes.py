@@ -17,16 +17,17 @@ from tonne.checkout.routes import api_checkout_routes, checkout_routes, link_rou
 from tonne.credentials.routes import certificate_file_routes
 from tonne.dashboard.routes import dashboard_routes, operator_routes, organisation_routes
 from tonne.dashboard.section import OperatorSection, OrganisationSection
-from tonne.events.endpoints import EventEndpoints
 from tonne.factors.endpoints import FactorEndpoints
-from tonne.http.docs import DocsEndpoints
-from tonne.http.lists import ListOut
-from tonne.http.openapi import openapi_document
-from tonne.http.route import Route
 from tonne.invoices.credit_note_endpoints import credit_note_routes
 from tonne.invoices.endpoints import invoice_routes
 from tonne.orders.routes import batch_route, order_routes
 from tonne.persons.endpoints import person_routes
+from tonne.platform.events.endpoints import EventEndpoints
+from tonne.platform.http.lists import ListOut
+from tonne.platform.http.openapi.document import openapi_document
+from tonne.platform.http.openapi.reference_page import DocsEndpoints
+from tonne.platform.http.route import Route
+from tonne.platform.web.assets import asset_routes
 from tonne.refunds.routes import refund_routes
 from tonne.retirements.routes import retirement_routes
 from tonne.site.landing_page import LandingPage
@@ -39,7 +40,6 @@ from tonne.sustainability.routes import (
     sustainability_routes,
 )
 from tonne.transparency.endpoints import LogEndpoints
-from tonne.web.assets import asset_routes
 from tonne.webhooks.event_schemas import WEBHOOKS, WebhookEvent
 from tonne.webhooks.routes import webhook_routes
 from tonne.wiring.parts import Parts

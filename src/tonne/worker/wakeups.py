@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from tonne.events.notification import WorkKind
-from tonne.events.notify import Notifier
-from tonne.worker.loop import Job, RunOnce
+from tonne.platform.events.notification import WorkKind
+from tonne.platform.events.notify import Notifier
+from tonne.platform.jobs.loop import Job, RunOnce
 
 
 class Wakeups(NamedTuple):

@@ -13,12 +13,6 @@ from tonne.accounts.errors import BillingInvalid
 from tonne.accounts.limit_store import find_limits
 from tonne.accounts.model import Account, AccountKind, Fulfil, PagesVisibility, PaymentMethod
 from tonne.accounts.tax_profile_store import find_tax_profile
-from tonne.base.clock import Clock
-from tonne.base.errors import TonneError
-from tonne.base.language import LanguageCode
-from tonne.base.scope import Mode
-from tonne.base.secret_box import SecretBox
-from tonne.base.settings import Settings
 from tonne.cards.card_links import card_page_url
 from tonne.cards.remove_closed_cards import schedule_removal
 from tonne.cards.stored_card_store import find_card
@@ -28,12 +22,18 @@ from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
-from tonne.db.pool import Database
 from tonne.gateways.card_gateways import takes_cards
-from tonne.gateways.mail import is_mail_address
-from tonne.http.route import Request, Response
+from tonne.platform.db.pool import Database
+from tonne.platform.documents.mail.send_mail import is_mail_address
+from tonne.platform.http.route import Request, Response
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.language import LanguageCode
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.render import see_other
 from tonne.users.model import Right
-from tonne.web.render import see_other
 from tonne.workspace.accounts_of_viewer import require_account
 from tonne.workspace.accounts_page import METHODS, read_name
 from tonne.workspace.mix import default_shares, mix_rows, read_mix, typed_shares

@@ -3,10 +3,10 @@
 from tonne.accounts import store
 from tonne.accounts.account_list_store import ListedAccount, list_accounts_after
 from tonne.accounts.model import Account
-from tonne.base.ids import is_id
-from tonne.base.scope import Scope
 from tonne.dashboard.viewer import DashboardPageNotFound, MemberViewer
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.ids import is_id
+from tonne.platform.values.scope import Scope
 
 # Accounts that a page offers in a list to choose from. The page of the accounts shows all.
 MAX_CHOICES = 100

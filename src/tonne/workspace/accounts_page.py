@@ -5,19 +5,19 @@ from tonne.accounts.errors import NameInvalid
 from tonne.accounts.model import Account, AccountKind, PaymentMethod
 from tonne.accounts.open_account import open_account
 from tonne.accounts.open_organisation import check_name
-from tonne.base.clock import Clock
-from tonne.base.errors import TonneError
-from tonne.base.ids import is_id, new_id
 from tonne.catalog.model import Catalogue
 from tonne.catalog.snapshot import Catalogues
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import Fields, MemberViewer
-from tonne.db.pool import Database
-from tonne.http.route import Request, Response
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.ids import is_id, new_id
+from tonne.platform.web.render import see_other
 from tonne.users.model import Right
-from tonne.web.render import see_other
 from tonne.workspace.accounts_of_viewer import scope_of
 
 PER_PAGE = 30

@@ -5,10 +5,10 @@ from datetime import date, datetime, timedelta
 
 from babel import Locale
 
-from tonne.base.scope import Mode
 from tonne.dashboard.menu import ORGANISATION_MENU
-from tonne.db.pool import Connection
-from tonne.web import visitor
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
+from tonne.platform.web import visitor
 from tonne.workspace import attention_store as store
 
 # Cards are shown before their last month begins.

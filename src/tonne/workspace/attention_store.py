@@ -3,8 +3,8 @@
 from datetime import date, datetime
 from typing import NamedTuple
 
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
 
 # More are shown as "at least".
 MAX_COUNTED = 100

@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tonne.accounts.audit_store import StoredEntry, list_entries
-from tonne.base.actor import Actor, ActorKind
-from tonne.base.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
-from tonne.base.scope import Scope
 from tonne.dashboard.audit_csv import MAX_EXPORTED, audit_csv
 from tonne.dashboard.audit_filter import AuditSearch
 from tonne.dashboard.audit_words import AuditRow, audit_rows, find_actor_names
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import MemberViewer
-from tonne.db.pool import Connection, Database
-from tonne.http.route import Request, Response
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.audit.store import StoredEntry, list_entries
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
+from tonne.platform.values.scope import Scope
 from tonne.users.model import Right
 
 PAGE = 50

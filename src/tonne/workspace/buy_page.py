@@ -7,10 +7,6 @@ import msgspec
 from tonne.accounts.account_list_store import ListedAccount
 from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.model import Account, Terms
-from tonne.base.errors import TonneError
-from tonne.base.idempotency import Idempotency
-from tonne.base.ids import is_id, new_id
-from tonne.base.settings import Settings
 from tonne.cards.stored_card_store import find_card
 from tonne.catalog.errors import BelowMinimumOrder, ChargeTooSmall, QuantityInvalid, ValueInvalid
 from tonne.catalog.model import Catalogue
@@ -19,14 +15,18 @@ from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import Fields, MemberViewer
-from tonne.db.pool import Database
 from tonne.gateways.card_gateways import takes_cards
-from tonne.http.route import Request, Response
 from tonne.orders.errors import OfferChanged
 from tonne.orders.place_orders import PlaceOrders
 from tonne.orders.quote_order import OrderQuote, quote_order
+from tonne.platform.db.idempotency import Idempotency
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.ids import is_id, new_id
+from tonne.platform.web.render import see_other
 from tonne.users.model import Right
-from tonne.web.render import see_other
 from tonne.workspace.accounts_of_viewer import list_choices, require_account, scope_of
 from tonne.workspace.mix import default_shares, mix_rows, typed_shares
 from tonne.workspace.payment_ways import PaymentWay, payment_ways

@@ -4,14 +4,14 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from urllib.parse import urlencode
 
-from tonne.base.mass import MassUnit, to_grams
-from tonne.base.paging import CursorInvalid, Position, make_cursor, parse_cursor
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import MemberViewer
-from tonne.db.pool import Connection, Database
-from tonne.http.route import Request, Response
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.mass import MassUnit, to_grams
+from tonne.platform.values.paging import CursorInvalid, Position, make_cursor, parse_cursor
 from tonne.retirements.certificate_list_store import (
     SCANNED,
     CertificateFilter,

@@ -5,19 +5,19 @@ from datetime import datetime
 
 import msgspec
 
-from tonne.base.clock import Clock
-from tonne.base.ids import is_id
-from tonne.base.scope import Scope
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import DashboardPageNotFound, MemberViewer
-from tonne.db.pool import Database
-from tonne.events.floor_store import read_floor
-from tonne.events.payload import event_payload
-from tonne.events.store import PageBounds, find_event, list_events
-from tonne.http.route import Request, Response
+from tonne.platform.db.pool import Database
+from tonne.platform.events.floor_store import read_floor
+from tonne.platform.events.payload import event_payload
+from tonne.platform.events.store import PageBounds, find_event, list_events
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.ids import is_id
+from tonne.platform.values.scope import Scope
+from tonne.platform.web.render import see_other
 from tonne.users.model import Right
-from tonne.web.render import see_other
 from tonne.webhooks.event_types import EventType
 from tonne.webhooks.timeline import event_deliveries
 from tonne.workspace.json_view import indented_json

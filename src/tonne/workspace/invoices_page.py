@@ -8,13 +8,9 @@ from markupsafe import Markup
 
 from tonne.accounts.model import PaymentMethod
 from tonne.accounts.names import find_names
-from tonne.base.clock import Clock
-from tonne.base.scope import Mode
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import DashboardPageNotFound, MemberViewer
-from tonne.db.pool import Database
-from tonne.http.route import Request, Response
 from tonne.invoices.annex import load_annex
 from tonne.invoices.billed_lines import billed_lines
 from tonne.invoices.billed_order_store import list_billed_orders
@@ -38,6 +34,10 @@ from tonne.invoices.organisation_documents import (
 from tonne.invoices.payments import list_charges_of_invoice
 from tonne.invoices.remaining import find_remaining
 from tonne.invoices.render_invoice import RenderInvoice
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
 from tonne.users.model import Right
 
 PAGE = 30

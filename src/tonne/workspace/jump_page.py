@@ -1,15 +1,15 @@
 """Jump to a page, an order, a certificate, an account, an event or a webhook of the organisation."""
 
 from tonne.accounts.names import list_account_names
-from tonne.base.ids import is_id
 from tonne.dashboard.jump import MOST, JumpTarget, matching_pages, order_targets, read_term
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.menu import ORGANISATION_MENU, entries_for
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import MemberViewer
-from tonne.db.pool import Connection, Database
-from tonne.http.route import Request, Response
 from tonne.orders.list_store import OrderFilter, find_named, list_named
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.ids import is_id
 from tonne.retirements.certificate_list_store import find_certificates
 from tonne.retirements.certificates import normal_number
 from tonne.users.model import Right

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 
 from tonne.accounts.errors import KeyRestrictionInvalid
 from tonne.accounts.key_restrictions import UNRESTRICTED, KeyRestrictions, check_restrictions
-from tonne.base.scope import Mode
 from tonne.dashboard.form import Form
 from tonne.dashboard.viewer import Fields
+from tonne.platform.values.scope import Mode
 from tonne.workspace.key_words import group_choices
 
 # By the number of days; the empty value is never.

@@ -5,9 +5,9 @@ from datetime import datetime
 
 from tonne.accounts.key_restrictions import KeyRight
 from tonne.accounts.model import ApiKey
-from tonne.base.actor import ActorKind
-from tonne.base.scope import Mode
-from tonne.http.permissions import OF_ORGANISATION, PERMISSIONS, RouteGroup, group_of, with_reading
+from tonne.platform.http.permissions import OF_ORGANISATION, PERMISSIONS, RouteGroup, group_of, with_reading
+from tonne.platform.values.actor import ActorKind
+from tonne.platform.values.scope import Mode
 
 # The label and the explanation of each group, in the order in which they are shown.
 GROUPS: dict[RouteGroup, tuple[str, str]] = {

@@ -8,21 +8,21 @@ from tonne.accounts import key_store
 from tonne.accounts.api_keys import issue_key, revoke_key, rotate_key
 from tonne.accounts.errors import KeyNotFound
 from tonne.accounts.model import ApiKey
-from tonne.base.clock import Clock
-from tonne.base.errors import TonneError
-from tonne.base.paging import START
-from tonne.base.scope import Mode, Scope
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
-from tonne.db.pool import Connection, Database
-from tonne.http.errors import AccountNotFound
-from tonne.http.route import Request, Response
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.errors import AccountNotFound
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.paging import START
+from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.web.render import see_other
 from tonne.users.errors import RoleRefused
 from tonne.users.model import Right
 from tonne.users.store import list_members
-from tonne.web.render import see_other
 from tonne.workspace.key_form import EXPIRIES, KeyForm
 from tonne.workspace.key_words import access_in_words, creator_of, group_choices, short_access, state_of
 

@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 
 from tonne.accounts.model import Account
-from tonne.base.clock import Clock
-from tonne.base.ids import is_id
-from tonne.base.mass import format_tonnes
-from tonne.base.money import format_money
 from tonne.checkout.link_count_store import ListedDay, list_export
 from tonne.checkout.link_store import find_link
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import DashboardPageNotFound, MemberViewer
-from tonne.db.pool import Database
-from tonne.http.errors import RateLimited
-from tonne.http.rate_limit import TokenBuckets
-from tonne.http.route import Request, Response
-from tonne.sheets.formulas import escape_formula
+from tonne.platform.db.pool import Database
+from tonne.platform.documents.sheets.formulas import escape_formula
+from tonne.platform.http.errors import RateLimited
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.ids import is_id
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.money import format_money
 from tonne.users.model import Right
 from tonne.workspace.accounts_of_viewer import require_account, require_chosen
 from tonne.workspace.link_figures import read_period

@@ -12,9 +12,9 @@ from babel.dates import format_date
 from babel.numbers import format_percent
 
 from tonne.checkout.link_count_store import LinkTotals
-from tonne.http.route import Request
-from tonne.web import visitor
-from tonne.web.charts import NestedChart, nested_chart
+from tonne.platform.http.route import Request
+from tonne.platform.web import visitor
+from tonne.platform.web.charts import NestedChart, nested_chart
 
 DAYS = 30
 MONTHS = 12

@@ -7,11 +7,6 @@ from markupsafe import Markup
 
 from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.model import Account
-from tonne.base.clock import Clock
-from tonne.base.errors import TonneError
-from tonne.base.ids import is_id
-from tonne.base.secret_box import SecretBox
-from tonne.base.settings import Settings
 from tonne.catalog.model import Catalogue
 from tonne.catalog.snapshot import Catalogues
 from tonne.checkout.change_link import read_link_settings, settings_of
@@ -26,12 +21,17 @@ from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
-from tonne.db.pool import Database
 from tonne.gateways.card_gateways import takes_cards
-from tonne.http.route import Request, Response
 from tonne.orders.store import count_orders_of_link
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.ids import is_id
+from tonne.platform.web.render import see_other
 from tonne.users.model import Right
-from tonne.web.render import see_other
 from tonne.workspace.accounts_of_viewer import require_account
 from tonne.workspace.link_figures import ShownPeriod, figures_of, read_period
 from tonne.workspace.link_form import fail_link, form_values, read_link_form

@@ -4,11 +4,6 @@ from dataclasses import dataclass
 
 from tonne.accounts.directory import AccountDirectory
 from tonne.accounts.model import Account
-from tonne.base.clock import Clock
-from tonne.base.errors import TonneError
-from tonne.base.paging import CursorInvalid, parse_cursor
-from tonne.base.secret_box import SecretBox
-from tonne.base.settings import Settings
 from tonne.catalog.snapshot import Catalogues
 from tonne.checkout.create_link import create_link
 from tonne.checkout.link_count_store import LinkTotals, list_account_days, sum_links
@@ -18,12 +13,17 @@ from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import Fields, MemberViewer
-from tonne.db.pool import Database
 from tonne.gateways.card_gateways import takes_cards
-from tonne.http.lists import Paging
-from tonne.http.route import Request, Response
+from tonne.platform.db.pool import Database
+from tonne.platform.http.lists import Paging
+from tonne.platform.http.route import Request, Response
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.paging import CursorInvalid, parse_cursor
+from tonne.platform.web.render import see_other
 from tonne.users.model import Right
-from tonne.web.render import see_other
 from tonne.workspace.accounts_of_viewer import list_choices, require_account, require_chosen
 from tonne.workspace.link_figures import ShownPeriod, figures_of, read_period
 from tonne.workspace.link_form import fail_link, form_values, read_link_form

@@ -1,13 +1,13 @@
 """One order of an organisation: its life as a timeline, and what members may do to it."""
 
-from tonne.base.ids import is_id
-from tonne.base.scope import Scope
 from tonne.dashboard.order_desk import ERRORS, OrderDesk
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
-from tonne.db.pool import Database
-from tonne.http.route import Request, Response
 from tonne.orders.scope_store import find_scope
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.ids import is_id
+from tonne.platform.values.scope import Scope
 from tonne.users.model import Right
 
 

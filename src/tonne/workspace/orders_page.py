@@ -1,20 +1,20 @@
 """The orders of an organisation: search, filters and export."""
 
 from tonne.accounts.names import Names, find_names, list_account_names
-from tonne.base.clock import Clock
-from tonne.base.paging import CursorInvalid, Position
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.order_export import csv_response
 from tonne.dashboard.order_query import OrderQuery, read_query
 from tonne.dashboard.order_words import list_values
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import MemberViewer
-from tonne.db.pool import Connection, Database
-from tonne.http.errors import RateLimited
-from tonne.http.rate_limit import TokenBuckets
-from tonne.http.route import Request, Response
 from tonne.orders.list_store import ListedOrders, find_named, list_named, list_page
 from tonne.orders.model import OrderKey
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.errors import RateLimited
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.paging import CursorInvalid, Position
 from tonne.retirements.certificates import normal_number
 from tonne.users.model import Right
 

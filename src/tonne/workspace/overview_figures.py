@@ -9,8 +9,8 @@ from fractions import Fraction
 from babel import Locale
 
 from tonne.orders.totals import BOUGHT, OPEN, OrderTotal
-from tonne.web import visitor
-from tonne.web.charts import ColumnChart, column_chart
+from tonne.platform.web import visitor
+from tonne.platform.web.charts import ColumnChart, column_chart
 from tonne.workspace.attention_store import RetiredShares
 from tonne.workspace.target_store import YearlyTarget
 

@@ -4,21 +4,21 @@ from decimal import Decimal
 
 from babel import Locale
 
-from tonne.base.clock import Clock
-from tonne.base.currency import DECIMALS
-from tonne.base.decimals import parse_decimal, scaled
-from tonne.base.mass import MAX_GRAMS, MassUnit, format_tonnes, to_grams
-from tonne.base.money import format_money
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import Fields, MemberViewer
-from tonne.db.pool import Database
-from tonne.http.route import Request, Response
 from tonne.orders.totals import list_totals
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import parse_decimal, scaled
+from tonne.platform.values.mass import MAX_GRAMS, MassUnit, format_tonnes, to_grams
+from tonne.platform.values.money import format_money
+from tonne.platform.web.render import see_other
+from tonne.platform.web.visitor import locale_of
 from tonne.users.model import Right
-from tonne.web.render import see_other
-from tonne.web.visitor import locale_of
 from tonne.workspace import attention_store as store
 from tonne.workspace.attention import list_attention, menu_path
 from tonne.workspace.overview_figures import figures_of, first_month, removal_share

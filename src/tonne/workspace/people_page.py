@@ -1,22 +1,22 @@
 """The members of an organisation, their roles, and invitations."""
 
-from tonne.base.clock import Clock
-from tonne.base.errors import TonneError
-from tonne.base.settings import Settings
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
-from tonne.db.pool import Database
-from tonne.http.rate_limit import TokenBuckets
-from tonne.http.route import Request, Response
+from tonne.platform.db.pool import Database
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.web.render import see_other
 from tonne.users.act_as_store import list_periods
 from tonne.users.create_user import grant_role, remove_member
 from tonne.users.invitations import invite, revoke_invitation
 from tonne.users.link_store import list_invitations
 from tonne.users.model import Member, Right, Role, may_grant
 from tonne.users.store import list_members
-from tonne.web.render import see_other
 
 ROLES = {
     Role.OWNER: "Everything, including making other people owners.",

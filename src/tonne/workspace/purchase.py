@@ -8,17 +8,17 @@ import msgspec
 from tonne.accounts.errors import NameInvalid
 from tonne.accounts.model import Account, PaymentMethod
 from tonne.accounts.open_organisation import check_name
-from tonne.base.actor import Actor
-from tonne.base.currency import DECIMALS
-from tonne.base.decimals import parse_typed, scaled
-from tonne.base.idempotency import Idempotency
-from tonne.base.mass import MAX_GRAMS, MassUnit, to_grams
 from tonne.catalog.model import Catalogue
 from tonne.catalog.price import PriceRequest
 from tonne.dashboard.form import Form
 from tonne.orders.beneficiary import Beneficiary
 from tonne.orders.model import BeneficiaryKind
 from tonne.orders.place_order import OrderRequest
+from tonne.platform.db.idempotency import Idempotency
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import parse_typed, scaled
+from tonne.platform.values.mass import MAX_GRAMS, MassUnit, to_grams
 from tonne.workspace.mix import read_mix
 from tonne.workspace.payment_ways import PaymentWay
 

@@ -9,24 +9,24 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from tonne.accounts.key_store import list_mode_keys
-from tonne.base.clock import Clock
-from tonne.base.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import DashboardPageNotFound, MemberViewer
-from tonne.db.pool import Database
-from tonne.http.openapi import operation_id
-from tonne.http.prune_requests import SHOWN
-from tonne.http.request_log_store import (
+from tonne.platform.db.pool import Database
+from tonne.platform.http.openapi.document import operation_id
+from tonne.platform.http.request_log.prune_requests import SHOWN
+from tonne.platform.http.request_log.store import (
     RequestFilter,
     RequestRow,
     find_requests,
     list_failed_requests,
     list_requests,
 )
-from tonne.http.route import Request, Response, Route
+from tonne.platform.http.route import Request, Response, Route
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
+from tonne.platform.web.render import see_other
 from tonne.users.model import Right
-from tonne.web.render import see_other
 
 PAGE_ROWS = 50
 MAX_KEYS = 500

@@ -2,12 +2,12 @@
 
 from datetime import datetime
 
-from tonne.accounts.audit import record
-from tonne.base.actor import Actor
-from tonne.base.mass import format_tonnes
-from tonne.base.money import format_money
-from tonne.base.scope import Mode
-from tonne.db.pool import Connection
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit.record import record
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Mode
 from tonne.workspace.target_store import YearlyTarget, lock_target, save_target
 
 

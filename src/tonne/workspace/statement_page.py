@@ -6,14 +6,10 @@ import io
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 
-from tonne.base.clock import Clock
-from tonne.base.settings import Settings
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import DashboardPageNotFound, MemberViewer
-from tonne.db.pool import Database
-from tonne.http.route import Request, Response
 from tonne.invoices.account_statement import account_statement_pdf, print_statement, read_period, signed_money
 from tonne.invoices.parties import seller_of
 from tonne.invoices.payments import find_card_payment, list_card_payments
@@ -24,7 +20,11 @@ from tonne.invoices.statement_store import (
     read_statement_entries,
     sum_statement,
 )
-from tonne.sheets.formulas import escape_formula
+from tonne.platform.db.pool import Database
+from tonne.platform.documents.sheets.formulas import escape_formula
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
 from tonne.users.model import Right
 
 PAGE = 30

@@ -7,22 +7,22 @@ from dataclasses import dataclass, replace
 import asyncpg
 
 from tonne.accounts.store import list_accounts
-from tonne.base.clock import Clock
-from tonne.base.errors import TonneError
-from tonne.base.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
-from tonne.base.scope import Scope
-from tonne.base.secret_box import SecretBox
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
-from tonne.db.pool import Connection, Database
-from tonne.events.payload import event_payload
-from tonne.events.store import list_events_at
-from tonne.http.rate_limit import TokenBuckets
-from tonne.http.route import Request, Response
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.payload import event_payload
+from tonne.platform.events.store import list_events_at
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request, Response
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
+from tonne.platform.values.scope import Scope
+from tonne.platform.web.render import see_other
 from tonne.users.model import Right
-from tonne.web.render import see_other
 from tonne.webhooks import attempt_store, progress_store, register, registration_store
 from tonne.webhooks.endpoints import WebhookEndpoints, position_before
 from tonne.webhooks.errors import WebhookNotFound

@@ -1,0 +1,51 @@
+"""The errors of database calls, and which of them mean that the database itself is unavailable."""
+
+import asyncpg
+
+from tonne.platform.values.errors import Kind, TonneError
+
+# Whatever a database call may raise.
+DATABASE_ERRORS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+_UNAVAILABLE = (
+    OSError,  # refused, reset, timed out
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # also TargetServerAttributeNotMatched: no server is of the kind that the URL names
+    asyncpg.PostgresConnectionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.ReadOnlySQLTransactionError,  # after a failover the server became a replica
+)
+# Subclasses of the above that one statement or one row causes: a statement timeout, and a value that asyncpg cannot
+# encode (a private class, which is the only `ValueError` among the interface errors).
+_STATEMENT = (asyncpg.QueryCanceledError, ValueError)
+
+
+# Signs of load or of a conflict with another transaction: what failed may be tried again.
+REPEATABLE = (
+    asyncpg.QueryCanceledError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+)
+
+
+def is_database_unavailable(error: BaseException) -> bool:
+    """True when any other statement would fail in the same way, so that trying the next row is pointless."""
+    return isinstance(error, _UNAVAILABLE) and not isinstance(error, _STATEMENT)
+
+
+# Raised by the triggers of the migration 0026_service_holds.
+_HELD_STATE = "TH001"
+
+
+class ServiceHeld(TonneError, kind=Kind.UNAVAILABLE, code="service_held"):
+    message = "The service is held: it answers reads only, and nothing was changed. Repeat the request later."
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message)
+        self.headers["Retry-After"] = "60"
+
+
+def is_service_held(error: BaseException) -> bool:
+    """True when the database refused a charge, a refund or a number because the service is held."""
+    return isinstance(error, asyncpg.PostgresError) and error.sqlstate == _HELD_STATE

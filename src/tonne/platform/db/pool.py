@@ -1,0 +1,284 @@
+"""The connection pool, and transactions: returning commits, an exception rolls back."""
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import msgspec
+
+from tonne.platform.db.errors import DATABASE_ERRORS
+from tonne.platform.db.server.hosts import connect_to_any
+from tonne.platform.db.session_settings import session_settings
+from tonne.platform.db.traced_statements import trace_statements
+from tonne.platform.process.telemetry import tracing
+from tonne.platform.process.telemetry.instruments import (
+    FAST_BOUNDS,
+    CounterFamily,
+    GaugeFamily,
+    HistogramFamily,
+    Metric,
+)
+from tonne.platform.process.wait_queue import WaitQueue
+from tonne.platform.settings.settings import Settings
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+else:
+    Connection = asyncpg.Connection
+
+NAMED = {"application_name": "tonne", "TimeZone": "UTC"}
+CLOSE_WITHIN_S = 5.0
+# The server ends a statement first; the client gives up a little later, if the server or the network hangs.
+CLIENT_MARGIN_S = 2.0
+
+
+async def connect(url: str, settings: Settings, *, direct: bool = False) -> Connection:
+    """A connection on which every wait is bounded: connecting, each statement, each lock, a dead network.
+
+    `direct` means that the URL leads to PostgreSQL itself, whatever `database_pooling` says.
+    """
+    options: dict[str, Any] = {"server_settings": {**NAMED, **session_settings(settings)}}
+    if settings.database_pooling == "transaction" and not direct:
+        # PgBouncer refuses other parameters, and prepared statements would be missing on the next server connection.
+        options = {"server_settings": NAMED, "statement_cache_size": 0}
+    connection = await connect_to_any(
+        url,
+        within_s=settings.database_connect_s,
+        command_timeout=settings.statement_timeout_s + CLIENT_MARGIN_S,
+        **options,
+    )
+    _keep_alive(connection)
+    if tracing.is_on():
+        trace_statements(connection)
+    return connection
+
+
+def _keep_alive(connection: Connection) -> None:
+    """Detect a host that vanished without closing its connections, also while no statement runs."""
+    transport = getattr(connection, "_transport", None)
+    found = None if transport is None else transport.get_extra_info("socket")
+    if found is None or found.family not in {socket.AF_INET, socket.AF_INET6}:
+        return
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 15_000)):
+        if hasattr(socket, option):
+            found.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+class PoolTimeout(asyncpg.InterfaceError):
+    """All connections are in use, and none was released within `database_acquire_s`."""
+
+
+class Database:
+    """A pool of connections to one PostgreSQL, last in, first out.
+
+    asyncpg's pool starts a task for every connection that is released, and proxies each call. That is a third of the
+    CPU time of reading an order. This pool needs neither: no code sets session state, and a connection whose use was
+    interrupted is closed.
+    """
+
+    def __init__(self, url: str, settings: Settings, *, direct: bool = False) -> None:
+        self._url = url
+        self._direct = direct
+        self._settings = settings
+        self._idle: list[Connection] = []
+        self._in_use: set[Connection] = set()
+        self.is_open = False
+        # Connections that are open or being opened.
+        self._count = 0
+        # Waiters get a released connection, or None if they may open one.
+        self._waiters: WaitQueue[Connection | None] = WaitQueue(settings.database_acquire_s)
+        self._waits = HistogramFamily(
+            "tonne_database_pool_wait_seconds",
+            "How long requests for a connection waited, if they had to.",
+            bounds=FAST_BOUNDS,
+        )
+        self._timeouts = CounterFamily(
+            "tonne_database_pool_timeouts_total", "Requests for a connection that got none within database_acquire_s."
+        )
+        self._connects = CounterFamily("tonne_database_connects_total", "Connections opened, or not.", "outcome")
+
+    async def open(self) -> "Database":
+        """Open the first connection, so that an unreachable database is detected at the start."""
+        self.is_open = True
+        async with self.connection():
+            return self
+
+    async def connect(self) -> Connection:
+        """A connection of its own, outside of the pool. The caller closes it."""
+        self._require_open()
+        return await connect(self._url, self._settings, direct=self._direct)
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        return (
+            GaugeFamily(
+                "tonne_database_pool_connections",
+                "Connections of the pool.",
+                "state",
+                read=lambda: [(("in_use",), len(self._in_use)), (("idle",), len(self._idle))],
+            ),
+            GaugeFamily(
+                "tonne_database_pool_limit",
+                "The maximum number of connections.",
+                read=lambda: [((), self._settings.database_connections)],
+            ),
+            self._waits,
+            self._timeouts,
+            self._connects,
+        )
+
+    def connection(self) -> "_Acquired":
+        """A connection without a transaction, for reads: each statement sees its own snapshot."""
+        return _Acquired(self)
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Connection]:
+        """A read-only transaction in which all statements see the same snapshot."""
+        async with (
+            self.connection() as connection,
+            connection.transaction(isolation="repeatable_read", readonly=True),
+        ):
+            yield connection
+
+    @asynccontextmanager
+    async def long_snapshot(self, statement_s: float) -> AsyncIterator[Connection]:
+        """Like `snapshot`, on a connection outside of the pool: for long statements and slow readers."""
+        self._require_open()
+        patient = msgspec.structs.replace(self._settings, statement_timeout_s=statement_s)
+        connection = await connect(self._url, patient, direct=self._direct)
+        try:
+            async with connection.transaction(isolation="repeatable_read", readonly=True):
+                # Behind PgBouncer a connection has the time limit of its role.
+                await connection.execute(f"SET LOCAL statement_timeout = {int(statement_s * 1000)}")
+                yield connection
+        finally:
+            connection.terminate()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """A short transaction. Do not call other services or render files inside."""
+        async with self.connection() as connection, connection.transaction():
+            yield connection
+
+    async def close(self) -> None:
+        """Close idle connections, and terminate those still in use."""
+        self.is_open = False
+        idle, self._idle = self._idle, []
+        for connection in list(self._in_use):
+            connection.terminate()
+        await asyncio.gather(*(_close(connection) for connection in idle))
+        self._count -= len(idle)
+
+    async def acquire(self) -> Connection:
+        """An idle connection, a new one, or the next that is released. Waiters are served in order."""
+        while True:
+            self._require_open()
+            connection = self._take_idle()
+            if connection is None and self._count < self._settings.database_connections:
+                connection = await self._connect()
+            if connection is None:
+                connection = await self._wait()
+            if connection is not None:
+                self._in_use.add(connection)
+                return connection
+
+    def release(self, connection: Connection, *, reusable: bool) -> None:
+        """`reusable` is false after a cancellation: the connection's state is unknown, so it is closed."""
+        self._in_use.discard(connection)
+        # The pool is not open if it was closed while this connection was being opened.
+        if not reusable or not self.is_open or connection.is_closed() or connection.is_in_transaction():
+            connection.terminate()
+            self._count -= 1
+            self._waiters.hand_over(None)
+        elif not self._waiters.hand_over(connection):
+            self._idle.append(connection)
+
+    def discard_idle(self) -> None:
+        """Close the connections that nobody uses: they lead to a server that hangs or is no longer the primary.
+
+        Otherwise each of them would be found out by a request that waits for its time limit.
+        """
+        idle, self._idle = self._idle, []
+        self._count -= len(idle)
+        for connection in idle:
+            connection.terminate()
+
+    def _require_open(self) -> None:
+        if not self.is_open:
+            raise asyncpg.InterfaceError("the database is not open")
+
+    def _take_idle(self) -> Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+            self._count -= 1
+        return None
+
+    async def _connect(self) -> Connection:
+        self._count += 1
+        try:
+            connection = await connect(self._url, self._settings, direct=self._direct)
+        except BaseException:
+            self._count -= 1
+            self._connects.inc("failed")
+            self._waiters.hand_over(None)
+            raise
+        self._connects.inc("opened")
+        return connection
+
+    async def _wait(self) -> Connection | None:
+        started = time.monotonic()
+        try:
+            connection = await self._waiters.wait(self._give_back)
+        except TimeoutError as error:
+            self._timeouts.inc()
+            timeout_s = self._settings.database_acquire_s
+            raise PoolTimeout(f"no database connection became free within {timeout_s} s") from error
+        self._waits.of().observe(time.monotonic() - started)
+        return connection
+
+    def _give_back(self, connection: Connection | None) -> None:
+        if connection is None:
+            self._waiters.hand_over(None)
+        else:
+            self.release(connection, reusable=True)
+
+
+# After these the connection may be in the middle of something, or lead to a server that is no longer the primary.
+_SUSPECT = (TimeoutError, asyncpg.ReadOnlySQLTransactionError, asyncpg.InternalClientError)
+
+
+class _Acquired:
+    """Not a generator with `asynccontextmanager`: every request uses it, and a class is faster."""
+
+    __slots__ = ("_connection", "_database")
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def __aenter__(self) -> Connection:
+        self._connection = await self._database.acquire()
+        return self._connection
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        suspect = kind is not None and issubclass(kind, _SUSPECT)
+        interrupted = kind is not None and not issubclass(kind, Exception)
+        self._database.release(self._connection, reusable=not suspect and not interrupted)
+        if suspect:
+            self._database.discard_idle()
+
+
+async def _close(connection: Connection) -> None:
+    try:
+        await connection.close(timeout=CLOSE_WITHIN_S)
+    except DATABASE_ERRORS:
+        connection.terminate()

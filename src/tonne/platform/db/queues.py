@@ -1,0 +1,144 @@
+"""How much work waits, for the metrics. Read from the database at most once in a few seconds, on a scrape only."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import asyncpg
+import structlog
+
+from tonne.platform.db.errors import DATABASE_ERRORS
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.process.telemetry.instruments import Combine, Labels, MetricKind, Snapshot
+
+# Scrapes of several servers, and repeated ones, share one read.
+KEEP_S = 5.0
+READ_WITHIN_S = 5.0
+# Counting stops here, so that a long queue does not make scrapes slow.
+MAX_COUNTED = 100_000
+MODES = ("live", "test")
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Rows that wait for a job or for the operator.
+
+    `sql` returns at most one row per mode, with the columns `mode`, `depth`, `since` (how long the oldest one has been
+    waiting) and `due` (since when the next one could have been processed; null if no job is responsible). `modes` are
+    the values of `mode`.
+    """
+
+    name: str
+    sql: str
+    modes: tuple[str, ...] = MODES
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """`oldest_s` is how long the oldest row has been waiting, `overdue_s` how long the first was due for a worker."""
+
+    name: str
+    mode: str
+    depth: int
+    oldest_s: float
+    overdue_s: float
+
+
+class QueueReader:
+    """Uses a connection of its own: when the pool is exhausted, the metrics matter most."""
+
+    def __init__(
+        self, server: Callable[[], Database], queues: Sequence[Queue], monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`server` returns the database to read from, which may change."""
+        self._choose_server = server
+        self._server: Database | None = None
+        self._queues = queues
+        self._statement = "\nUNION ALL\n".join(_named(queue) for queue in queues)
+        self._monotonic = monotonic
+        self._lock = asyncio.Lock()
+        self._connection: Connection | None = None
+        # Until when, the states, and the same as metrics.
+        self._kept: tuple[float, list[QueueState] | None, list[Snapshot]] | None = None
+
+    async def read(self) -> list[Snapshot]:
+        """If the database does not respond in time, the queues are missing and `tonne_queue_read_success` is 0."""
+        return (await self._read())[1]
+
+    async def read_states(self) -> list[QueueState] | None:
+        """Of every queue in each of its modes. None if the database does not respond in time."""
+        return (await self._read())[0]
+
+    async def _read(self) -> tuple[list[QueueState] | None, list[Snapshot]]:
+        async with self._lock:
+            if self._kept is not None and self._monotonic() < self._kept[0]:
+                return self._kept[1:]
+            states: list[QueueState] | None = None
+            try:
+                async with asyncio.timeout(READ_WITHIN_S):
+                    states = self._states(await self._fetch())
+            except (TimeoutError, *DATABASE_ERRORS) as error:
+                _log.warning("queues_not_read", error=repr(error))
+                await self.close()
+            snapshots = [_success(0)] if states is None else _snapshots(states)
+            self._kept = self._monotonic() + KEEP_S, states, snapshots
+            return states, snapshots
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            self._connection.terminate()
+            self._connection = None
+
+    async def _fetch(self) -> list[asyncpg.Record]:
+        server = self._choose_server()
+        if server is not self._server:
+            await self.close()
+            self._server = server
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await server.connect()
+        return await self._connection.fetch(self._statement)
+
+    def _states(self, rows: list[asyncpg.Record]) -> list[QueueState]:
+        found = {
+            (row["queue"], row["mode"]): QueueState(
+                row["queue"], row["mode"], row["depth"], row["oldest_s"], row["overdue_s"]
+            )
+            for row in rows
+        }
+        places = [(queue.name, mode) for queue in self._queues for mode in queue.modes]
+        return [found.get(place) or QueueState(*place, 0, 0.0, 0.0) for place in places]
+
+
+def _snapshots(states: Sequence[QueueState]) -> list[Snapshot]:
+    depth, oldest, overdue = (list[tuple[Labels, list[float]]]() for _ in range(3))
+    for state in states:
+        labels = (state.name, state.mode)
+        depth.append((labels, [float(state.depth)]))
+        oldest.append((labels, [state.oldest_s]))
+        overdue.append((labels, [state.overdue_s]))
+    return [
+        _success(1),
+        _gauge("tonne_queue_depth", f"Rows that wait, counted up to {MAX_COUNTED}.", depth),
+        _gauge("tonne_queue_oldest_seconds", "How long the oldest row has been waiting.", oldest),
+        _gauge("tonne_queue_overdue_seconds", "How long the first row has been due for a worker.", overdue),
+    ]
+
+
+def _gauge(name: str, text: str, series: list[tuple[Labels, list[float]]]) -> Snapshot:
+    return Snapshot(name, MetricKind.GAUGE, text, ("queue", "mode"), series, combine=Combine.MAX)
+
+
+def _success(value: float) -> Snapshot:
+    text = "1 if the queues could be read from the database."
+    return Snapshot("tonne_queue_read_success", MetricKind.GAUGE, text, (), [((), [value])], combine=Combine.MAX)
+
+
+def _named(queue: Queue) -> str:
+    seconds = "greatest(0, coalesce(extract(epoch FROM clock_timestamp() - {}), 0))::float8 AS {}"
+    return (
+        f"SELECT '{queue.name}' AS queue, mode::text AS mode, depth::bigint AS depth, "  # noqa: S608 - our own queries
+        f"{seconds.format('since', 'oldest_s')}, {seconds.format('due', 'overdue_s')} FROM ({queue.sql}) AS waiting"
+    )

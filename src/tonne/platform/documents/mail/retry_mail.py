@@ -1,0 +1,80 @@
+"""Mails that were given up: send one again, or accept that it is never sent."""
+
+import email
+import email.policy
+from dataclasses import dataclass
+from datetime import datetime
+
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.failed_mail_store import discard_mail_any_account, retry_mail_any_account
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.errors import Kind, TonneError
+
+# The headers are at the start of a message.
+HEADER_BYTES = 8192
+
+
+class MailNotFailed(TonneError, kind=Kind.CONFLICT, code="mail_not_failed"):
+    """Command line and operator's pages only."""
+
+    message = "This mail is not a failed one. Run `tonne mail list --state failed` to see all."
+
+
+async def retry_failed_mail_any_account(tx: Connection, mail_id: str, *, actor: Actor, now: datetime) -> None:
+    """Raises MailNotFailed."""
+    await _record(tx, await retry_mail_any_account(tx, mail_id), mail_id, "mail.retried", actor=actor, now=now)
+
+
+async def discard_failed_mail_any_account(tx: Connection, mail_id: str, *, actor: Actor, now: datetime) -> None:
+    """Raises MailNotFailed."""
+    await _record(tx, await discard_mail_any_account(tx, mail_id), mail_id, "mail.discarded", actor=actor, now=now)
+
+
+async def _record(
+    tx: Connection, organisation_id: str | None, mail_id: str, action: str, *, actor: Actor, now: datetime
+) -> None:
+    if organisation_id is None:
+        raise MailNotFailed(f"{mail_id} is not a failed mail. Run `tonne mail list --state failed` to see all.")
+    await audit.record(tx, organisation_id, action, actor=actor, at=now, subject_id=mail_id)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedMail:
+    id: str
+    organisation_id: str
+    created_at: datetime
+    recipients: list[str]
+    attempts: int
+    last_error: str | None
+    head: bytes
+
+    @property
+    def subject(self) -> str:
+        return str(email.message_from_bytes(self.head, policy=email.policy.default)["Subject"] or "")
+
+
+_MAIL = f"""
+id, organisation_id, created_at, recipients, attempts, last_error, substring(message FROM 1 FOR {HEADER_BYTES}) AS head
+"""
+LIST_FAILED = f"""
+SELECT {_MAIL} FROM mails
+WHERE sent_at IS NULL AND next_attempt_at IS NULL AND held_reason IS NULL AND discarded_at IS NULL
+ORDER BY created_at LIMIT $1
+"""  # noqa: S608 - columns above
+
+
+async def list_failed_any_account(connection: Connection, limit: int) -> list[FailedMail]:
+    """Oldest first."""
+    return [FailedMail(**row) for row in await connection.fetch(LIST_FAILED, limit)]
+
+
+FIND_FAILED = f"""
+SELECT {_MAIL} FROM mails
+WHERE id = $1 AND sent_at IS NULL AND next_attempt_at IS NULL AND held_reason IS NULL AND discarded_at IS NULL
+"""  # noqa: S608 - columns above
+
+
+async def find_failed_any_account(connection: Connection, mail_id: str) -> FailedMail | None:
+    row = await connection.fetchrow(FIND_FAILED, mail_id)
+    return None if row is None else FailedMail(**row)

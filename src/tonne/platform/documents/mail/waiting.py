@@ -1,0 +1,89 @@
+"""The queues of mails, and what `tonne doctor` warns of."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from tonne.platform.db.queues import MAX_COUNTED, Queue
+from tonne.platform.db.waiting_check import Topic, WaitingCheck
+from tonne.platform.settings.settings import Settings
+
+# Mails have no mode.
+_NO_MODE = "any"
+
+QUEUES = (
+    Queue(
+        "mails",
+        f"""
+        SELECT '{_NO_MODE}' AS mode, count(*) AS depth, min(created_at) AS since, min(next_attempt_at) AS due
+        FROM (SELECT mails.created_at, mails.next_attempt_at FROM mails
+              WHERE mails.sent_at IS NULL AND mails.next_attempt_at IS NOT NULL
+              ORDER BY mails.next_attempt_at LIMIT {MAX_COUNTED}) AS each
+        """,  # noqa: S608 - our own words
+        (_NO_MODE,),
+    ),
+    # For the operator: they were refused for good.
+    Queue(
+        "failed_mails",
+        f"""
+        SELECT '{_NO_MODE}' AS mode, count(*) AS depth, min(created_at) AS since, NULL::timestamptz AS due
+        FROM (SELECT mails.created_at FROM mails
+              WHERE mails.sent_at IS NULL AND mails.next_attempt_at IS NULL AND mails.held_reason IS NULL
+                AND mails.discarded_at IS NULL
+              LIMIT {MAX_COUNTED}) AS each
+        """,  # noqa: S608 - our own words
+        (_NO_MODE,),
+    ),
+    # They wait for nobody: test mode sends no mail to strangers.
+    Queue(
+        "held_mails",
+        f"""
+        SELECT '{_NO_MODE}' AS mode, count(*) AS depth, min(created_at) AS since, NULL::timestamptz AS due
+        FROM (SELECT mails.created_at FROM mails WHERE mails.held_reason IS NOT NULL LIMIT {MAX_COUNTED}) AS each
+        """,  # noqa: S608 - our own words
+        (_NO_MODE,),
+    ),
+)
+
+
+def _server_missing(settings: Settings, _: datetime) -> Sequence[object]:
+    return (not settings.smtp_url,)
+
+
+WAITING = (
+    WaitingCheck(
+        "a mail server is set for live orders",
+        "There are live orders, but invoices and certificates are only written to files in the data folder.",
+        "Set TONNE_SMTP_URL and TONNE_MAIL_FROM, and restart Tonne.",
+        """
+        SELECT 'TONNE_SMTP_URL is not set' AS "where"
+        WHERE $1::boolean AND EXISTS (SELECT FROM orders WHERE orders.mode = 'live')
+        """,
+        _server_missing,
+        topic=Topic.MAILS,
+    ),
+    WaitingCheck(
+        "mails are sent within six hours",
+        "The mail server is not reachable or refuses mails for now. They are tried again for two days.",
+        "Check TONNE_SMTP_URL and the mail server. `tonne mail show` shows the last error of one.",
+        """
+        SELECT format('mail %s of organisation %s, %s attempts: %s', id, organisation_id, attempts, last_error)
+               AS "where"
+        FROM mails WHERE sent_at IS NULL AND next_attempt_at IS NOT NULL
+          AND created_at < $1::timestamptz - interval '6 hours'
+        ORDER BY created_at
+        """,
+        topic=Topic.MAILS,
+    ),
+    WaitingCheck(
+        "no mail was given up",
+        "A mail was refused for good, or too often. Nobody tries again.",
+        "Correct the cause, then `tonne mail retry`; or `tonne mail discard`, if nobody needs the mail.",
+        """
+        SELECT format('mail %s of organisation %s: %s', id, organisation_id, last_error) AS "where"
+        FROM mails WHERE sent_at IS NULL AND next_attempt_at IS NULL AND held_reason IS NULL AND discarded_at IS NULL
+          AND $1::timestamptz IS NOT NULL
+        ORDER BY created_at
+        """,
+        topic=Topic.MAILS,
+    ),
+)

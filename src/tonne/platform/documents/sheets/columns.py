@@ -1,0 +1,160 @@
+"""Column types. A parser takes the text of a cell that is not empty, and returns its value or raises CellError."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Annotated, Any
+
+from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import parse_decimal, scaled
+from tonne.platform.values.urls import MAX_URL_LENGTH, WEB, UrlInvalid, parse_url
+
+LABEL_LENGTH = 100
+_EARLIEST_YEAR = 1990
+_SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_DIGITS = re.compile(r"[0-9]{1,18}")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,3})?(Z|[+-][0-9]{2}:[0-9]{2})")
+# Control characters, line breaks and direction marks: with them a name can be made to look like another one.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_NOT_IN_PATH = re.compile(r"""[^!-~]|["<>\\^`{|}]""")
+
+
+class CellError(Exception):
+    """The message says what is wrong with the cell and what to write instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The rules of one column. With `if_empty=None`, an empty cell is an empty string instead of an error."""
+
+    parse: Callable[[str], Any]
+    clean: Callable[[str], str] = str.strip
+    if_empty: str | None = "the cell is empty: enter a value."
+
+    def read(self, cell: str, *, optional: bool) -> Any:
+        text = self.clean(cell)
+        if control := _CONTROL.search(text):
+            raise CellError(f"the cell contains the control character U+{ord(control[0]):04X}: remove it.")
+        if not text and optional:
+            return None
+        if not text and self.if_empty is not None:
+            raise CellError(self.if_empty)
+        return self.parse(text)
+
+
+def text(max_length: int) -> Callable[[str], str]:
+    def parse(cell: str) -> str:
+        if len(cell) > max_length:
+            raise CellError(f"the text has {len(cell):,} characters: shorten it to at most {max_length:,}.")
+        return cell
+
+    return parse
+
+
+def choice(*values: str) -> Callable[[str], str]:
+    def parse(cell: str) -> str:
+        if cell not in values:
+            raise CellError(f"{quoted(cell)} is not allowed here: write {' or '.join(values)}.")
+        return cell
+
+    return parse
+
+
+def whole(low: int, high: int) -> Callable[[str], int]:
+    def parse(cell: str) -> int:
+        if not _DIGITS.fullmatch(cell) or not low <= int(cell) <= high:
+            raise CellError(f"{quoted(cell)} is not a whole number from {low} to {high}: write it in digits only.")
+        return int(cell)
+
+    return parse
+
+
+def decimal(decimals: int, high: int) -> Callable[[str], Decimal]:
+    """Above zero and at most `high`."""
+
+    def parse(cell: str) -> Decimal:
+        number = parse_decimal(cell)
+        if number is None or not 0 < number <= high:
+            raise CellError(f"{quoted(cell)} is not a number above 0 and up to {high:,}: write one such as 12.65.")
+        if message := precision_error(number, decimals):
+            raise CellError(message)
+        return number
+
+    return parse
+
+
+def precision_error(number: Decimal, decimals: int) -> str | None:
+    if scaled(number, decimals) is not None:
+        return None
+    return f"{number} is too precise: write {f'at most {decimals}' if decimals else 'no'} decimals."
+
+
+def parse_flag(cell: str) -> bool:
+    return choice("true", "false")(cell) == "true"
+
+
+def parse_slug(cell: str) -> str:
+    if not _SLUG.fullmatch(text(LABEL_LENGTH)(cell)):
+        raise CellError(
+            f"{quoted(cell)} is not a slug: use lower-case letters, digits and single hyphens, as in forest-mix."
+        )
+    return cell
+
+
+def parse_currency(cell: str) -> str:
+    if cell not in DECIMALS:
+        raise CellError(f"{quoted(cell)} is not a currency: write its ISO 4217 code in capitals, such as EUR.")
+    return cell
+
+
+def parse_web_url(cell: str) -> str:
+    try:
+        # Browsers follow it, so it must not contain a password.
+        return str(parse_url(cell, WEB))
+    except UrlInvalid as error:
+        message = f"{quoted(cell)} is not a web address, because {error}: write one such as https://example.org/a."
+        raise CellError(message) from error
+
+
+def parse_image(cell: str) -> str:
+    # Two leading slashes would name another host.
+    if not cell.startswith("/") or cell.startswith("//"):
+        return parse_web_url(cell)
+    if _NOT_IN_PATH.search(text(MAX_URL_LENGTH)(cell)):
+        raise CellError(f"{quoted(cell)} is not a path: percent-encode special characters, or write a web address.")
+    return cell
+
+
+def parse_date(cell: str) -> date:
+    try:
+        day = date.fromisoformat(cell) if _DATE.fullmatch(cell) else None
+    except ValueError:
+        day = None
+    if day is None or day.year < _EARLIEST_YEAR:
+        raise CellError(f"{quoted(cell)} is not a date from {_EARLIEST_YEAR} on: write it as 2026-01-31.")
+    return day
+
+
+def parse_time(cell: str) -> datetime:
+    """A time with its offset from UTC; a date means midnight UTC."""
+    full = f"{cell}T00:00:00Z" if _DATE.fullmatch(cell) else cell
+    try:
+        time = datetime.fromisoformat(full).astimezone(UTC) if _TIME.fullmatch(full) else None
+    except (ValueError, OverflowError):
+        time = None
+    if time is None or time.year < _EARLIEST_YEAR:
+        example = "2026-01-31 or 2026-01-31T09:30:00Z"
+        raise CellError(f"{quoted(cell)} is not a time from {_EARLIEST_YEAR} on: write one such as {example}.")
+    return time
+
+
+Label = Annotated[str, Column(text(LABEL_LENGTH))]
+Slug = Annotated[str, Column(parse_slug)]
+Currency = Annotated[str, Column(parse_currency)]
+WebUrl = Annotated[str, Column(parse_web_url)]
+Image = Annotated[str, Column(parse_image)]
+Date = Annotated[date, Column(parse_date)]

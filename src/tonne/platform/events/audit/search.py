@@ -1,0 +1,81 @@
+"""The audit log of all organisations, page by page, for the operator.
+
+A filter that matches little must not read the whole log for one page: each page reads a limited number of entries, and
+the next one goes on from there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import asyncpg
+
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit.store import AuditFilter, StoredEntry, entry_of
+from tonne.platform.values.paging import Position
+
+# Entries that are read for one page.
+SCANNED = 10_000
+_EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPage:
+    """`next_start` is where the next page begins; None: these are the last entries."""
+
+    entries: Sequence[StoredEntry]
+    next_start: Position | None
+
+
+_COLUMNS = "actor, address, organisation_id, mode, action, subject_id, before, after, details"
+
+
+def _scan(place: str) -> str:
+    """The matching entries among the next ones of a place in the log, and the last one that was read."""
+    return f"""
+    SELECT id, at AS created_at, {_COLUMNS}, number, is_match FROM (
+        SELECT id, at, {_COLUMNS}, row_number() OVER (ORDER BY at DESC, id DESC) AS number,
+               ($6::text IS NULL OR organisation_id = $6) AND ($7::text IS NULL OR subject_id = $7)
+               AND ($8::text IS NULL OR starts_with(action, $8)) AND ($9::text IS NULL OR strpos(actor, $9) > 0)
+               AND ($10::text IS NULL OR mode = $10 OR mode IS NULL) AS is_match
+        FROM (SELECT id, at, {_COLUMNS} FROM audit_log
+              WHERE {place} AND (at, id) < ($2, $3) AND at >= $4 AND at < $5
+              ORDER BY at DESC, id DESC LIMIT {SCANNED}) AS read
+    ) AS scanned
+    WHERE is_match OR number = {SCANNED}
+    ORDER BY at DESC, id DESC LIMIT $11
+    """  # noqa: S608 - our own words
+
+
+SCAN_ALL = _scan("$1::text IS NULL")
+SCAN_ORGANISATION = _scan("organisation_id = $1")
+SCAN_SUBJECT = _scan("subject_id = $1")
+
+
+async def search_entries_any_account(
+    connection: Connection, organisation_id: str | None, wanted: AuditFilter, start: Position, limit: int
+) -> AuditPage:
+    """`wanted.actor` is a part of the name. Entries without a mode concern both."""
+    statement, place = SCAN_ALL, None
+    if wanted.subject_id is not None:
+        statement, place = SCAN_SUBJECT, wanted.subject_id
+    elif organisation_id is not None:
+        statement, place = SCAN_ORGANISATION, organisation_id
+    rows = await connection.fetch(
+        statement,
+        *(place, start.created_at, start.id, wanted.since or _EARLIEST, wanted.until or _LATEST),
+        *(organisation_id, wanted.subject_id, wanted.action, wanted.actor, wanted.mode),
+        limit + 1,
+    )
+    matching = [row for row in rows if row["is_match"]]
+    page = matching[:limit]
+    last = None
+    if len(matching) > limit:
+        last = page[-1]
+    elif rows and rows[-1]["number"] == SCANNED:
+        last = rows[-1]
+    return AuditPage(list(map(_entry, page)), None if last is None else Position(last["created_at"], last["id"]))
+
+
+def _entry(row: asyncpg.Record) -> StoredEntry:
+    return entry_of({name: value for name, value in row.items() if name not in {"number", "is_match"}})

@@ -1,0 +1,116 @@
+"""Reading the audit log. Nothing changes or deletes entries: the database refuses it."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import asyncpg
+
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.paging import START, Position
+from tonne.platform.values.scope import Mode, Scope
+
+_EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEntry:
+    id: str
+    created_at: datetime
+    actor: Actor
+    organisation_id: str | None
+    mode: Mode | None
+    action: str
+    subject_id: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    details: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFilter:
+    """Which entries to list; None means all. `action` is a prefix. `since` is included, `until` is not."""
+
+    subject_id: str | None = None
+    action: str | None = None
+    actor: str | None = None
+    mode: Mode | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+_ENTRY = "id, at AS created_at, actor, address, organisation_id, mode, action, subject_id, before, after, details"
+# Entries without a mode concern live mode too, but a test key may not read what concerns live mode.
+LIST_ENTRIES = f"""
+SELECT {_ENTRY} FROM audit_log
+WHERE organisation_id = $1 AND (mode = $2 OR mode IS NULL AND $2 = 'live')
+  AND (at, id) < ($3, $4) AND ($5::text IS NULL OR subject_id = $5) AND ($6::text IS NULL OR starts_with(action, $6))
+  AND ($7::text IS NULL OR actor = $7) AND at >= $8 AND at < $9
+ORDER BY at DESC, id DESC LIMIT $10
+"""  # noqa: S608 - columns above
+
+
+async def list_entries(
+    connection: Connection, scope: Scope, wanted: AuditFilter, start: Position, limit: int
+) -> list[StoredEntry]:
+    """The entries of the organisation that a key of this mode may read, newest first."""
+    rows = await connection.fetch(
+        LIST_ENTRIES,
+        *(scope.organisation_id, scope.mode, start.created_at, start.id),
+        *(wanted.subject_id, wanted.action, wanted.actor, wanted.since or _EARLIEST, wanted.until or _LATEST),
+        limit,
+    )
+    return [entry_of(row) for row in rows]
+
+
+LIST_ALL_ENTRIES = f"""
+SELECT {_ENTRY} FROM audit_log
+WHERE ($1::text IS NULL OR organisation_id = $1) AND ($2::text IS NULL OR mode = $2)
+  AND (at, id) < ($3, $4) AND ($5::text IS NULL OR subject_id = $5) AND ($6::text IS NULL OR starts_with(action, $6))
+  AND ($7::text IS NULL OR strpos(actor, $7) > 0) AND at >= $8 AND at < $9
+ORDER BY at DESC, id DESC LIMIT $10
+"""  # noqa: S608 - columns above
+
+
+async def list_entries_any_account(
+    connection: Connection, organisation_id: str | None, wanted: AuditFilter, limit: int
+) -> list[StoredEntry]:
+    """For the operator: of all organisations, and those of the operator. `wanted.actor` is a part of the name."""
+    rows = await connection.fetch(
+        LIST_ALL_ENTRIES,
+        *(organisation_id, wanted.mode, START.created_at, START.id),
+        *(wanted.subject_id, wanted.action, wanted.actor, wanted.since or _EARLIEST, wanted.until or _LATEST),
+        limit,
+    )
+    return [entry_of(row) for row in rows]
+
+
+FIND_OPERATORS = "SELECT id FROM users WHERE id = ANY ($1::text[]) AND is_operator"
+
+
+async def find_operators(connection: Connection, entries: Iterable[StoredEntry]) -> frozenset[str]:
+    """The ids of the users among the actors who run this service."""
+    user_ids = {entry.actor.name for entry in entries if entry.actor.kind is ActorKind.USER}
+    if not user_ids:
+        return frozenset()
+    return frozenset(row["id"] for row in await connection.fetch(FIND_OPERATORS, sorted(user_ids)))
+
+
+def entry_of(row: asyncpg.Record | Mapping[str, Any]) -> StoredEntry:
+    values = dict(row)
+    actor = _actor(values.pop("actor"), values.pop("address"))
+    mode = values.pop("mode")
+    for name in ("before", "after", "details"):
+        values[name] = None if values[name] is None else json.loads(values[name])
+    return StoredEntry(actor=actor, mode=None if mode is None else Mode(mode), **values)
+
+
+def _actor(text: str, address: str | None) -> Actor:
+    kind, _, name = text.partition(":")
+    if kind in set(ActorKind):
+        return Actor(ActorKind(kind), name, address)
+    # Releases before this format stored only the name of a job.
+    return Actor(ActorKind.SYSTEM, text)

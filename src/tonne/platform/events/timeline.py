@@ -1,0 +1,33 @@
+"""The events of an order."""
+
+from datetime import datetime, timedelta
+
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.store import ALWAYS
+from tonne.platform.values.scope import Scope
+from tonne.platform.values.timeline import TimelineEntry
+
+# The clocks of processes differ by less.
+_MARGIN = timedelta(days=1)
+CREATED_AT = "SELECT created_at FROM orders WHERE account_id = $1 AND id = $2"
+
+
+async def before_order(connection: Connection, scope: Scope, order_id: str) -> datetime:
+    """All events of the order have a higher sequence: older partitions are not read."""
+    created_at: datetime | None = await connection.fetchval(CREATED_AT, scope.account_id, order_id)
+    return ALWAYS if created_at is None else created_at - _MARGIN
+
+
+LIST_EVENTS_OF_ORDER = """
+SELECT id, event_type, sequence FROM events
+WHERE organisation_id = $1 AND mode = $2 AND account_id = $3 AND subject_id = $4 AND sequence >= $5 ORDER BY position
+"""
+
+
+async def event_timeline(connection: Connection, scope: Scope, order_id: str) -> list[TimelineEntry]:
+    since = await before_order(connection, scope, order_id)
+    place = (scope.organisation_id, scope.mode, scope.account_id, order_id, since)
+    return [
+        TimelineEntry(at=row["sequence"], kind="event", text=row["event_type"], subject_id=row["id"])
+        for row in await connection.fetch(LIST_EVENTS_OF_ORDER, *place)
+    ]

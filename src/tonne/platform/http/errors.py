@@ -1,0 +1,141 @@
+"""The status code of each kind of error, and the format of all error responses."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+
+from tonne.platform.values.errors import Fault, Kind, TonneError
+from tonne.platform.values.language import N_
+from tonne.platform.values.scope import Mode, Scope
+
+STATUS: dict[Kind, int] = {
+    Kind.INVALID: 400,
+    Kind.UNAUTHENTICATED: 401,
+    Kind.FORBIDDEN: 403,
+    Kind.NOT_FOUND: 404,
+    Kind.TIMED_OUT: 408,
+    Kind.METHOD_NOT_ALLOWED: 405,
+    Kind.CONFLICT: 409,
+    Kind.TOO_LARGE: 413,
+    Kind.WRONG_MEDIA_TYPE: 415,
+    Kind.RATE_LIMITED: 429,
+    Kind.INTERNAL: 500,
+    Kind.UNAVAILABLE: 503,
+}
+
+
+class ErrorOut(msgspec.Struct):
+    """`error` is the first of `errors`; `error_code` is stable, `message` is for people and may change."""
+
+    error: Annotated[Fault, msgspec.Meta(description="The first of `errors`.")]
+    errors: Annotated[list[Fault], msgspec.Meta(description="Everything that is wrong with the request.")]
+    request_id: Annotated[
+        str,
+        msgspec.Meta(
+            description="Also in the header `X-Request-Id`. Quote it when you ask for help.",
+            examples=["req_06gtv67pjgdsg50qjnffgu5fio"],
+        ),
+    ]
+
+
+class Unauthorised(TonneError, kind=Kind.UNAUTHENTICATED, code="unauthorised"):
+    """The same response for malformed, unknown and revoked keys, so that it reveals nothing about them.
+
+    Only a request without the header gets another message: that reveals nothing but what the client has sent.
+    """
+
+    message = "Send a valid API key in the header `Authorization: Bearer <API_KEY>`."
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message)
+        self.headers["WWW-Authenticate"] = "Bearer"
+
+
+class AccountClosed(TonneError, kind=Kind.FORBIDDEN, code="account_closed"):
+    message = "This account is closed, so nothing can be ordered and its API keys do not work. Ask the operator."
+
+
+class KeyPermissionMissing(TonneError, kind=Kind.FORBIDDEN, code="key_permission_missing"):
+    message = "This API key lacks the permission for this request. Use a key that has it."
+
+    @classmethod
+    def of(cls, permission: str) -> "KeyPermissionMissing":
+        return cls(
+            f"This API key lacks the permission {permission}. Use a key that has it, or create one: permissions of a "
+            "key do not change."
+        )
+
+
+class KeyAccountNotAllowed(TonneError, kind=Kind.FORBIDDEN, code="key_account_not_allowed"):
+    message = "This API key is restricted to other accounts. Use a key that may act for this account."
+
+
+class KeyNetworkNotAllowed(TonneError, kind=Kind.FORBIDDEN, code="key_network_not_allowed"):
+    message = "This API key is restricted to other networks. Use it from one of them."
+
+    @classmethod
+    def of(cls, client: str) -> "KeyNetworkNotAllowed":
+        return cls(
+            f"This API key is restricted to networks that {client} does not belong to. Use it from one of them, or "
+            "create a key for this network."
+        )
+
+
+class AccountNotFound(TonneError, kind=Kind.NOT_FOUND, code="account_not_found"):
+    message = "This API key has no access to such an account. Check the account id and the key's mode."
+
+
+class RouteNotFound(TonneError, kind=Kind.NOT_FOUND, code="route_not_found"):
+    message = "This path does not exist. /docs/api/ lists all endpoints."
+
+
+def require_test_mode(scope: Scope) -> None:
+    """Test helpers do not exist in live mode."""
+    if scope.mode is not Mode.TEST:
+        raise RouteNotFound("Test helpers work with test API keys only.")
+
+
+class BodyTimeout(TonneError, kind=Kind.TIMED_OUT, code="request_timeout"):
+    message = N_("The body did not arrive within 10 seconds. Send the whole request again.")
+
+
+class MethodNotAllowed(TonneError, kind=Kind.METHOD_NOT_ALLOWED, code="method_not_allowed"):
+    message = "This path does not support this method. The Allow header lists the methods that it supports."
+
+
+class BodyTooLarge(TonneError, kind=Kind.TOO_LARGE, code="body_too_large"):
+    message = N_("The body is larger than 256 KiB. Send a smaller one.")
+
+
+def too_large(max_bytes: int) -> BodyTooLarge:
+    return BodyTooLarge(N_("The body is larger than %(size)s KiB. Send a smaller one."), size=max_bytes // 1024)
+
+
+class MediaTypeInvalid(TonneError, kind=Kind.WRONG_MEDIA_TYPE, code="media_type_invalid"):
+    message = "Send the body as JSON, with the header `Content-Type: application/json`."
+
+
+class FormInvalid(TonneError, kind=Kind.INVALID, code="form_invalid"):
+    message = N_("The form could not be read. Go back, reload the page and send it again.")
+
+
+class RateLimited(TonneError, kind=Kind.RATE_LIMITED, code="rate_limited"):
+    message = "Too many requests. Wait for the number of seconds in the Retry-After header."
+
+
+class InternalError(TonneError, kind=Kind.INTERNAL, code="internal_error"):
+    message = "An internal error occurred. You can safely repeat the request with the same idempotency_key."
+
+
+class ServiceUnavailable(TonneError, kind=Kind.UNAVAILABLE, code="service_unavailable"):
+    message = N_("The database is unavailable. You can safely repeat the request in a moment.")
+
+    def __init__(self, *, is_draining: bool = False) -> None:
+        super().__init__(N_("The server is about to stop. Use another one.") if is_draining else None)
+        self.is_draining = is_draining
+        self.headers["Retry-After"] = "1"
+
+
+def error_body(faults: Sequence[Fault], request_id: str) -> bytes:
+    return msgspec.json.encode(ErrorOut(faults[0], list(faults), request_id))

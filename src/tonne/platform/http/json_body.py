@@ -1,0 +1,322 @@
+"""JSON request bodies: strict decoding, and validation that reports every error of a body with its path."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from difflib import get_close_matches
+from enum import Enum
+from typing import Annotated, Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from tonne.platform.http.validation_words import validation_words
+from tonne.platform.values.decimals import parse_decimal
+from tonne.platform.values.errors import Fault, Invalid
+
+MAX_DEPTH = 32
+MAX_FAULTS = 50
+MAX_NAME = 100
+_WHOLE = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+_NOT_LETTERS = re.compile(r"[^A-Za-z0-9]")
+_UNSAFE = re.compile("[\x00\ud800-\udfff]")
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class JsonNumber(str):
+    """A number as it was written: no digit is lost, and a huge number costs nothing."""
+
+    __slots__ = ()
+
+
+class _JsonInvalid(ValueError):
+    """The JSON text as a whole is invalid."""
+
+
+class Document:
+    """A decoded body, which is an object, and its bytes."""
+
+    def __init__(self, raw: bytes, members: dict[str, Any]) -> None:
+        self.raw = raw
+        self.members = members
+
+    def add_idempotency_key(self, key: str) -> None:
+        """Add the key of the header to the body. Raises Invalid if the body has another one."""
+        name = "idempotency_key"
+        found = self.members.get(name)
+        if found is not None and found != key:
+            raise _invalid(f"The {name} of the body and the Idempotency-Key header differ. Send one of them.", name)
+        if found is None:
+            rest = msgspec.json.decode(self.raw, type=dict[str, msgspec.Raw])
+            rest.pop(name, None)
+            self.raw = msgspec.json.encode({name: key, **rest})
+            self.members[name] = key
+
+    def raw_member(self, name: str) -> str | None:
+        """One member exactly as it was sent, with its key order and its spelling of numbers."""
+        if self.members.get(name) is None:
+            return None
+        return bytes(msgspec.json.decode(self.raw, type=dict[str, msgspec.Raw])[name]).decode()
+
+
+def decode_json(raw: bytes) -> Document:
+    value = _decode(raw)
+    if not isinstance(value, dict):
+        raise _invalid("The body must be a JSON object.")
+    return Document(raw, value)
+
+
+def decode_json_array(raw: bytes) -> list[Any]:
+    value = _decode(raw)
+    if not isinstance(value, list):
+        raise _invalid("The body must be a JSON array.")
+    return value
+
+
+def _decode(raw: bytes) -> Any:
+    """Refuses what JSON parsers treat differently: duplicate keys, NaN, NUL, lone surrogates, deep nesting."""
+    try:
+        value = _DECODER.decode(raw.decode("utf-8"))
+        _check_strings_and_depth(value)
+    except UnicodeDecodeError as error:
+        raise _invalid("The body is not valid UTF-8.") from error
+    except RecursionError as error:
+        raise _invalid(f"The body is nested deeper than {MAX_DEPTH} levels.") from error
+    except json.JSONDecodeError as error:
+        raise _invalid(
+            f"The body is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}."
+        ) from error
+    except _JsonInvalid as error:
+        raise _invalid(str(error)) from error
+    return value
+
+
+def read(document: Document, shape: type[T]) -> T:
+    """The body as `shape`. Raises Invalid with one fault for every invalid member."""
+    faults: list[Fault] = []
+    value = _read_struct(shape, document.members, "", faults)
+    if faults:
+        raise Invalid(_bounded(faults))
+    return value  # type: ignore[no-any-return]
+
+
+def read_items(values: Sequence[Any], shape: type[T], max_items: int) -> list[T]:
+    """The items of a body that is an array. Raises Invalid with one fault for every invalid member."""
+    if len(values) > max_items:
+        raise _invalid(f"The array has {len(values)} items. Send at most {max_items}.")
+    faults: list[Fault] = []
+    # With a list of its own for each: a fault in one item must not hide those of the next.
+    items = []
+    for i, value in enumerate(values):
+        found: list[Fault] = []
+        items.append(_read_struct(shape, value, f"[{i}]", found))
+        faults += found
+    if faults:
+        raise Invalid(_bounded(faults))
+    return items
+
+
+def _bounded(faults: list[Fault]) -> list[Fault]:
+    """A hostile body must not get a response that is larger than itself."""
+    left_out = len(faults) - MAX_FAULTS
+    if left_out <= 0:
+        return faults
+    return [*faults[:MAX_FAULTS], Fault("validation_error", f"The body has {left_out} more errors.")]
+
+
+def _invalid(message: str, field: str | None = None) -> Invalid:
+    return Invalid([Fault("validation_error", message, field)])
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise _JsonInvalid(f"The body is not valid JSON: {name} is not a JSON number.")
+
+
+def unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Raises ValueError for a repeated name. Takes linear time: a hostile body has tens of thousands of names."""
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
+        raise _JsonInvalid(f"The body contains the key {json.dumps(twice[:MAX_NAME])} twice in one object.")
+    return members
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=unique_members, parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=_refuse_constant
+)
+
+
+def _check_strings_and_depth(root: Any) -> None:
+    level: list[Any] = [root]
+    for _ in range(MAX_DEPTH):
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                below.extend(value)
+                below.extend(value.values())
+            elif isinstance(value, list):
+                below.extend(value)
+            elif isinstance(value, str) and not (value.isascii() and "\x00" not in value) and _UNSAFE.search(value):
+                raise _JsonInvalid("The body contains a string with a NUL character or a lone surrogate.")
+        if not below:
+            return
+        level = below
+    raise _JsonInvalid(f"The body is nested deeper than {MAX_DEPTH} levels.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How a value with this type hint is read, found out once. At most one of struct, item and options is set.
+
+    A list with a validator of its own is only passed to that.
+    """
+
+    hint: Any
+    struct: type[msgspec.Struct] | None
+    item: "_Reading | None"
+    options: type[Enum] | None
+    reader: Callable[[Any], Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    known: frozenset[str]
+    readings: Sequence[tuple[msgspec.structs.FieldInfo, _Reading]]
+
+
+_FIELDS: dict[type, _Fields] = {}
+
+
+def _fields(shape: type[msgspec.Struct]) -> _Fields:
+    fields = _FIELDS.get(shape)
+    if fields is None:
+        hints = get_type_hints(shape, include_extras=True)
+        found = msgspec.structs.fields(shape)
+        fields = _FIELDS[shape] = _Fields(
+            frozenset(field.encode_name for field in found),
+            [(field, _reading(_without_none(hints[field.name]))) for field in found],
+        )
+    return fields
+
+
+def _reading(hint: Any) -> _Reading:
+    plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    is_class = isinstance(plain, type)
+    return _Reading(
+        hint,
+        struct=plain if is_class and issubclass(plain, msgspec.Struct) else None,
+        item=_reading(get_args(plain)[0]) if get_origin(plain) is list and not _validator(hint) else None,
+        options=plain if is_class and issubclass(plain, Enum) else None,
+        reader=_validator(hint) or _READERS.get(plain),
+    )
+
+
+def _without_none(hint: Any) -> Any:
+    """`X | None` means that a member may be omitted or null; any other value must be an X."""
+    union, *extras = get_args(hint) if get_origin(hint) is Annotated else [hint]
+    options = [option for option in get_args(union) if option is not type(None)]
+    if type(None) in get_args(union) and len(options) == 1:
+        return Annotated[(options[0], *extras)] if extras else options[0]
+    return hint
+
+
+def _read_struct(shape: type[msgspec.Struct], value: Any, path: str, faults: list[Fault]) -> Any:
+    if not isinstance(value, dict):
+        faults.append(Fault("validation_error", f"{path} must be an object.", path))
+        return None
+    fields = _fields(shape)
+    known = fields.known
+    unknown = [name for name in value if name not in known]
+    # Looking for similar names is slow: only for as many as the response shows.
+    faults.extend(_unknown(name, known, path) for name in unknown[:MAX_FAULTS])
+    faults.extend(Fault("validation_error", "Unknown field.") for _ in unknown[MAX_FAULTS:])
+    found: dict[str, Any] = {}
+    for field, reading in fields.readings:
+        there = f"{path}.{field.encode_name}" if path else field.encode_name
+        member = value.get(field.encode_name)
+        if member is None:
+            if field.required:
+                faults.append(Fault("validation_error", f"{there} is required.", there))
+            continue
+        found[field.name] = _read_value(reading, member, there, faults)
+    return None if faults else shape(**found)
+
+
+def _unknown(name: str, known: Collection[str], path: str) -> Fault:
+    shown = name[:MAX_NAME]
+    there = f"{path}.{shown}" if path else shown
+    return Fault("validation_error", f"Unknown field {there}. {did_you_mean(shown, known)}", there)
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "Remove it.") -> str:
+    """Advice about a name that is not known; `otherwise` if it resembles none."""
+    letters = _NOT_LETTERS.sub("", name).lower()
+    meant = [each for each in known if each.replace("_", "") == letters] or get_close_matches(name, known, 1)
+    return f"Did you mean {meant[0]}?" if meant else otherwise
+
+
+def _read_value(reading: _Reading, value: Any, path: str, faults: list[Fault]) -> Any:
+    if reading.struct is not None:
+        return _read_struct(reading.struct, value, path, faults)
+    if reading.item is not None and isinstance(value, list):
+        item = reading.item
+        return [_read_value(item, element, f"{path}[{i}]", faults) for i, element in enumerate(value)]
+    try:
+        if reading.options is not None:
+            return _read_enum(reading.options, value)
+        return reading.reader(value) if reading.reader else msgspec.convert(_as_python(value), reading.hint)
+    except msgspec.ValidationError as error:
+        words = validation_words(error, reading.hint)
+    except ValueError as error:
+        words = str(error)
+    faults.append(Fault("validation_error", f"{path} is not valid: {words}.", path))
+    return None
+
+
+def _validator(hint: Any) -> Callable[[Any], Any] | None:
+    """A function among a field's annotations is its validator."""
+    extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    return next((extra for extra in extras if callable(extra)), None)
+
+
+def _as_python(value: Any) -> Any:
+    if isinstance(value, JsonNumber):
+        # Only the type of a fraction matters, for the error: no field is a float.
+        return int(value) if _WHOLE.fullmatch(value) else Decimal("0.5")
+    return value
+
+
+def _read_enum(options: type[Enum], value: Any) -> Enum:
+    for option in options:
+        if option.value == value and not isinstance(value, JsonNumber):
+            return option
+    raise ValueError(f"expected one of {', '.join(option.value for option in options)}")
+
+
+def _read_decimal(value: Any) -> Decimal:
+    """Decimals may be strings or numbers; both are parsed without floating point."""
+    number = parse_decimal(value) if isinstance(value, str) else None
+    if number is None:
+        if isinstance(value, str) and value.startswith("-"):
+            raise ValueError("expected a positive number")
+        raise ValueError(
+            "expected a decimal such as 1.105697, at most 15 digits before the point and 12 after, no exponent"
+        )
+    return number
+
+
+def _read_object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("expected an object")  # noqa: TRY004 - an error of the body, not of our code
+    return value
+
+
+_READERS: dict[Any, Callable[[Any], Any]] = {
+    Decimal: _read_decimal,
+    dict[str, Any]: _read_object,
+    Any: lambda value: value,
+}

@@ -1,0 +1,65 @@
+"""Forms with files: the body of `multipart/form-data`, as browsers send it (RFC 7578)."""
+
+import re
+from dataclasses import dataclass
+
+from tonne.platform.http.errors import FormInvalid
+
+MULTIPART = b"multipart/form-data"
+_BOUNDARY = re.compile(rb'boundary="?([A-Za-z0-9\'()+_,./:=?-]{1,70})"?', re.IGNORECASE)
+_NAME = re.compile(r';\s*name="([^"]*)"')
+_FILE_NAME = re.compile(r';\s*filename="([^"]*)"')
+MAX_PARTS = 200
+MAX_FILE_NAME = 200
+
+
+@dataclass(frozen=True, slots=True)
+class UploadedFile:
+    """`name` is that of the file on the sender's machine, without its folder: it is only shown, never opened."""
+
+    name: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MultipartForm:
+    fields: dict[str, list[str]]
+    files: dict[str, UploadedFile]
+
+
+def parse_multipart(content_type: bytes, body: bytes) -> MultipartForm:
+    """Raises FormInvalid. A file field in which nothing was chosen is left out."""
+    found = _BOUNDARY.search(content_type)
+    if found is None:
+        raise FormInvalid
+    # The first boundary has no line break before it.
+    before, *parts = (b"\r\n" + body).split(b"\r\n--" + found[1])
+    if before or not 1 <= len(parts) <= MAX_PARTS or not parts[-1].startswith(b"--"):
+        raise FormInvalid
+    form = MultipartForm({}, {})
+    for part in parts[:-1]:
+        _add(form, part)
+    return form
+
+
+def _add(form: MultipartForm, part: bytes) -> None:
+    head, blank_line, content = part.partition(b"\r\n\r\n")
+    try:
+        disposition = next(
+            line for line in head.decode("utf-8").split("\r\n") if line.lower().startswith("content-disposition:")
+        )
+        name = _NAME.search(disposition)
+        file_name = _FILE_NAME.search(disposition)
+        if name is None or not blank_line:
+            raise FormInvalid
+        if file_name is None:
+            form.fields.setdefault(name[1], []).append(content.decode("utf-8").replace("\x00", ""))
+        elif file_name[1] or content:
+            form.files[name[1]] = UploadedFile(_base_name(file_name[1]), content)
+    except (UnicodeDecodeError, StopIteration) as error:
+        raise FormInvalid from error
+
+
+def _base_name(name: str) -> str:
+    last = re.split(r"[/\\]", name)[-1]
+    return "".join(c for c in last if c.isprintable())[:MAX_FILE_NAME].strip() or "file"

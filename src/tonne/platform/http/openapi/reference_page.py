@@ -1,0 +1,82 @@
+"""The interactive API reference. All its files are served from here: the page loads nothing from other hosts."""
+
+from collections.abc import Callable
+from functools import cache
+from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tonne.platform.http.route import Access, Endpoint, Request, Response, Route, RouteMaker
+from tonne.platform.values.errors import Kind, TonneError
+
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_ASSETS = {
+    "try.js": b"text/javascript",
+    "swagger-ui-bundle.js": b"text/javascript",
+    "swagger-ui.css": b"text/css",
+    "favicon-32x32.png": b"image/png",
+}
+
+
+class AssetNotFound(TonneError, kind=Kind.NOT_FOUND, code="asset_not_found"):
+    message = "This file does not exist."
+
+
+class DocsEndpoints:
+    def __init__(self, document: Callable[[], dict[str, Any]]) -> None:
+        """The document is built on the first request for it."""
+        self._document = cache(lambda: msgspec.json.encode(document()))
+
+    async def page(self, _: Request) -> Response:
+        """The interactive API reference."""
+        headers = {"Content-Security-Policy": _PAGE_POLICY}
+        return Response(_own_file("try.html"), media_type=b"text/html; charset=utf-8", headers=headers)
+
+    async def asset(self, request: Request) -> Response:
+        """A file of the interactive API reference."""
+        name = request.path("name")
+        if name not in _ASSETS:
+            raise AssetNotFound
+        body = _own_file(name) if name == "try.js" else _swagger_file(name)
+        return Response(body, media_type=_ASSETS[name], headers={"Cache-Control": "public, max-age=3600"})
+
+    async def document(self, _: Request) -> Response:
+        """The OpenAPI document."""
+        return Response(self._document())
+
+    def routes(self) -> list[Route]:
+        route = RouteMaker("Documentation", Access.PUBLIC)
+        return [
+            route("GET /docs/try/", self.page),
+            route("GET /docs/try", redirect_to("/docs/try/")),
+            route("GET /docs/try/assets/{name}", self.asset),
+            route("GET /openapi.json", self.document),
+        ]
+
+
+def redirect_to(address: str) -> Endpoint:
+    async def redirect(_: Request) -> Response:
+        """Redirect to the address with a slash at its end, which the relative links of the page need."""
+        return Response(b"", 308, headers={"Location": address, "Cache-Control": "public, max-age=86400"})
+
+    return redirect
+
+
+@cache
+def _own_file(name: str) -> bytes:
+    return (resources.files("tonne.platform.http.openapi") / "static" / name).read_bytes()
+
+
+@cache
+def _swagger_file(name: str) -> bytes:
+    """A file of the package with Swagger UI, which is located but not imported."""
+    spec = find_spec("swagger_ui")
+    if spec is None or spec.origin is None:
+        raise FileNotFoundError("the package swagger-ui-py is not installed")
+    return (Path(spec.origin).parent / "static" / name).read_bytes()

@@ -1,0 +1,368 @@
+"""Routes: path, endpoint, access rule, and what the OpenAPI document says about them. Requests and responses."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+import msgspec
+
+from tonne.platform.http.client_address import limit_name
+from tonne.platform.http.errors import FormInvalid, MediaTypeInvalid
+from tonne.platform.http.json_body import MAX_FAULTS, MAX_NAME, Document, decode_json, decode_json_array, did_you_mean
+from tonne.platform.http.multipart import MULTIPART, MultipartForm, UploadedFile, parse_multipart
+from tonne.platform.http.permissions import permission_of
+from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.errors import Fault, Invalid, TonneError
+from tonne.platform.values.scope import Scope
+
+JSON = b"application/json"
+# All other methods are refused while the service is held.
+READING_METHODS = frozenset({"GET", "HEAD"})
+FORM = b"application/x-www-form-urlencoded"
+MAX_BODY_BYTES = 256 * 1024
+
+
+class Access(Enum):
+    """Who may call a route. Every route must say it: there is no default."""
+
+    PUBLIC = auto()
+    API_KEY = auto()
+    # People who are signed in. The server lets everyone pass; `dashboard/viewer.py` wraps the endpoints.
+    USER = auto()
+
+
+@dataclass(slots=True)
+class Response:
+    body: bytes
+    status: int = 200
+    media_type: bytes = JSON
+    headers: dict[str, str] = field(default_factory=dict)
+    # Instead of `body`, for long files: sent part by part, without a length. If it fails, the connection is closed
+    # before the end, so that the client does not take a part for the whole.
+    stream: AsyncIterator[bytes] | None = None
+    # Values of `Set-Cookie` in addition to the one in `headers`.
+    cookies: Sequence[str] = ()
+
+
+class Request:
+    """A request that passed its route's access rule."""
+
+    __slots__ = (
+        *("_key_id", "_multipart", "_pairs", "_path_parameters", "_query_string", "_scope", "_whole_path"),
+        *("accounts", "body", "client", "headers", "idempotency_key", "method"),
+    )
+
+    def __init__(
+        self,
+        *,
+        scope: Scope | None,
+        key_id: str,
+        client: str,
+        headers: dict[bytes, bytes],
+        path_parameters: dict[str, str],
+        query_string: bytes,
+        body: bytes,
+        idempotency_key: str | None = None,
+        whole_path: str = "",
+        accounts: frozenset[str] | None = None,
+        method: str = "GET",
+    ) -> None:
+        self._scope = scope
+        # The accounts that the API key is restricted to. None: all of its organisation.
+        self.accounts = accounts
+        self._key_id = key_id
+        # HEAD is answered by the endpoint for GET.
+        self.method = method
+        # The client's network address.
+        self.client = client
+        self.headers = headers
+        self._path_parameters = path_parameters
+        self._query_string = query_string
+        self._pairs: list[tuple[str, str]] | None = None
+        self.body = body
+        # The header, for routes whose body has the field of the same name.
+        self.idempotency_key = idempotency_key
+        self._whole_path = whole_path
+        self._multipart: MultipartForm | None = None
+
+    @property
+    def scope(self) -> Scope:
+        """The account whose data this request may access. Only routes with `Access.API_KEY` have a scope."""
+        if self._scope is None:
+            raise LookupError("this route is public: it has no scope")
+        return self._scope
+
+    @property
+    def location(self) -> str:
+        """The path and the query string, still encoded, as in a browser's address bar."""
+        query = self._query_string.decode("latin-1")
+        return f"{self._whole_path}?{query}" if query else self._whole_path
+
+    @property
+    def limited_as(self) -> str:
+        """The name under which limits per client are counted."""
+        return limit_name(self.client)
+
+    @property
+    def actor(self) -> Actor:
+        """Who is calling, for the audit log. Only routes with `Access.API_KEY` have an actor."""
+        if self._scope is None:
+            raise LookupError("this route is public: it has no actor")
+        return Actor(ActorKind.KEY, self._key_id, self.client)
+
+    def path(self, name: str) -> str:
+        """A decoded path parameter, or the empty string, which matches nothing, if the database cannot store it."""
+        try:
+            text = unquote_to_bytes(self._path_parameters[name].encode("latin-1")).decode("utf-8")
+        except UnicodeDecodeError:
+            return ""
+        return "" if "\x00" in text else text
+
+    def query(self, *names: str) -> list[str | None]:
+        """The values of these query parameters. Raises Invalid for one that is given twice."""
+        values: dict[str, str] = {}
+        for name, value in self._query_pairs():
+            if name in names and name in values:
+                raise Invalid([Fault("validation_error", f"{name} is given twice.", name)])
+            # The database cannot store NUL. The parameters of pagination have errors of their own.
+            if name in names and "\x00" in value and name not in {"limit", "after"}:
+                raise Invalid([Fault("validation_error", f"{name} contains a NUL character.", name)])
+            values[name] = value
+        return [values.get(name) for name in names]
+
+    def query_values(self, name: str) -> list[str]:
+        """All values of a query parameter that may be repeated."""
+        return [value.replace("\x00", "") for found, value in self._query_pairs() if found == name]
+
+    def query_map(self, name: str) -> dict[str, str]:
+        """The values of `name[key]=value`, by key. Raises Invalid for a key that is given twice or is empty."""
+        found: dict[str, str] = {}
+        for full, value in self._query_pairs():
+            if not is_map_entry(full, name):
+                continue
+            key = full[len(name) + 1 : -1]
+            if not key or key in found or "\x00" in full + value:
+                problem = "has no key" if not key else "is given twice" if key in found else "contains a NUL character"
+                raise Invalid([Fault("validation_error", f"{full[:MAX_NAME]} {problem}.", full[:MAX_NAME])])
+            found[key] = value
+        return found
+
+    def _query_pairs(self) -> list[tuple[str, str]]:
+        if self._pairs is None:
+            try:
+                self._pairs = _pairs(self._query_string.decode("ascii"))
+            except ValueError as error:
+                raise Invalid([Fault("validation_error", "The query string cannot be read.")]) from error
+        return self._pairs
+
+    def form(self) -> dict[str, list[str]]:
+        """The fields of a form, without NUL characters, which the database cannot store."""
+        if self._media_type == MULTIPART:
+            return self._read_multipart().fields
+        if self._media_type != FORM:
+            raise FormInvalid
+        try:
+            pairs = parse_qsl(self.body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=200)
+        except ValueError as error:
+            raise FormInvalid from error
+        fields: dict[str, list[str]] = {}
+        for name, value in pairs:
+            fields.setdefault(name, []).append(value.replace("\x00", ""))
+        return fields
+
+    def file(self, name: str) -> UploadedFile | None:
+        """The file of a form with `enctype="multipart/form-data"`; None if no file was chosen."""
+        return self._read_multipart().files.get(name) if self._media_type == MULTIPART else None
+
+    def upload(self, name: str) -> UploadedFile:
+        """The file that an API client sends in a form. Raises MediaTypeInvalid or Invalid."""
+        if self._media_type != MULTIPART:
+            raise MediaTypeInvalid(f"Send the file as `multipart/form-data`, in the field `{name}`.")
+        file = self.file(name)
+        if file is None:
+            raise Invalid([Fault("validation_error", f"The form has no file in the field `{name}`.", name)])
+        return file
+
+    def _read_multipart(self) -> MultipartForm:
+        if self._multipart is None:
+            self._multipart = parse_multipart(self.headers.get(b"content-type", b""), self.body)
+        return self._multipart
+
+    @property
+    def _media_type(self) -> bytes:
+        return self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+
+    @classmethod
+    def without_body(cls, path: str, query_string: bytes, headers: dict[bytes, bytes]) -> "Request":
+        """For the page of an error, which may occur before the route, the client or the body is known."""
+        return cls(
+            scope=None,
+            key_id="",
+            client="",
+            headers=headers,
+            path_parameters={},
+            query_string=query_string,
+            body=b"",
+            whole_path=path,
+        )
+
+    def cookie(self, name: str) -> str:
+        """The cookie's value, or the empty string."""
+        for part in self.headers.get(b"cookie", b"").decode("latin-1").split(";"):
+            found, _, value = part.strip().partition("=")
+            if found == name:
+                return value
+        return ""
+
+    def json_or_empty(self) -> Document:
+        """For bodies in which all fields are optional: then the body is optional too."""
+        return self.json() if self.body else Document(b"{}", {})
+
+    def json(self) -> Document:
+        if self._media_type != JSON:
+            raise MediaTypeInvalid
+        document = decode_json(self.body)
+        if self.idempotency_key is not None:
+            document.add_idempotency_key(self.idempotency_key)
+        return document
+
+    def json_array(self) -> list[Any]:
+        """The body of a route whose body is an array."""
+        if self._media_type != JSON:
+            raise MediaTypeInvalid
+        return decode_json_array(self.body)
+
+    def check_query(self, known: Collection[str]) -> None:
+        """Raises Invalid for unknown parameters: a misspelt filter would return the wrong rows."""
+        unknown = list(
+            dict.fromkeys(
+                name
+                for name, _ in self._query_pairs()
+                if name not in known and not any(is_map_entry(name, each[:-2]) for each in known if each.endswith("[]"))
+            )
+        )
+        if unknown:
+            otherwise = f"Remove it: this path knows {', '.join(sorted(known))}." if known else "Remove it."
+            raise Invalid(
+                [
+                    Fault(
+                        "validation_error",
+                        f"Unknown query parameter {name}. {did_you_mean(name, known, otherwise)}",
+                        name,
+                    )
+                    for name in (name[:MAX_NAME] for name in unknown[:MAX_FAULTS])
+                ]
+            )
+
+
+def is_map_entry(text: str, name: str) -> bool:
+    """Whether a query parameter is one of `name[key]`."""
+    return text.startswith(f"{name}[") and text.endswith("]")
+
+
+def _pairs(query: str) -> list[tuple[str, str]]:
+    if "%" in query or "+" in query:
+        return parse_qsl(query, keep_blank_values=True, errors="strict")
+    # Nearly every query has nothing to decode, and splitting it is much faster.
+    split = [part.partition("=") for part in query.split("&") if part]
+    return [(name, value) for name, _, value in split]
+
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+ShowError = Callable[[TonneError, str, Request], Response]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A query or path parameter, as the OpenAPI document shows it.
+
+    A name that ends with `[]` accepts parameters such as `metadata[key]=value`.
+    """
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FileType:
+    """The type of a response body that is a file for download."""
+
+    media_type: str
+
+
+PDF_FILE = FileType("application/pdf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    method: str
+    path: str
+    endpoint: Endpoint
+    access: Access
+    tag: str
+    # A struct, or a list of structs for a body that is an array.
+    body: Any = None
+    body_required: bool = True
+    # The field of a form (`multipart/form-data`) that carries a file, instead of a JSON body.
+    file_field: str = ""
+    query: Sequence[Parameter] = ()
+    # The type of the JSON body for each status code, or a FileType; None if there is no body, or it is a page.
+    answers: dict[int, Any]
+    # The name of the operation in generated clients. It never changes; every route under /v1 has one.
+    operation_id: str = ""
+    errors: Sequence[type[TonneError]] = ()
+    # Changes to the example of the response, which is made of the examples of its fields.
+    shows: Mapping[str, Any] = field(default_factory=dict)
+    # An example of the body; without it the OpenAPI document shows the examples of the body's fields.
+    example: Any = None
+    # Larger for forms with files.
+    max_body_bytes: int = MAX_BODY_BYTES
+    # False if the endpoint itself limits how much one organisation uses at a time.
+    takes_fair_share: bool = True
+    # Renders errors as a page, with the request id. Without it, errors are JSON. The request has no body here.
+    show_error: ShowError | None = None
+    # What an API key needs to call the route, such as `orders:read`; empty for routes without an API key.
+    permission: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        if self.access is Access.API_KEY:
+            object.__setattr__(self, "permission", permission_of(self.method, self.path))
+
+    @property
+    def reads_body(self) -> bool:
+        return self.body is not None or bool(self.file_field)
+
+    @property
+    def takes_idempotency_key(self) -> bool:
+        return "idempotency_key" in getattr(self.body, "__struct_fields__", ())
+
+    @property
+    def is_idempotent_creation(self) -> bool:
+        """201 for a new resource; 200 for the original if the idempotency key was used before."""
+        return self.takes_idempotency_key and {200, 201} <= self.answers.keys()
+
+
+class RouteMaker:
+    """Creates routes that share a tag, an access rule and the fields in `shared`.
+
+    A route's summary is the first line of its endpoint's docstring, its description the rest.
+    """
+
+    def __init__(self, tag: str, access: Access = Access.API_KEY, **shared: Any) -> None:
+        self._shared = {"tag": tag, "access": access, **shared}
+
+    def __call__(
+        self, method_and_path: str, endpoint: Endpoint, answer: Any = None, *errors: type[TonneError], **more: Any
+    ) -> Route:
+        """`answer` is the type of the body of a 200, or a dictionary of types by status."""
+        method, path = method_and_path.split(" ")
+        answers = answer if isinstance(answer, dict) else {200: answer}
+        fields = {**self._shared, "errors": errors, **more}
+        return Route(method=method, path=path, endpoint=endpoint, answers=answers, **fields)
+
+
+def json_response(value: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status)

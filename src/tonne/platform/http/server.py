@@ -1,0 +1,261 @@
+"""The ASGI application: finds the route, applies its access rule, calls the endpoint, turns failures into responses."""
+
+import asyncio
+import traceback
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, cast
+
+import structlog
+
+from tonne.platform.db.hold import HoldWatch
+from tonne.platform.http.asgi import AsgiScope, Message, Receive, Send, send_response
+from tonne.platform.http.authenticator import Authenticator
+from tonne.platform.http.client_address import forwarded_for, limit_name
+from tonne.platform.http.errors import (
+    STATUS,
+    BodyTimeout,
+    BodyTooLarge,
+    InternalError,
+    MethodNotAllowed,
+    ServiceUnavailable,
+    error_body,
+    too_large,
+)
+from tonne.platform.http.limits.fair_share import FairShare
+from tonne.platform.http.limits.rate_limit import Quota, rate_limited
+from tonne.platform.http.refusals import refusal_for
+from tonne.platform.http.request_log.log import RequestNotes
+from tonne.platform.http.route import JSON, MAX_BODY_BYTES, READING_METHODS, Access, Request, Response, Route, ShowError
+from tonne.platform.http.router import Resource, Router
+from tonne.platform.process.shared_timer import SharedTimer
+from tonne.platform.values.errors import Fault, Invalid, TonneError
+
+BODY_WITHIN_S = 10.0
+# Of `MAX_BODY_BYTES` each: a larger body counts as several.
+MAX_HALF_READ = 100
+# The limits of bodies above that number. A burst of honest requests also has many bodies on their way, for a moment.
+CROWDED_WITHIN_S = 3.0
+CROWDED_BYTES = 16 * 1024
+
+_TOO_MANY_INCOMPLETE = "Too many requests with an incomplete body from this address. Send whole requests."
+
+# Errors below these paths are always JSON.
+_API_PATHS = ("/v1/", "/gateways/", "/metrics", "/health/", "/openapi.json")
+
+Lifecycle = Callable[[], Awaitable[None]]
+_log = structlog.get_logger()
+
+
+class Application:
+    def __init__(
+        self,
+        routes: Iterable[Route],
+        authenticator: Authenticator,
+        shares: FairShare,
+        *,
+        hold: HoldWatch,
+        start: Lifecycle,
+        stop: Lifecycle,
+        show_error: ShowError | None = None,
+    ) -> None:
+        """`show_error` renders errors for browsers where no route does, for example at unknown paths."""
+        self._router = Router(routes)
+        self._authenticator = authenticator
+        self._shares = shares
+        self._hold = hold
+        self._show_error = show_error
+        # Bodies that are being received, by client.
+        self._half_read: Counter[str] = Counter()
+        # Requests that wait for the first part of their body.
+        self._first_parts: SharedTimer[asyncio.Task[Any]] = SharedTimer(BODY_WITHIN_S, asyncio.Task.cancel)
+        self._start = start
+        self._stop = stop
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._run_lifespan(receive, send)
+        elif scope["type"] == "http":
+            response = await self._respond(scope, receive)
+            if scope["path"].startswith("/v1/"):
+                # A shared cache must not keep what belongs to one account.
+                response.headers.setdefault("Cache-Control", "no-store")
+            await send_response(response, send, head_only=scope["method"] == "HEAD")
+        else:
+            raise ValueError(f"the protocol {scope['type']} is not supported")
+
+    async def _run_lifespan(self, receive: Receive, send: Send) -> None:
+        """Start when the server starts, stop when it stops; a failure is reported to the server, which then exits."""
+        for phase, run in (("startup", self._start), ("shutdown", self._stop)):
+            await receive()
+            try:
+                await run()
+            except BaseException:
+                await send({"type": f"lifespan.{phase}.failed", "message": traceback.format_exc()})
+                raise
+            await send({"type": f"lifespan.{phase}.complete"})
+
+    async def _respond(self, asgi: AsgiScope, receive: Receive) -> Response:
+        # Shared with the middleware, which logs it.
+        seen = asgi["tonne"]
+        route: Route | None = None
+        request: Request | None = None
+        try:
+            resource, parameters = self._router.find(asgi["path"])
+            route = resource.by_method.get(asgi["method"])
+            if route is None:
+                return _answer_other_method(asgi["method"], resource)
+            seen["route"] = route.path
+            headers = dict(asgi["headers"])
+            scope, accounts = None, None
+            forwarded = forwarded_for(asgi["headers"]) if b"x-forwarded-for" in headers else None
+            client = self._authenticator.client_address((asgi["client"] or ("",))[0], forwarded)
+            seen["client"] = client
+            if route.access is Access.API_KEY:
+                holder = await self._authenticator.identify(headers, client)
+                seen["key_id"], seen["notes"] = holder.key_id, RequestNotes(holder)
+                scope, seen["headers"] = await self._authenticator.admit(holder, headers, client, route.permission)
+                seen["account_id"], accounts = scope.account_id, holder.accounts
+            if asgi["method"] not in READING_METHODS:
+                self._hold.require_not_held()
+            request = Request(
+                scope=scope,
+                key_id=seen.get("key_id", ""),
+                client=client,
+                headers=headers,
+                path_parameters=parameters,
+                query_string=asgi["query_string"],
+                body=await self._read_body(receive, headers, client, route.max_body_bytes) if route.reads_body else b"",
+                idempotency_key=_idempotency_key(route, headers),
+                whole_path=asgi["path"],
+                accounts=accounts,
+                method=asgi["method"],
+            )
+            if asgi["query_string"] and route.path.startswith("/v1/"):
+                request.check_query({parameter.name for parameter in route.query})
+            if scope is None or not route.takes_fair_share:
+                return await route.endpoint(request)
+            await self._shares.enter(scope.organisation_id)
+            try:
+                return await route.endpoint(request)
+            finally:
+                self._shares.leave(scope.organisation_id)
+        except Exception as error:  # noqa: BLE001 - every exception becomes a response; unexpected ones are logged
+            refusal = refusal_for(error)
+            notes: RequestNotes | None = seen.get("notes")
+            if notes is not None:
+                notes.faults = refusal.faults
+                if request is not None and asgi["method"] not in READING_METHODS:
+                    notes.body = request.body
+            show_error = self._show_error if _expects_page(asgi) else None
+            if route is not None and route.show_error is not None:
+                show_error = route.show_error
+            response = _error_response(error, refusal, show_error, asgi)
+            # The error's traceback refers to this frame. Until the next garbage collection, this cycle would keep the
+            # rest of an unread body, and with it the connection.
+            del refusal
+            return response
+
+    async def _read_body(self, receive: Receive, headers: dict[bytes, bytes], client: str, max_bytes: int) -> bytes:
+        """The whole body. A body that is too large is read only as far as is needed to know that.
+
+        One client may have only so many bodies half sent: each costs a connection and memory until the time limit. More
+        than that have stricter limits.
+        """
+        declared = headers.get(b"content-length", b"")
+        if declared.isdigit() and int(declared[:20]) > max_bytes:
+            raise too_large(max_bytes)
+        message = await self._receive_first(receive)
+        body, more = message.get("body", b""), bool(message.get("more_body", False))
+        if not more and message["type"] != "http.disconnect":
+            return _checked(body, max_bytes)
+        name = limit_name(client)
+        size = max_bytes // MAX_BODY_BYTES
+        is_crowded = self._half_read[name] + size > MAX_HALF_READ
+        self._half_read[name] += size
+        try:
+            async with asyncio.timeout(CROWDED_WITHIN_S if is_crowded else BODY_WITHIN_S):
+                return await _read_rest(receive, message, min(max_bytes, CROWDED_BYTES) if is_crowded else max_bytes)
+        except (TimeoutError, BodyTooLarge) as error:
+            if is_crowded:
+                quota = Quota(allowed=False, remaining=0, retry_after_s=BODY_WITHIN_S)
+                raise rate_limited(quota, _TOO_MANY_INCOMPLETE) from error
+            if isinstance(error, TimeoutError):
+                raise BodyTimeout from error
+            raise
+        finally:
+            self._half_read[name] -= size
+            if not self._half_read[name]:
+                del self._half_read[name]
+
+    async def _receive_first(self, receive: Receive) -> Message:
+        """Like `asyncio.timeout`, but with the shared timer."""
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        cancellations = task.cancelling()
+        limit = self._first_parts.start(task)
+        try:
+            return await receive()
+        except asyncio.CancelledError as error:
+            if limit.is_over and task.uncancel() <= cancellations:
+                raise BodyTimeout from error
+            raise
+        finally:
+            limit.end()
+
+
+async def _read_rest(receive: Receive, message: Message, max_bytes: int) -> bytes:
+    parts = [message.get("body", b"")]
+    size = len(parts[0])
+    while True:
+        if message["type"] == "http.disconnect":
+            # Otherwise the part that arrived would be processed as if it were the whole body.
+            raise Invalid([Fault("validation_error", "The body ended early: send the whole request again.")])
+        if size > max_bytes:
+            raise too_large(max_bytes)
+        if not message.get("more_body", False):
+            return b"".join(parts)
+        message = await receive()
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+
+
+def _checked(body: bytes, max_bytes: int) -> bytes:
+    if len(body) > max_bytes:
+        raise too_large(max_bytes)
+    return body
+
+
+def _idempotency_key(route: Route, headers: dict[bytes, bytes]) -> str | None:
+    """The Idempotency-Key header, for routes whose body has such a field. Other routes ignore it."""
+    value = headers.get(b"idempotency-key")
+    return value.decode("utf-8", "replace") if value is not None and route.takes_idempotency_key else None
+
+
+def _answer_other_method(method: str, resource: Resource) -> Response:
+    """OPTIONS works for every path. Raises MethodNotAllowed for any other method without a route."""
+    if method == "OPTIONS":
+        return Response(b"", 204, headers={"Allow": resource.allow})
+    refusal = MethodNotAllowed()
+    if below := resource.below.get(method):
+        refusal = MethodNotAllowed(f"This path does not support {method}. Use {method} with {', '.join(below)}.")
+    refusal.headers["Allow"] = resource.allow
+    raise refusal
+
+
+def _expects_page(asgi: AsgiScope) -> bool:
+    """Browsers ask for HTML when they open an address; programs accept everything or JSON."""
+    if asgi["path"].startswith(_API_PATHS):
+        return False
+    return any(name == b"accept" and b"text/html" in value.lower() for name, value in asgi["headers"])
+
+
+def _error_response(error: Exception, refusal: TonneError, show_error: ShowError | None, asgi: AsgiScope) -> Response:
+    request_id = asgi["tonne"]["request_id"]
+    # A load balancer that asks a draining server whether it is ready is no error.
+    is_planned = isinstance(refusal, ServiceUnavailable) and refusal.is_draining
+    if isinstance(refusal, (InternalError, ServiceUnavailable)) and not is_planned:
+        _log.error("request_failed", request_id=request_id, exc_info=error)
+    if show_error is not None:
+        request = Request.without_body(asgi["path"], asgi["query_string"], dict(asgi["headers"]))
+        return show_error(refusal, request_id, request)
+    return Response(error_body(refusal.faults, request_id), STATUS[refusal.kind], JSON, refusal.headers)

@@ -1,0 +1,131 @@
+"""Runs the jobs of a worker. A job is a function that processes due rows and returns whether there were any."""
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from tonne.platform.db.errors import is_database_unavailable
+from tonne.platform.events.notification import Notification, Stream, WorkKind
+from tonne.platform.jobs.metrics import JobMetrics
+from tonne.platform.process.telemetry import tracing
+
+RunOnce = Callable[[], Awaitable[bool]]
+
+_log = structlog.get_logger()
+# Maximum back-off after repeated failures of a job.
+MAX_PAUSE_S = 30.0
+DATABASE_RETRY_S = 1.0
+# Bounds the exponent of the back-off: a large power of two does not fit a float.
+_MAX_DOUBLINGS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """`run_once` must leave nothing half done when it raises or is cancelled."""
+
+    name: str
+    run_once: RunOnce
+    # Waits for the tasks that `run_once` has started.
+    drain: Callable[[], Awaitable[None]] | None = None
+    # The job runs when one of these became due, without waiting for its next poll.
+    kinds: frozenset[WorkKind] = frozenset()
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    # Called before the job is woken, with the streams that got events; empty: any stream.
+    expect: Callable[[frozenset[Stream]], None] | None = None
+
+
+def wake_jobs(jobs: Sequence[Job], notification: Notification) -> None:
+    """Wake only the jobs that the notification concerns: an idle run costs as much as a delivery."""
+    for job in jobs:
+        if notification.concerns(job.kinds):
+            if job.expect is not None:
+                job.expect(notification.streams)
+            job.wake.set()
+
+
+async def run_jobs(
+    jobs: Sequence[Job],
+    stop: asyncio.Event,
+    poll_s: float,
+    metrics: JobMetrics | None = None,
+    is_held: Callable[[], bool] = lambda: False,
+) -> None:
+    """Run all jobs concurrently until `stop` is set, then finish the work in progress. While held, no job runs."""
+    metrics = metrics or JobMetrics()
+    jobs = [replace(job, run_once=_unless_held(job.run_once, is_held)) for job in jobs]
+    stopping = asyncio.create_task(_wake_at_stop(jobs, stop))
+    await asyncio.gather(*(_run(job, stop, poll_s, metrics) for job in jobs))
+    stopping.cancel()
+    await asyncio.gather(*(job.drain() for job in jobs if job.drain is not None))
+
+
+def _unless_held(run_once: RunOnce, is_held: Callable[[], bool]) -> RunOnce:
+    async def run() -> bool:
+        return False if is_held() else await run_once()
+
+    return run
+
+
+async def _wake_at_stop(jobs: Sequence[Job], stop: asyncio.Event) -> None:
+    """A job that sleeps then waits for one event only: a task for each would cost as much as an idle run."""
+    await stop.wait()
+    for job in jobs:
+        job.wake.set()
+
+
+async def _run(job: Job, stop: asyncio.Event, poll_s: float, metrics: JobMetrics) -> None:
+    failures = 0
+    metrics.start(job.name)
+    while not stop.is_set():
+        job.wake.clear()
+        metrics.begin(job.name)
+        started = time.monotonic()
+        try:
+            with tracing.job_span(job.name) as span:
+                worked = await job.run_once()
+                span.idle = not worked
+        except Exception as error:  # noqa: BLE001 - a failure must end neither this job nor the others
+            failures += 1
+            metrics.fail(job.name, time.monotonic() - started)
+            _log.exception("job_failed", job=job.name, failures=failures)
+            # Notifications do not end the back-off: with traffic, a failing job would run all the time.
+            await _sleep(_back_off_s(error, failures, poll_s), stop)
+        else:
+            failures = 0
+            metrics.succeed(job.name, worked=worked, seconds=time.monotonic() - started)
+            if not worked:
+                await _sleep(poll_s, job.wake)
+
+
+def _back_off_s(error: Exception, failures: int, poll_s: float) -> float:
+    # Work resumes soon after the database is back, however long it was away.
+    longest = DATABASE_RETRY_S if is_database_unavailable(error) else MAX_PAUSE_S
+    return float(min(longest, poll_s * 2 ** min(failures, _MAX_DOUBLINGS)))
+
+
+async def _sleep(seconds: float, event: asyncio.Event) -> None:
+    """Until the event is set, with jitter, so that workers do not all poll at the same time."""
+    jitter = random.uniform(0.8, 1.2)  # noqa: S311 - spreading load, not a secret
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds * jitter):
+            await event.wait()
+
+
+def throttled(run_once: RunOnce, every_s: float) -> RunOnce:
+    """Run an idle job at most every `every_s` seconds, however often workers are notified."""
+    look_at = 0.0
+
+    async def run() -> bool:
+        nonlocal look_at
+        if time.monotonic() < look_at:
+            return False
+        worked = await run_once()
+        look_at = 0.0 if worked else time.monotonic() + every_s
+        return worked
+
+    return run

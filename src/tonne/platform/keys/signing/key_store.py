@@ -1,0 +1,135 @@
+"""SQL of the operator's signing keys."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import asyncpg
+
+from tonne.platform.db.pool import Connection
+from tonne.platform.keys.secret_box import HEADER_BYTES
+from tonne.platform.keys.signing.model import KeyPurpose, KeyRecord
+
+COLUMNS = "id, purpose, created_at, retired_at, revoked_from, public"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKey:
+    """`sealed` is None if the private key is not in the database."""
+
+    record: KeyRecord
+    sealed: bytes | None
+
+
+FIND_CURRENT = f"SELECT {COLUMNS}, private_box FROM signing_keys WHERE purpose = $1 AND retired_at IS NULL"  # noqa: S608 - a constant
+
+
+async def find_current_key(connection: Connection, purpose: KeyPurpose) -> StoredKey | None:
+    row = await connection.fetchrow(FIND_CURRENT, purpose)
+    return None if row is None else StoredKey(_record(row), row["private_box"])
+
+
+LIST_KEYS = f"SELECT {COLUMNS} FROM signing_keys WHERE purpose = $1 ORDER BY created_at, id"  # noqa: S608 - a constant
+
+
+async def list_signing_keys(connection: Connection, purpose: KeyPurpose) -> list[KeyRecord]:
+    """The retired ones too, the oldest first."""
+    return [_record(row) for row in await connection.fetch(LIST_KEYS, purpose)]
+
+
+INSERT_KEY = """
+INSERT INTO signing_keys (id, purpose, created_at, public, private_box) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT DO NOTHING
+"""
+
+
+async def insert_signing_key(tx: Connection, record: KeyRecord, sealed: bytes | None) -> bool:
+    """False if there is a current key for this purpose: another process was faster."""
+    values = (record.id, record.purpose, record.created_at, record.public, sealed)
+    return await tx.execute(INSERT_KEY, *values) == "INSERT 0 1"
+
+
+FIND_BY_PUBLIC = f"SELECT {COLUMNS} FROM signing_keys WHERE public = $1"  # noqa: S608 - a constant
+
+
+async def find_key_by_public(connection: Connection, public: str) -> KeyRecord | None:
+    row = await connection.fetchrow(FIND_BY_PUBLIC, public)
+    return None if row is None else _record(row)
+
+
+FIND_KEY = f"SELECT {COLUMNS} FROM signing_keys WHERE id = $1"  # noqa: S608 - a constant
+
+
+async def find_signing_key(connection: Connection, key_id: str) -> KeyRecord | None:
+    row = await connection.fetchrow(FIND_KEY, key_id)
+    return None if row is None else _record(row)
+
+
+LOCK_PURPOSE = "SELECT pg_advisory_xact_lock(hashtext('tonne signing keys'), hashtext($1))"
+
+
+async def lock_purpose(tx: Connection, purpose: KeyPurpose) -> None:
+    """Serialises processes and commands that replace the current key."""
+    await tx.execute(LOCK_PURPOSE, purpose)
+
+
+# The private part is destroyed: nothing needs it any more, and nobody can steal it from a backup.
+RETIRE_CURRENT = """
+UPDATE signing_keys SET retired_at = $2, private_box = NULL WHERE purpose = $1 AND retired_at IS NULL RETURNING id
+"""
+
+
+async def retire_current_key(tx: Connection, purpose: KeyPurpose, at: datetime) -> str | None:
+    """Its id; None if there was none."""
+    retired: str | None = await tx.fetchval(RETIRE_CURRENT, purpose, at)
+    return retired
+
+
+REINSTATE = "UPDATE signing_keys SET retired_at = NULL WHERE id = $1"
+
+
+async def reinstate_key(tx: Connection, key_id: str) -> None:
+    """Only for a key outside of the database: the settings name it again."""
+    await tx.execute(REINSTATE, key_id)
+
+
+REVOKE = """
+UPDATE signing_keys SET revoked_from = $2, retired_at = LEAST(retired_at, $3), private_box = NULL WHERE id = $1
+"""
+
+
+async def revoke_signing_key(tx: Connection, key_id: str, from_: datetime, now: datetime) -> None:
+    """It signs nothing from `now` on."""
+    await tx.execute(REVOKE, key_id, from_, now)
+
+
+LOCK_SEALED_OTHERWISE = """
+SELECT NULL AS organisation_id, NULL AS mode, id, private_box AS secret_box, NULL::bytea AS old FROM signing_keys
+WHERE id > $1 AND private_box IS NOT NULL AND substring(private_box FROM 1 FOR $3) <> $2::bytea
+ORDER BY id LIMIT $4 FOR NO KEY UPDATE
+"""
+
+
+async def lock_signing_keys_sealed_otherwise(
+    tx: Connection, after: str, header: bytes, limit: int
+) -> Sequence[asyncpg.Record]:
+    """The next keys whose private part does not start with `header`, locked."""
+    return await tx.fetch(LOCK_SEALED_OTHERWISE, after, header, HEADER_BYTES, limit)
+
+
+REPLACE_SEALED = "UPDATE signing_keys SET private_box = $2 WHERE id = $1"
+
+
+async def replace_sealed_signing_key(tx: Connection, key_id: str, sealed: bytes) -> None:
+    await tx.execute(REPLACE_SEALED, key_id, sealed)
+
+
+def _record(row: asyncpg.Record) -> KeyRecord:
+    return KeyRecord(
+        id=row["id"],
+        purpose=KeyPurpose(row["purpose"]),
+        created_at=row["created_at"],
+        retired_at=row["retired_at"],
+        revoked_from=row["revoked_from"],
+        public=row["public"],
+    )

@@ -1,0 +1,171 @@
+"""The signing keys of a process: created at first use, opened once, and looked up again every few seconds."""
+
+import asyncio
+from collections import defaultdict
+
+import structlog
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from tonne.platform.db.connections import Connections
+from tonne.platform.events.audit import record as audit
+from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
+from tonne.platform.keys.signing import key_store
+from tonne.platform.keys.signing.document_key import (
+    CertificateChain,
+    DocumentKey,
+    KeyUnusable,
+    document_key,
+    sign_in_memory,
+)
+from tonne.platform.keys.signing.errors import SigningUnavailable
+from tonne.platform.keys.signing.key_store import StoredKey
+from tonne.platform.keys.signing.make_key import make_key
+from tonne.platform.keys.signing.model import KeyPurpose, KeyRecord, SigningKey
+from tonne.platform.keys.signing.operator_key import has_outside_key, load_operator_key
+from tonne.platform.keys.signing.replace_key import new_record, use_outside_key
+from tonne.platform.process.expiring_cache import ExpiringCache
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import job_actor
+from tonne.platform.values.clock import Clock
+
+_log = structlog.get_logger()
+ACTOR = job_actor("signing")
+# A rotation in another process is noticed after this time.
+REFRESH_S = 10.0
+
+
+class SigningKeys:
+    """A call may use a connection of its own, every few seconds. Only a key outside of the database needs no box."""
+
+    def __init__(self, database: Connections, box: SecretBox | None, settings: Settings, clock: Clock) -> None:
+        self._database = database
+        self._box = box
+        self._settings = settings
+        self._clock = clock
+        self._current: ExpiringCache[KeyPurpose, SigningKey] = ExpiringCache(REFRESH_S)
+        self._document: ExpiringCache[KeyPurpose, DocumentKey] = ExpiringCache(REFRESH_S)
+        # The keys that were opened last: opening them again would take time.
+        self._opened: dict[KeyPurpose, SigningKey] = {}
+        self._opened_document: DocumentKey | None = None
+        # Concurrent requests create and open a key once.
+        self._locks: defaultdict[KeyPurpose, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def current(self, purpose: KeyPurpose) -> SigningKey:
+        """The key that signs credentials or checkpoints. Raises SigningUnavailable."""
+        found = self._current.get(purpose)
+        if found is not None:
+            return found
+        async with self._locks[purpose]:
+            stored = await self._find_or_make(purpose)
+            key = self._opened.get(purpose)
+            if key is None or key.record != stored.record:
+                key = self._opened[purpose] = self._open_signing_key(stored)
+            self._current.put(purpose, key)
+            return key
+
+    async def document(self) -> DocumentKey:
+        """The key that signs PDFs. Raises SigningUnavailable."""
+        found = self._document.get(KeyPurpose.DOCUMENT)
+        if found is not None:
+            return found
+        async with self._locks[KeyPurpose.DOCUMENT]:
+            try:
+                is_outside = has_outside_key(self._settings)
+                key = await (self._outside_document_key() if is_outside else self._own_document_key())
+            except KeyUnusable as error:
+                _log.error("document_key_unusable", reason=str(error))
+                raise SigningUnavailable from error
+            self._document.put(KeyPurpose.DOCUMENT, key)
+            self._opened_document = key
+            return key
+
+    async def all(self, purpose: KeyPurpose) -> list[KeyRecord]:
+        """All keys, the oldest first. Creates the first one. Raises SigningUnavailable."""
+        if purpose is KeyPurpose.DOCUMENT:
+            await self.document()
+        else:
+            await self.current(purpose)
+        async with self._database.connection() as connection:
+            return await key_store.list_signing_keys(connection, purpose)
+
+    async def _outside_document_key(self) -> DocumentKey:
+        """The operator's key, see `load_operator_key`. The first call of a process makes it the current one."""
+        opened = self._opened_document
+        if opened is not None:
+            async with self._database.connection() as connection:
+                record = await key_store.find_key_by_public(connection, opened.record.public)
+            if record is None or (record.retired_at is not None and record.retired_at <= self._clock()):
+                raise KeyUnusable(
+                    f"The key {opened.record.id} was retired. Set the current key in the settings, and restart Tonne."
+                )
+            return opened
+        found = await asyncio.to_thread(load_operator_key, self._settings)
+        if found is None:
+            raise KeyUnusable("The settings name no key.")
+        async with self._database.transaction() as tx:
+            record = await use_outside_key(tx, found.certificate.pem, actor=ACTOR, now=self._clock())
+        return await asyncio.to_thread(document_key, record, found.certificate, found.sign_raw)
+
+    async def _own_document_key(self) -> DocumentKey:
+        stored = await self._find_or_make(KeyPurpose.DOCUMENT)
+        if self._opened_document is not None and self._opened_document.record == stored.record:
+            return self._opened_document
+        if stored.sealed is None:
+            raise KeyUnusable(
+                f"The current key {stored.record.id} is not in the database, and the settings do not name it. Set "
+                "TONNE_DOCUMENT_KEY_FILE or TONNE_DOCUMENT_PKCS11_MODULE, or run `tonne signing-keys rotate document` "
+                "to create a key in the database."
+            )
+        private_key = self._open(stored)
+        if not isinstance(private_key, rsa.RSAPrivateKey):
+            raise KeyUnusable(f"The key {stored.record.id} is not an RSA key.")
+        chain = CertificateChain(x509.load_pem_x509_certificate(stored.record.public.encode()))
+        return await asyncio.to_thread(document_key, stored.record, chain, sign_in_memory(private_key))
+
+    @property
+    def _opener(self) -> SecretBox:
+        if self._box is None:
+            raise SigningUnavailable
+        return self._box
+
+    async def _find_or_make(self, purpose: KeyPurpose) -> StoredKey:
+        async with self._database.connection() as connection:
+            stored = await key_store.find_current_key(connection, purpose)
+        return stored or await self._make(purpose)
+
+    async def _make(self, purpose: KeyPurpose) -> StoredKey:
+        now = self._clock()
+        made = await asyncio.to_thread(make_key, purpose, self._settings.seller_name, now)
+        record = new_record(purpose, made.public, now)
+        sealed = self._opener.seal(made.private, record.id)
+        async with self._database.transaction() as tx:
+            if await key_store.insert_signing_key(tx, record, sealed):
+                await audit.record(
+                    tx, None, "signing_key.created", actor=ACTOR, at=now, subject_id=record.id, purpose=purpose
+                )
+                _log.warning("signing_key_created", purpose=purpose, key_id=record.id)
+                return StoredKey(record, sealed)
+        async with self._database.connection() as connection:
+            stored = await key_store.find_current_key(connection, purpose)
+        if stored is None:
+            # Another process has created a key and retired it since.
+            raise SigningUnavailable
+        return stored
+
+    def _open_signing_key(self, stored: StoredKey) -> SigningKey:
+        private_key = self._open(stored)
+        if not isinstance(private_key, Ed25519PrivateKey):
+            raise TypeError(f"{stored.record.id} is not an Ed25519 key")
+        return SigningKey(stored.record, private_key)
+
+    def _open(self, stored: StoredKey) -> PrivateKeyTypes:
+        record = stored.record
+        try:
+            return load_pem_private_key(self._opener.open(stored.sealed or b"", record.id).encode(), None)
+        except SecretUnreadable as error:
+            _log.error("signing_key_unreadable", key_id=record.id, purpose=record.purpose, reason=str(error))
+            raise SigningUnavailable from error

@@ -1,0 +1,199 @@
+"""Reads the settings: environment variables (`TONNE_*`) and files that they name, then a TOML file, then defaults."""
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tonne.platform.settings.bank_accounts import parse_bank_accounts
+from tonne.platform.settings.currency_limits import parse_limits
+from tonne.platform.settings.database_settings import find_fault
+from tonne.platform.settings.document_settings import find_document_fault
+from tonne.platform.settings.environment import CONFIG_VARIABLE, VariableInvalid, read_variables
+from tonne.platform.settings.oidc_settings import find_oidc_fault
+from tonne.platform.settings.retention_settings import parse_tables
+from tonne.platform.settings.secret_keys import parse_key, parse_keys
+from tonne.platform.settings.settings import SETTING_NAMES, SMTP_SCHEMES, Settings, SettingsError, parse_networks
+from tonne.platform.settings.site_settings import find_site_fault
+from tonne.platform.settings.telemetry_settings import find_telemetry_fault
+from tonne.platform.settings.webhook_settings import find_webhook_fault
+from tonne.platform.settings.withdrawal_texts import read_withdrawal_texts
+from tonne.platform.settings.witness_settings import find_witness_fault
+from tonne.platform.values.countries import COUNTRIES
+from tonne.platform.values.iban import is_iban
+from tonne.platform.values.money import parse_amounts
+from tonne.platform.values.tax import TaxTreatment
+from tonne.platform.values.tax_ids import parse_tax_id
+from tonne.platform.values.urls import WEB, UrlInvalid, parse_url
+
+_CONTACT = re.compile(r"mailto:[^@\s:]+@[^@\s:]+|https://[!-~]+", re.ASCII)
+
+
+def load_settings(environ: Mapping[str, str]) -> Settings:
+    """Read the file named in `TONNE_CONFIG`, if any, then the environment. Raises SettingsError."""
+    values = _read_file(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else {}
+    try:
+        values |= read_variables(environ, SETTING_NAMES)
+    except VariableInvalid as error:
+        raise SettingsError(str(error)) from error
+    try:
+        settings = msgspec.convert(values, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"A setting is invalid: {error}. See tonne.example.toml.") from error
+    _validate(settings)
+    return settings
+
+
+def _read_file(path: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"The file {path} in {CONFIG_VARIABLE} cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"The settings file {path} is not valid TOML: {error}.") from error
+
+
+def _validate(settings: Settings) -> None:
+    _validate_secret_keys(settings)
+    _validate_money(settings)
+    _validate_tax(settings)
+    _validate_contacts(settings)
+    _validate_metrics(settings)
+    _validate_refunds(settings)
+    if settings.public_url and not _is_url(settings.public_url, WEB):
+        raise SettingsError("TONNE_PUBLIC_URL must be an http or https URL such as https://offsets.example.com.")
+    urls = (settings.database_url, settings.database_direct_url, settings.database_replica_url)
+    fault = find_fault(*urls, pooling=settings.database_pooling)
+    fault = fault or find_oidc_fault(settings) or find_site_fault(settings) or find_webhook_fault(settings)
+    fault = fault or find_witness_fault(settings) or find_document_fault(settings)
+    if fault := fault or find_telemetry_fault(settings.sentry_dsn, settings.error_hook):
+        raise SettingsError(fault)
+    # The message does not repeat the value: it contains a password.
+    if settings.smtp_url and not _is_url(settings.smtp_url, SMTP_SCHEMES, credentials=True):
+        raise SettingsError("TONNE_SMTP_URL must be a URL that starts with smtp:// or smtps://.")
+    name = "TONNE_DATA_DIR cannot be used"
+    try:
+        _ = settings.data_path
+        name = "TONNE_ARCHIVE_DIR cannot be used"
+        _ = settings.archive_path
+        name = "TONNE_LOG_HEAD_FOLDER cannot be used"
+        _ = settings.log_head_path
+        name = "TONNE_ARCHIVE_TABLES"
+        parse_tables(settings.archive_tables)
+        name = "TONNE_WITHDRAWAL_TEXTS"
+        read_withdrawal_texts(settings.withdrawal_texts)
+    except (RuntimeError, ValueError) as error:
+        raise SettingsError(f"{name}: {error}.") from error
+    for name, text in (
+        ("TONNE_TRUSTED_PROXIES", settings.trusted_proxies),
+        ("TONNE_WEBHOOK_ALLOW_PRIVATE", settings.webhook_allow_private),
+        ("TONNE_TRACING_TRUSTED_CALLERS", settings.tracing_trusted_callers),
+    ):
+        try:
+            parse_networks(text)
+        except ValueError as error:
+            raise SettingsError(f"{name} must be a comma-separated list of networks: {error}.") from error
+    # Again not repeated: it is a secret.
+    if re.match(r"[srp]k_test_", settings.stripe_secret_key):
+        raise SettingsError(
+            "TONNE_STRIPE_SECRET_KEY is a key of Stripe's test mode: its test cards would pay for live orders. Set a "
+            "live key (sk_live_ or rk_live_). Tonne's own test mode needs no key."
+        )
+    if settings.stripe_secret_key and not re.fullmatch(r"[sr]k_live_[A-Za-z0-9_]{1,250}", settings.stripe_secret_key):
+        raise SettingsError(
+            "TONNE_STRIPE_SECRET_KEY must be a live secret or restricted key, which starts with sk_live_ or rk_live_."
+        )
+    if settings.stripe_api_base and not _is_url(settings.stripe_api_base, WEB):
+        raise SettingsError("TONNE_STRIPE_API_BASE must be an http or https URL, or empty for Stripe's own.")
+    try:
+        _ = settings.retirement_pages
+    except ValueError as error:
+        raise SettingsError(
+            f"TONNE_REGISTRY_PAGES: {error} is not a registry and its address. Write NAME=https://registry.example/, "
+            "separated by commas."
+        ) from error
+    if settings.invoice_cancel_days < settings.invoice_reminder_days:
+        raise SettingsError("TONNE_INVOICE_CANCEL_DAYS must not be less than TONNE_INVOICE_REMINDER_DAYS.")
+
+
+def _validate_money(settings: Settings) -> None:
+    if settings.bank_iban and not is_iban(settings.bank_iban):
+        raise SettingsError(
+            "TONNE_BANK_IBAN is not a valid IBAN: its check digits are wrong. Check it for typing errors."
+        )
+    name = "TONNE_BANK_ACCOUNTS"
+    try:
+        parse_bank_accounts(settings.bank_accounts)
+        name = "TONNE_MINIMUM_ORDER"
+        parse_amounts(settings.minimum_order)
+    except ValueError as error:
+        raise SettingsError(f"{name} is not valid: {error}.") from error
+
+
+def _validate_tax(settings: Settings) -> None:
+    country = settings.seller_country
+    if country and country not in COUNTRIES:
+        raise SettingsError("TONNE_SELLER_COUNTRY must be an ISO 3166 code of two capital letters, such as DE.")
+    if settings.seller_vat_id:
+        try:
+            parse_tax_id(settings.seller_vat_id, country or None)
+        except ValueError as error:
+            raise SettingsError(f"TONNE_SELLER_VAT_ID: {error}") from error
+    if settings.seller_tax.treatment is TaxTreatment.STANDARD and not 0 < settings.seller_tax.rate <= 1:
+        raise SettingsError("TONNE_TAX_RATE must be above 0 and at most 100: the tax treatment is standard.")
+
+
+def _validate_secret_keys(settings: Settings) -> None:
+    """The messages do not repeat the keys."""
+    form = "32 bytes in base64, as printed by `openssl rand -base64 32`"
+    try:
+        _ = settings.secret_key and parse_key(settings.secret_key)
+    except ValueError as error:
+        raise SettingsError(f"TONNE_SECRET_KEY must be {form}.") from error
+    try:
+        parse_keys(settings.secret_keys_old)
+    except ValueError as error:
+        raise SettingsError(f"TONNE_SECRET_KEYS_OLD must be keys separated by commas, each {form}.") from error
+
+
+def _validate_metrics(settings: Settings) -> None:
+    if settings.metrics_port == settings.port:
+        raise SettingsError("TONNE_METRICS_PORT must differ from TONNE_PORT: choose a free port, such as 9464.")
+    if settings.worker_health_port and settings.worker_health_port in {settings.port, settings.metrics_port}:
+        raise SettingsError("TONNE_WORKER_HEALTH_PORT must differ from TONNE_PORT and TONNE_METRICS_PORT.")
+    # Not repeated: it is a secret.
+    if settings.metrics_token and not re.fullmatch(r"[!-~]{16,250}", settings.metrics_token):
+        raise SettingsError(
+            "TONNE_METRICS_TOKEN must be 16 to 250 printable characters without spaces, such as those printed by "
+            "`openssl rand -hex 32`."
+        )
+
+
+def _validate_refunds(settings: Settings) -> None:
+    try:
+        parse_limits(settings.refund_approval_above)
+    except ValueError as error:
+        raise SettingsError(
+            "TONNE_REFUND_APPROVAL_ABOVE must be one amount, such as 500, or one per currency, such as EUR 500, JPY "
+            f"80000: {error}."
+        ) from error
+
+
+def _validate_contacts(settings: Settings) -> None:
+    for contact in settings.security_contacts:
+        if not _CONTACT.fullmatch(contact):
+            raise SettingsError(
+                f"TONNE_SECURITY_CONTACT: {contact!r} is neither an e-mail address nor an https URL. Separate several "
+                "by commas."
+            )
+
+
+def _is_url(text: str, schemes: Sequence[str], *, credentials: bool = False) -> bool:
+    try:
+        url = parse_url(text, schemes, credentials=credentials)
+    except UrlInvalid:
+        return False
+    return "?" not in url.rest and "#" not in url.rest

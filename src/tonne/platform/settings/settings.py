@@ -1,0 +1,256 @@
+"""The settings and their defaults. `tonne.example.toml` explains each, `load_settings.py` reads and validates them."""
+
+import ipaddress
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
+
+import msgspec
+
+from tonne.platform.settings.witness_settings import WitnessAddress, parse_witnesses
+from tonne.platform.values.money import parse_amounts
+from tonne.platform.values.tax import TaxTerms, TaxTreatment
+from tonne.platform.values.urls import WEB, UrlInvalid, parse_url
+
+YEAR_S = 31_536_000
+# Live invoices are not issued in this name: it is not the seller's own.
+DEFAULT_SELLER_NAME = "Tonne"
+SMTP_SCHEMES = ("smtp", "smtps")
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class SettingsError(Exception):
+    """A setting is invalid. The message says which and what to do."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    host: str = "127.0.0.1"
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 8080
+    metrics_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
+    metrics_host: str = "127.0.0.1"
+    metrics_token: str = ""
+    worker_health_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
+    worker_stuck_s: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 900.0
+    data_dir: str = "./var"
+    database_url: str = ""
+    database_direct_url: str = ""
+    database_pooling: Literal["session", "transaction"] = "session"
+    database_replica_url: str = ""
+    database_replica_lag_s: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 10.0
+    public_url: str = ""
+    brand: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][A-Za-z0-9-]{0,39}\Z")] = "Service"
+    api_processes: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
+    database_connections: Annotated[int, msgspec.Meta(ge=2, le=500)] = 16
+    statement_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = 10.0
+    lock_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = 2.0
+    database_connect_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = 3.0
+    database_acquire_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = 3.0
+    drain_s: Annotated[float, msgspec.Meta(ge=0, le=600)] = 5.0
+    rate_limit_per_second: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 100.0
+    rate_limit_burst: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 200
+    failed_auth_per_minute: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 30.0
+    failed_auth_burst: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 30
+    failed_lookup_per_minute: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 30.0
+    failed_lookup_burst: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 30
+    checkouts_per_minute: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 30.0
+    checkouts_burst: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 30
+    offset_pages_per_minute: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 120.0
+    offset_pages_burst: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 120
+    verify_per_minute: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 60.0
+    verify_burst: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 60
+    trusted_proxies: str = ""
+    catalogue_refresh_s: Annotated[float, msgspec.Meta(ge=0, le=60)] = 1.0
+    key_refresh_s: Annotated[float, msgspec.Meta(ge=0, le=5)] = 2.0
+    pricing_retry_s: Annotated[float, msgspec.Meta(gt=0, le=YEAR_S)] = 30.0
+    pricing_give_up_s: Annotated[float, msgspec.Meta(gt=0, le=YEAR_S)] = 86_400.0
+    rate_max_age_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = 31
+    rate_change_factor: Annotated[float, msgspec.Meta(gt=1, le=1e6)] = 2.0
+    minimum_order: Annotated[str, msgspec.Meta(max_length=2000)] = ""
+    worker_poll_s: Annotated[float, msgspec.Meta(gt=0, le=60)] = 1.0
+    secret_key: str = ""
+    secret_keys_old: str = ""
+    document_key_file: str = ""
+    document_certificate_file: str = ""
+    document_key_password: str = ""
+    document_pkcs11_module: str = ""
+    document_pkcs11_token: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    document_pkcs11_key: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    document_pkcs11_pin: str = ""
+    document_time_stamp_url: Annotated[str, msgspec.Meta(max_length=2048)] = ""
+    webhook_allow_private: str = ""
+    webhook_ports: Annotated[str, msgspec.Meta(pattern=r"^(\*|[0-9]{1,5}( *, *[0-9]{1,5})*)\Z")] = "443,8443"
+    webhook_ca_file: str = ""
+    webhook_client_certificate_file: str = ""
+    webhook_client_key_file: str = ""
+    egress_proxy: Annotated[str, msgspec.Meta(max_length=2048)] = ""
+    webhook_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=30)] = 30.0
+    webhook_lease_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = 45.0
+    webhook_concurrency: Annotated[int, msgspec.Meta(ge=1, le=5000)] = 256
+    webhook_time_scale: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
+    webhook_attempts_days: Annotated[int, msgspec.Meta(ge=0, le=36_500)] = 30
+    events_days: Annotated[int, msgspec.Meta(ge=0, le=36_500)] = 0
+    mails_days: Annotated[int, msgspec.Meta(ge=0, le=36_500)] = 400
+    archive_tables: Annotated[str, msgspec.Meta(max_length=200)] = "events"
+    archive_dir: str = ""
+    log_head_folder: str = ""
+    request_log: bool = True
+    payment_time_scale: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
+    card_confirm_days: Annotated[int, msgspec.Meta(ge=1, le=60)] = 7
+    stripe_secret_key: str = ""
+    stripe_webhook_secret: str = ""
+    stripe_api_base: str = ""
+    refund_approval_above: Annotated[str, msgspec.Meta(max_length=1000)] = ""
+    seller_name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] = DEFAULT_SELLER_NAME
+    seller_address: Annotated[str, msgspec.Meta(max_length=1000)] = ""
+    seller_tax_id: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    seller_vat_id: Annotated[str, msgspec.Meta(max_length=50)] = ""
+    seller_registration: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    seller_street: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    seller_postcode: Annotated[str, msgspec.Meta(max_length=20)] = ""
+    seller_city: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    seller_country: Annotated[str, msgspec.Meta(max_length=2)] = ""
+    seller_email: Annotated[str, msgspec.Meta(max_length=254)] = ""
+    withdrawal_consent: bool = True
+    withdrawal_texts: Annotated[str, msgspec.Meta(max_length=1000)] = ""
+    bank_account_holder: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    bank_iban: Annotated[str, msgspec.Meta(max_length=50)] = ""
+    bank_bic: Annotated[str, msgspec.Meta(max_length=20)] = ""
+    bank_name: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    bank_accounts: Annotated[str, msgspec.Meta(max_length=2000)] = ""
+    return_approval_above: Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)] = 1000
+    invoice_due_days: Annotated[int, msgspec.Meta(ge=0, le=365)] = 30
+    invoice_reminder_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 3
+    invoice_cancel_days: Annotated[int, msgspec.Meta(ge=1, le=3650)] = 14
+    tax_treatment: Literal["none", "standard", "reverse_charge", "exempt", "outside_scope"] = "none"
+    tax_rate: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3})?\Z")] = "0"
+    tax_note_reverse_charge: Annotated[str, msgspec.Meta(max_length=500)] = (
+        "Reverse charge: the recipient of the supply is liable for the tax."
+    )
+    tax_note_exempt: Annotated[str, msgspec.Meta(max_length=500)] = "Exempt from tax."
+    tax_note_outside_scope: Annotated[str, msgspec.Meta(max_length=500)] = "Outside the scope of tax."
+    hold_link_percent: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
+    hold_client_percent: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
+    hold_organisation_percent: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
+    pool_wait_days: Annotated[int, msgspec.Meta(ge=0, le=3650)] = 30
+    retirement_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 7
+    registry_pages: Annotated[str, msgspec.Meta(max_length=10_000)] = ""
+    log_witnesses: Annotated[str, msgspec.Meta(max_length=10_000)] = ""
+    log_witness_ca_file: str = ""
+    smtp_url: str = ""
+    mail_from: str = "Tonne <tonne@localhost>"
+    security_contact: Annotated[str, msgspec.Meta(max_length=1000)] = ""
+    terms_url: Annotated[str, msgspec.Meta(max_length=2048)] = ""
+    privacy_url: Annotated[str, msgspec.Meta(max_length=2048)] = ""
+    imprint_url: Annotated[str, msgspec.Meta(max_length=2048)] = ""
+    refunds_url: Annotated[str, msgspec.Meta(max_length=2048)] = ""
+    contact_url: Annotated[str, msgspec.Meta(max_length=2048)] = ""
+    logo_file: str = ""
+    oidc_issuer: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    oidc_client_id: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    oidc_client_secret: Annotated[str, msgspec.Meta(max_length=1000)] = ""
+    oidc_name: Annotated[str, msgspec.Meta(min_length=1, max_length=50)] = "single sign-on"
+    oidc_email_domains: Annotated[str, msgspec.Meta(max_length=2000)] = ""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    tracing: bool = False
+    tracing_trusted_callers: str = ""
+    sentry_dsn: str = ""
+    error_hook: str = ""
+
+    @property
+    def base_url(self) -> str:
+        """The URL at which clients reach this service, without /v1 and without a trailing slash."""
+        if self.public_url:
+            return _public(self.public_url)
+        # A name, because browsers make no passkeys for an address.
+        host = "localhost" if self.local_host == "127.0.0.1" else self.local_host
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @property
+    def local_host(self) -> str:
+        """The address at which programs on this machine reach the service."""
+        return "127.0.0.1" if self.host in {"0.0.0.0", "::"} else self.host  # noqa: S104 - compared, not bound
+
+    @property
+    def data_path(self) -> Path:
+        return Path(self.data_dir).expanduser().resolve()
+
+    @property
+    def archive_path(self) -> Path:
+        return Path(self.archive_dir).expanduser().resolve() if self.archive_dir else self.data_path / "archive"
+
+    @property
+    def log_head_path(self) -> Path:
+        """The folder of the last signed checkpoints, which no restore of the database may touch."""
+        return (
+            Path(self.log_head_folder).expanduser().resolve() if self.log_head_folder else self.data_path / "log-heads"
+        )
+
+    @property
+    def security_contacts(self) -> tuple[str, ...]:
+        """As URIs: an e-mail address becomes a mailto URI."""
+        contacts = [part.strip() for part in self.security_contact.split(",") if part.strip()]
+        return tuple(f"mailto:{contact}" if "@" in contact and ":" not in contact else contact for contact in contacts)
+
+    @property
+    def oidc_domains(self) -> tuple[str, ...]:
+        return tuple(part.strip().lower() for part in self.oidc_email_domains.split(",") if part.strip())
+
+    @property
+    def seller_tax(self) -> TaxTerms:
+        """How orders are taxed unless their organisation has a treatment of its own."""
+        treatment = TaxTreatment(self.tax_treatment)
+        is_taxed = treatment is TaxTreatment.STANDARD
+        return TaxTerms(treatment, Fraction(self.tax_rate) / 100 if is_taxed else Fraction(0))
+
+    @property
+    def minimum_orders(self) -> dict[str, int]:
+        """The smallest total cost of an order in minor units, by currency."""
+        return parse_amounts(self.minimum_order)
+
+    @property
+    def proxy_networks(self) -> tuple[Network, ...]:
+        return parse_networks(self.trusted_proxies)
+
+    @property
+    def witnesses(self) -> tuple[WitnessAddress, ...]:
+        """Those who are asked to cosign the checkpoints of the transparency log."""
+        return parse_witnesses(self.log_witnesses)
+
+    @property
+    def retirement_pages(self) -> tuple["RegistryPage", ...]:
+        return parse_registry_pages(self.registry_pages)
+
+
+SETTING_NAMES = tuple(field.name for field in msgspec.structs.fields(Settings))
+
+
+class RegistryPage(NamedTuple):
+    """The beginning of the addresses at which a registry publishes retirements."""
+
+    registry: str
+    prefix: str
+
+
+def parse_registry_pages(text: str) -> tuple[RegistryPage, ...]:
+    """`Mine=https://registry.example/, Other=https://…`; raises ValueError if a part is something else."""
+    found = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        registry, _, prefix = (side.strip() for side in part.partition("="))
+        if not registry or not prefix.startswith("https://"):
+            raise ValueError(part)
+        try:
+            found.append(RegistryPage(registry, str(parse_url(prefix, WEB))))
+        except UrlInvalid as error:
+            raise ValueError(part) from error
+    return tuple(found)
+
+
+def parse_networks(text: str) -> tuple[Network, ...]:
+    """`10.0.0.0/8, 192.0.2.7`; raises ValueError when a part is not a network."""
+    return tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip())
+
+
+@cache
+def _public(url: str) -> str:
+    return str(parse_url(url, WEB)).rstrip("/")

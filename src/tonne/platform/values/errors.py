@@ -1,0 +1,70 @@
+"""Errors shown to callers: a kind, a stable code, a message. `platform/http/errors.py` maps kinds to HTTP statuses."""
+
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import Annotated
+
+import msgspec
+
+
+class Kind(Enum):
+    INVALID = auto()
+    UNAUTHENTICATED = auto()
+    FORBIDDEN = auto()
+    NOT_FOUND = auto()
+    CONFLICT = auto()
+    TOO_LARGE = auto()
+    WRONG_MEDIA_TYPE = auto()
+    METHOD_NOT_ALLOWED = auto()
+    RATE_LIMITED = auto()
+    TIMED_OUT = auto()
+    UNAVAILABLE = auto()
+    INTERNAL = auto()
+
+
+class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One entry of an error response. `field` is a path such as `bundle_selection[1].percentage`."""
+
+    error_code: Annotated[
+        str, msgspec.Meta(description="Stable: programs may rely on it.", examples=["validation_error"])
+    ]
+    message: Annotated[
+        str, msgspec.Meta(description="For people. It may change.", examples=["mass.amount is required."])
+    ]
+    field: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="Path of the invalid field or query parameter. Omitted if the whole request is meant.",
+            examples=["mass.amount"],
+        ),
+    ] = None
+
+
+class TonneError(Exception):
+    """An error that is shown to the caller. Subclasses, in the `errors.py` of each package, set kind and code."""
+
+    kind: Kind
+    code: str
+    message: str
+
+    def __init_subclass__(cls, *, kind: Kind, code: str) -> None:
+        cls.kind, cls.code = kind, code
+
+    def __init__(self, message: str | None = None, *, field: str | None = None, **values: object) -> None:
+        """With `values`, the message has named placeholders, such as `%(amount)s`, so that it can be translated."""
+        self.template = message or self.message
+        self.values = values
+        text = self.template % values if values else self.template
+        self.faults: Sequence[Fault] = (Fault(self.code, text, field),)
+        self.headers: dict[str, str] = {}
+        super().__init__(self.faults[0].message)
+
+
+class Invalid(TonneError, kind=Kind.INVALID, code="validation_error"):
+    """Several faults at once, each with its own code."""
+
+    message = "The request is not valid."
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__(faults[0].message)
+        self.faults = faults

@@ -1,0 +1,28 @@
+"""Values of error messages that are formatted in the language of the reader. As text they look as in the API."""
+
+from typing import NamedTuple
+
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.money import format_money
+
+
+class MassValue(NamedTuple):
+    grams: int
+
+    def __str__(self) -> str:
+        return f"{format_tonnes(self.grams)} t"
+
+
+class MoneyValue(NamedTuple):
+    amount_minor: int
+    currency: str
+
+    def __str__(self) -> str:
+        return f"{format_money(self.amount_minor, self.currency)} {self.currency}"
+
+
+class NamesValue(NamedTuple):
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return " and ".join(self.names)

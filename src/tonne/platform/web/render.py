@@ -1,0 +1,199 @@
+"""Renders templates: escaped, in the visitor's locale, with a strict content security policy."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
+
+from tonne.platform.http.errors import STATUS
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.language import DEFAULT_LANGUAGE, LANGUAGES, translator
+from tonne.platform.web import visitor
+from tonne.platform.web.error_texts import error_text, error_title
+from tonne.platform.web.site_frame import SiteFrame
+from tonne.platform.web.visitor_language import VisitorLanguage, choice_cookie, language_links, visitor_language
+
+HTML = b"text/html; charset=utf-8"
+# No inline scripts or styles, no other hosts, no framing.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+# For a page that shows another page of ours in a frame, and for the page in it.
+FRAMING_POLICY = f"{POLICY}; frame-src 'self'"
+FRAMED_POLICY = POLICY.replace("frame-ancestors 'none'", "frame-ancestors 'self'").replace(
+    "img-src 'self'", "img-src 'self' data:"
+)
+_MEDIA_TYPES = {
+    "css": b"text/css; charset=utf-8",
+    "ico": b"image/x-icon",
+    "js": b"text/javascript; charset=utf-8",
+    "png": b"image/png",
+    "svg": b"image/svg+xml",
+    "woff2": b"font/woff2",
+}
+# The pages of the dashboard and of the operator.
+_ENGLISH_PAGES = ("/dashboard", "/operator")
+
+
+class Renderer:
+    def __init__(self, settings: Settings, packages: Sequence[str] = ()) -> None:
+        """`packages` are the Python packages that have a folder `templates`, in addition to `tonne.web`."""
+        self._seller_name = settings.seller_name
+        self._base_url = settings.base_url
+        self.frame = SiteFrame.of(settings)
+        self._templates = _environment(tuple(packages))
+
+    def page(
+        self,
+        request: Request,
+        template: str,
+        /,
+        *,
+        status: int = 200,
+        headers: dict[str, str] | None = None,
+        default_language: str = DEFAULT_LANGUAGE,
+        is_translated: bool = True,
+        **values: Any,
+    ) -> Response:
+        """Not cacheable unless `headers` say otherwise.
+
+        `default_language` is for visitors whose browser names none of our languages. A page that is not translated
+        is English, with numbers and dates in the browser's locale.
+        """
+        language = visitor_language(request, default_language) if is_translated else _english(request)
+        context = {
+            "locale": language.locale,
+            "translator": language.translator,
+            "language": language,
+            "language_links": language_links(request, language.code) if is_translated else [],
+            "seller_name": self._seller_name,
+            "base_url": self._base_url,
+            "frame": self.frame,
+            "test_mode": False,
+            "refresh_s": None,
+        }
+        body = self._templates.get_template(template).render({**context, **values})
+        safe = {
+            "Content-Security-Policy": POLICY,
+            "Cross-Origin-Opener-Policy": "same-origin",
+            "Cache-Control": "no-store",
+            # A shared cache must not show a page in the language of another visitor.
+            "Vary": "Accept-Language, Cookie",
+            "Content-Language": language.code,
+        }
+        combined = {**safe, **(headers or {})}
+        cookie = choice_cookie(request) if is_translated else None
+        if cookie is None:
+            return Response(body.encode(), status, HTML, combined)
+        # A shared cache must not give the cookie to other visitors.
+        return Response(body.encode(), status, HTML, {**combined, "Cache-Control": "no-store"}, cookies=[cookie])
+
+    def error(self, refusal: TonneError, request_id: str, request: Request) -> Response:
+        """Render an error as a page. Internal errors show the request id."""
+        status = STATUS[refusal.kind]
+        is_translated = not request.location.startswith(_ENGLISH_PAGES)
+        _ = visitor_language(request).translator if is_translated else translator(DEFAULT_LANGUAGE)
+        return self.page(
+            request,
+            "error.html",
+            status=status,
+            headers=refusal.headers,
+            is_translated=is_translated,
+            status_code=status,
+            title=error_title(refusal, _),
+            message=error_text(refusal, _),
+            request_id=request_id if status >= 500 else None,
+        )
+
+
+@cache
+def _environment(packages: tuple[str, ...]) -> Environment:
+    """Compiled templates are kept: compiling one takes longer than rendering it."""
+    templates = Environment(
+        loader=ChoiceLoader([PackageLoader(package) for package in ("tonne.platform.web", *packages)]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=["jinja2.ext.i18n"],
+    )
+    templates.policies["ext.i18n.trimmed"] = True
+    templates.install_gettext_callables(_gettext, _ngettext, newstyle=True, pgettext=_pgettext)  # type: ignore[attr-defined]
+    for format_ in (
+        visitor.money,
+        visitor.compact_money,
+        visitor.tonnes,
+        visitor.tonnes_column,
+        visitor.rounded,
+        visitor.exact,
+        visitor.number,
+        visitor.percent,
+        visitor.day,
+        visitor.month,
+        visitor.moment,
+    ):
+        templates.filters[format_.__name__] = _localised(format_)
+    templates.filters["grams"] = visitor.grams
+    templates.globals.update(asset=asset_url, languages=LANGUAGES)
+    return templates
+
+
+def see_other(address: str) -> Response:
+    """Redirect after a form, so that reloading the next page does not submit it again."""
+    return Response(b"", 303, headers={"Location": address, "Cache-Control": "no-store"})
+
+
+def asset(name: str) -> Response | None:
+    """A static file. Its URL changes with its content, so browsers may cache it for ever."""
+    body = _files().get(name)
+    if body is None:
+        return None
+    kept = {"Cache-Control": "public, max-age=31536000, immutable"}
+    return Response(body, media_type=_MEDIA_TYPES[name.rpartition(".")[2]], headers=kept)
+
+
+def asset_url(name: str) -> str:
+    return f"/assets/{name}?v={hashlib.sha256(_files()[name]).hexdigest()[:12]}"
+
+
+@cache
+def _files() -> dict[str, bytes]:
+    folder = resources.files("tonne.platform.web") / "static"
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.name.rpartition(".")[2] in _MEDIA_TYPES}
+
+
+def _english(request: Request) -> VisitorLanguage:
+    header = request.headers.get(b"accept-language", b"").decode("latin-1")
+    return VisitorLanguage(DEFAULT_LANGUAGE, visitor.locale_of(header))
+
+
+@pass_context
+def _gettext(context: Context, message: str) -> str:
+    return str(context["translator"].text(message))
+
+
+@pass_context
+def _pgettext(context: Context, meaning: str, message: str) -> str:
+    return str(context["translator"].text_of(meaning, message))
+
+
+@pass_context
+def _ngettext(context: Context, one: str, many: str, n: int) -> str:
+    return str(context["translator"].plural_text(one, many, n))
+
+
+def _localised(format_: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter that passes the visitor's locale as the last argument."""
+
+    @pass_context
+    def template_filter(context: Context, *values: Any) -> Any:
+        return format_(*values, context["locale"])
+
+    return template_filter

@@ -1,1 +1,0 @@
-"""Keys with which the operator signs documents, credentials and the transparency log."""

@@ -1,0 +1,117 @@
+"""One organisation whose requests all wait leaves connections to the others."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from tests.support.api_client import ApiClient
+from tests.support.world import World
+from tonne.app import Services
+from tonne.platform.http.authenticator import hash_key
+from tonne.platform.http.errors import ServiceUnavailable
+from tonne.platform.http.limits.fair_share import FairShare
+from tonne.platform.process.single_flight import SingleFlight
+from tonne.platform.settings.settings import Settings
+
+LOCK_STREAM = "SELECT FROM event_streams WHERE organisation_id = $1 AND mode = 'test' FOR UPDATE"
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """Waiting for the lock takes longer than the others may wait for their responses."""
+    return msgspec.structs.replace(settings, lock_timeout_s=60.0, database_acquire_s=60.0, statement_timeout_s=60.0)
+
+
+async def test_operations_11_others_are_served_while_one_organisation_waits_for_a_locked_row(
+    services: Services, api: ApiClient, world: World
+) -> None:
+    await api.order()
+    async with services.database.transaction() as tx:
+        await tx.execute(LOCK_STREAM, world.ours_test.scope.organisation_id)
+        body = {"mass": {"amount": "1", "unit": "t"}}
+        stuck = [asyncio.create_task(api.post("/v1/orders/by-mass", body)) for _ in range(60)]
+        await asyncio.sleep(0)
+        answer = await asyncio.wait_for(api.as_key(world.theirs_test.key).get("/v1/orders"), 20)
+        assert answer.status_code == 200
+        assert (await api.http.get("/health/ready")).status_code == 200
+    answers = await asyncio.gather(*stuck)
+    assert {answer.status_code for answer in answers} <= {201, 503}
+    assert all(answer.headers["retry-after"] for answer in answers if answer.status_code == 503)
+
+
+async def test_a_turn_goes_to_the_one_that_waits_longest() -> None:
+    shares = FairShare(1, 10)
+    await shares.enter("org")
+    order: list[int] = []
+
+    async def work(number: int) -> None:
+        await shares.enter("org")
+        order.append(number)
+        shares.leave("org")
+
+    tasks = [asyncio.create_task(work(number)) for number in range(3)]
+    await asyncio.sleep(0)
+    shares.leave("org")
+    await asyncio.gather(*tasks)
+    assert order == [0, 1, 2]
+    assert shares._running == {}
+    assert shares._waiters == {}
+
+
+async def test_waiting_ends_in_time_and_leaves_the_places_as_they_were() -> None:
+    shares = FairShare(1, 0.01)
+    await shares.enter("org")
+    with pytest.raises(ServiceUnavailable):
+        await shares.enter("org")
+    shares.leave("org")
+    await shares.enter("org")
+    shares.leave("org")
+    assert shares._running == {}
+
+
+async def test_a_burst_of_requests_looks_up_its_key_and_its_account_once(
+    services: Services, api: ApiClient, world: World
+) -> None:
+    """After the start of a process, or when a copy has expired. Otherwise they would need a connection each."""
+    for table in ("api_keys", "accounts"):
+        services.authenticator._keys.drop(hash_key(world.ours_test.key.encode()))
+        services.directory.forget_terms(world.ours_test.scope)
+        async with services.database.transaction() as tx:
+            await tx.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+            body = {"mass": {"amount": "1", "unit": "t"}, "idempotency_key": "one"}
+            burst = [asyncio.create_task(api.post("/v1/orders/by-mass", body)) for _ in range(100)]
+            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = $1::regclass"
+            while not await tx.fetchval(waiting, table):
+                continue
+            # All of them wait for the one lookup, which has the only other connection.
+            assert services.database._count == len(services.database._idle) + 2, table
+        answers = await asyncio.gather(*burst)
+        assert {answer.status_code for answer in answers} <= {200, 201}
+        assert len({answer.json()["id"] for answer in answers}) == 1
+
+
+async def test_a_cancelled_request_does_not_stop_the_lookup_of_others() -> None:
+    flight: SingleFlight[str, int] = SingleFlight()
+    go, calls = asyncio.Event(), []
+
+    async def look_up() -> int:
+        calls.append(1)
+        await go.wait()
+        return len(calls)
+
+    async def fail() -> int:
+        raise ServiceUnavailable
+
+    first, second = (asyncio.create_task(flight.run("key", look_up)) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    flight.forget("key")
+    # Asked after a change: what the running lookup finds may be outdated.
+    third = asyncio.create_task(flight.run("key", look_up))
+    await asyncio.sleep(0)
+    go.set()
+    assert (await second, await third, len(calls)) == (2, 2, 2)
+    with pytest.raises(ServiceUnavailable):
+        await flight.run("key", fail)
+    assert flight._running == {}

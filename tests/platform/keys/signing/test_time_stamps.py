@@ -1,0 +1,100 @@
+"""Time stamps of an authority (RFC 3161), from a server of the tests."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from asn1crypto import keys, tsp
+from asn1crypto import x509 as asn1_x509
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from pyhanko.sign.timestamps.dummy_client import DummyTimeStamper
+
+from tests.platform.keys.signing.test_keys import keys_of
+from tests.platform.keys.signing.validator import AT, status_of
+from tests.support.certificates import RECORD
+from tests.support.clock import START
+from tonne.platform.db.pool import Database
+from tonne.platform.keys.signing.errors import SigningUnavailable
+from tonne.platform.keys.signing.sign_documents import SignDocuments
+from tonne.platform.settings.settings import Settings
+from tonne.retirements.certificate_pdf import certificate_pdf
+
+STAMPED = AT - timedelta(days=1)
+
+
+def _authority() -> tuple[rsa.RSAPrivateKey, x509.Certificate]:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Time authority of tests")])
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.TIME_STAMPING])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(datetime(2020, 1, 1, tzinfo=UTC))
+        .not_valid_after(datetime(2046, 1, 1, tzinfo=UTC))
+        .add_extension(usage, critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return key, certificate
+
+
+@contextmanager
+def time_stamp_server(stamper: DummyTimeStamper | None) -> Iterator[str]:
+    """Without a stamper it answers with something else."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(
+                b"no time" if stamper is None else stamper.request_tsa_response(tsp.TimeStampReq.load(asked)).dump()
+            )
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+async def test_a_signature_carries_a_time_stamp_and_without_one_nothing_is_signed(
+    db: Database, settings: Settings
+) -> None:
+    key, certificate = _authority()
+    private = key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+    stamper = DummyTimeStamper(
+        asn1_x509.Certificate.load(certificate.public_bytes(Encoding.DER)),
+        keys.PrivateKeyInfo.load(private),
+        fixed_dt=STAMPED,
+    )
+    signing_keys, drawn = keys_of(db, settings), certificate_pdf(RECORD)
+    with time_stamp_server(stamper) as url:
+        signed = await SignDocuments(signing_keys, url).sign(drawn, START)
+    trusted = (await signing_keys.document()).record.public
+    authority = certificate.public_bytes(Encoding.PEM).decode()
+    status = await asyncio.to_thread(status_of, signed, trusted, authority)
+    assert status.bottom_line
+    assert status.timestamp_validity is not None
+    assert status.timestamp_validity.timestamp == STAMPED
+    with time_stamp_server(None) as url, pytest.raises(SigningUnavailable):
+        await SignDocuments(signing_keys, url).sign(drawn, START)
+    with pytest.raises(SigningUnavailable):
+        await SignDocuments(signing_keys, url).sign(drawn, START)
