@@ -19,9 +19,6 @@ from tests.support.postgres import Databases, PostgresServer
 from tests.support.processes import HOST, Process, free_port
 from tests.support.tls import Authority
 from tests.support.world import TESTER, add_account
-from tonne.accounts.api_keys import issue_key
-from tonne.accounts.model import AccountKind, PaymentMethod
-from tonne.accounts.open_organisation import DEFAULT_FEE_RATE, open_organisation
 from tonne.cards.stored_cards import store_card
 from tonne.gateways.card import CardDetails
 from tonne.platform.db.pool import Connection
@@ -29,6 +26,9 @@ from tonne.platform.events.log import NewEvent, append
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.accounts.keys.api_keys import issue_key
+from tonne.selling.accounts.model import AccountKind, PaymentMethod
+from tonne.selling.accounts.organisations.open_organisation import DEFAULT_FEE_RATE, open_organisation
 from tonne.webhooks.event_types import EARLIER_TYPES
 
 # Pauses last a fiftieth, and a receiver has two seconds to respond instead of thirty.

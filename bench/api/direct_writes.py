@@ -17,13 +17,13 @@ import asyncpg
 from bench.environment import METADATA, SECRET_KEY
 from bench.tenants import MASS_GRAMS, MODE, Tenant
 from tonne.app import Services
-from tonne.catalog.price import PriceRequest
-from tonne.estimates.store import FIND_MASS
-from tonne.orders.place_order import OrderRequest, place_order
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
+from tonne.selling.catalogue.prices.price import PriceRequest
+from tonne.selling.estimates.store import FIND_MASS
+from tonne.selling.orders.placing.place_order import OrderRequest, place_order
 
 
 class _Statement(NamedTuple):

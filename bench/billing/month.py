@@ -14,10 +14,6 @@ from bench.pace import BillingPace
 from bench.tenants import MODE
 from tests.support.orders import place
 from tests.support.world import TESTER, add_account
-from tonne.accounts.change_account import AccountChange, change_account
-from tonne.accounts.change_billing import BillingChange
-from tonne.accounts.model import AccountKind, Billing
-from tonne.accounts.open_organisation import DEFAULT_FEE_RATE, open_organisation
 from tonne.app import Services
 from tonne.invoices.collect_orders import start_of_month
 from tonne.journal.read_journal import Period
@@ -25,6 +21,10 @@ from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.change_account import AccountChange, change_account
+from tonne.selling.accounts.model import AccountKind, Billing
+from tonne.selling.accounts.organisations.change_billing import BillingChange
+from tonne.selling.accounts.organisations.open_organisation import DEFAULT_FEE_RATE, open_organisation
 
 ACCOUNTS_EACH = 10
 SETTINGS: dict[str, Any] = {

@@ -22,10 +22,10 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.scope import Scope
-from tonne.users.create_user import create_user, grant_role
-from tonne.users.model import Role, UserSession
-from tonne.users.session_store import insert_session
-from tonne.users.sessions import LASTS, hash_token
+from tonne.selling.users.create_user import create_user, grant_role
+from tonne.selling.users.model import Role, UserSession
+from tonne.selling.users.session_store import insert_session
+from tonne.selling.users.sessions import LASTS, hash_token
 
 INVOICES = 30
 

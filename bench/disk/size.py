@@ -11,8 +11,8 @@ from bench.life.orders import LEFT_TO_DO, Orders, open_life
 from bench.pace import DiskPace
 from bench.report import Goal, Result
 from tests.support.processes import HOST
-from tonne.orders.model import OrderKey
 from tonne.platform.db.pool import Connection
+from tonne.selling.orders.model import OrderKey
 
 LIMIT_KB = 8.0
 GOAL = Goal(reach=1.0, at_most=True)

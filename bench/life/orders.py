@@ -10,11 +10,11 @@ from bench.environment import Environment, Worker, open_environment
 from bench.report import NotMeasured
 from tonne.cards.stored_card_store import store_card
 from tonne.gateways.card import CardDetails
-from tonne.orders.model import OrderKey
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.notification import EVERYTHING
 from tonne.platform.events.notify import send
 from tonne.platform.values.clock import utc_now
+from tonne.selling.orders.model import OrderKey
 
 # All charges of this test card succeed.
 CARD = "4242424242424242"

@@ -11,8 +11,8 @@ import asyncpg
 
 from bench.copies import column_names
 from bench.life.orders import make_due
-from tonne.orders.model import OrderKey
 from tonne.platform.db.pool import Connection
+from tonne.selling.orders.model import OrderKey
 
 # In an order that satisfies the foreign keys.
 INSERTED = ("simulated_charges", "charges", "parcels", "shares", "order_projects", "certificates", "events")

@@ -14,10 +14,10 @@ from bench.peer.pricing import RATE_UNIT, PricedLine
 from bench.peer.tables import Base, OrderLineRow, OrderRow
 from bench.tenants import MODE
 from tonne.app import Services
-from tonne.catalog.selection import resolve_default
 from tonne.platform.db.pool import Connection
 from tonne.platform.http.authenticator import hash_key
 from tonne.platform.values.scope import Scope
+from tonne.selling.catalogue.selection import resolve_default
 
 _BATCH = 1_000
 

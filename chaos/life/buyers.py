@@ -12,13 +12,13 @@ import asyncpg
 
 from chaos.cluster import Cluster
 from chaos.model import Organisation, Payment, Refused
-from tonne.accounts.store import add_admin
 from tonne.invoices.follow_up_invoices import LEASE as INVOICE_LEASE
 from tonne.invoices.issue_consolidated_invoices import LEASE as GROUP_LEASE
 from tonne.invoices.mail_credit_notes import LEASE as CREDIT_NOTE_LEASE
 from tonne.platform.documents.mail.outbox import LEASE as MAIL_LEASE
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.store import add_admin
 
 
 class Way(Enum):

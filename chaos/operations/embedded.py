@@ -10,11 +10,11 @@ from chaos.cluster import READY_WITHIN_S, Cluster
 from chaos.model import NotAsExpected
 from tests.support.processes import ROOT, Process
 from tests.support.world import TESTER
-from tonne.catalog.demo import demo_files
 from tonne.platform.db.server.embedded import DATABASE
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode
 from tonne.retirements.import_lots import import_files
+from tonne.selling.catalogue.demo import demo_files
 
 
 class Embedded:

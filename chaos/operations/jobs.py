@@ -8,8 +8,8 @@ from chaos.life.buyers import Buyers, Way, open_buyers, short_leases
 from chaos.life.load import FAST
 from chaos.model import Hook
 from chaos.scenario import scenario
-from tonne.accounts.store import add_admin
 from tonne.platform.values.clock import utc_now
+from tonne.selling.accounts.store import add_admin
 
 WATCHED_S = 6.0
 # The pauses double from 0.4 s. Without them, a job that is woken by every order would fail hundreds of times.

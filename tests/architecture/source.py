@@ -28,12 +28,12 @@ class Module:
 
     @property
     def name(self) -> str:
-        """The path from the root of the repository: `src/tonne/orders/store.py`."""
+        """The path from the root of the repository: `src/tonne/selling/orders/store.py`."""
         return self.path.relative_to(ROOT).as_posix()
 
     @property
     def dotted(self) -> str:
-        """As it is imported: `tonne.orders.store`."""
+        """As it is imported: `tonne.selling.orders.store`."""
         parts = self.path.relative_to(ROOT / "src").with_suffix("").parts
         return ".".join(parts).removesuffix(".__init__")
 

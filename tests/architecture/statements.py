@@ -24,7 +24,7 @@ class Statement:
 
     @property
     def label(self) -> str:
-        """For messages: `src/tonne/orders/store.py INSERT_ORDER`."""
+        """For messages: `src/tonne/selling/orders/store.py INSERT_ORDER`."""
         return f"{self.module.name} {self.name}"
 
     @property

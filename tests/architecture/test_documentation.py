@@ -12,7 +12,7 @@ from tonne.platform.settings.environment import CONFIG_VARIABLE
 from tonne.platform.settings.settings import Settings
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
-# Also a path inside a package, such as `orders/model.py`, and a file beside it in the same sentence.
+# Also a path inside a package, such as `selling/orders/model.py`, and a file beside it in the same sentence.
 SOURCE_FILE = re.compile(r"`((?:[a-z_]+/)+[a-z_0-9]+\.(?:py|sql|html|css|js))`")
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 VARIABLE = re.compile(r"\bTONNE_[A-Z_]+\b")

@@ -11,7 +11,10 @@ from tonne.platform.db.pool import Database
 def test_the_statements_are_found() -> None:
     labels = {statement.label for statement in statements()}
     assert len(labels) > 200
-    assert {"src/tonne/orders/insert_store.py INSERT_ORDER", "src/tonne/platform/events/log.py APPEND"} <= labels
+    assert {
+        "src/tonne/selling/orders/placing/insert_store.py INSERT_ORDER",
+        "src/tonne/platform/events/log.py APPEND",
+    } <= labels
 
 
 def test_every_statement_is_an_upper_case_constant() -> None:

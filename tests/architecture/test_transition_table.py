@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tonne.orders.model import EVENT_TYPES, TRANSITIONS, OrderStatus
+from tonne.selling.orders.model import EVENT_TYPES, TRANSITIONS, OrderStatus
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "orders.md"
 

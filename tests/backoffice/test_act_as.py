@@ -11,7 +11,7 @@ from tests.support.clock import ManualClock
 from tests.support.people import Person, add_user, operator
 from tests.support.world import World
 from tonne.app import Services
-from tonne.users.model import Right
+from tonne.selling.users.model import Right
 
 MakePerson = Callable[[], Person]
 REASON = "Ticket 4711: the invoice of May"

@@ -12,8 +12,8 @@ from tests.support.clock import ManualClock
 from tests.support.people import TOKEN, Person
 from tests.support.world import World
 from tonne.app import Services
-from tonne.backoffice.apply_price_changes import ApplyPriceChanges
 from tonne.platform.values.scope import Mode
+from tonne.selling.catalogue.prices.apply_price_changes import ApplyPriceChanges
 
 CATALOGUE = "/operator/live/catalogue"
 LOTS = (

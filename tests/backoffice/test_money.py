@@ -19,9 +19,9 @@ from tonne.backoffice.inbox_page import BEGINNING
 from tonne.gateways.payment_record import DisputeState
 from tonne.invoices.suggest_matches import MatchHint, suggest_matches_any_account
 from tonne.invoices.transfer_store import list_waiting_any_account
-from tonne.orders.model import Order
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode
+from tonne.selling.orders.model import Order
 
 MakePerson = Callable[[], Person]
 LIVE, TEST = "/operator/live/money", "/operator/test/money"

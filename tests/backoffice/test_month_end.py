@@ -15,7 +15,6 @@ from tests.invoices.billing import ADA, Billing
 from tests.support.clock import ManualClock
 from tests.support.people import Person, operator
 from tests.support.world import SELLER, TESTER, World
-from tonne.accounts.set_tax_profile import set_tax_profile
 from tonne.app import Services
 from tonne.invoices.import_statement import import_statement
 from tonne.journal.month_totals import month_period
@@ -24,6 +23,7 @@ from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode
 from tonne.platform.values.tax import TaxTreatment
+from tonne.selling.accounts.tax.set_tax_profile import set_tax_profile
 
 PAGE = "/operator/live/month-end/2026-11"
 STATEMENT = """booked_on,amount,currency,payer,reference

@@ -13,7 +13,7 @@ from tests.support.orders import place, receive
 from tests.support.people import Person, add_user, operator
 from tests.support.world import World
 from tonne.app import Services
-from tonne.users.model import User
+from tonne.selling.users.model import User
 
 BASE = "/operator/test"
 ROW = re.compile(r'<a href="[^"]*/orders/(ord_\w+)"><code>')

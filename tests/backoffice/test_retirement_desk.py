@@ -8,8 +8,8 @@ from tests.support.clock import ManualClock
 from tests.support.people import Person
 from tests.support.world import World
 from tonne.app import Services
-from tonne.orders.model import Order
 from tonne.platform.values.scope import Mode
+from tonne.selling.orders.model import Order
 
 DESK = "/operator/live/retirements"
 PAGE = "https://registry.verra.org/retirements/77"

@@ -11,9 +11,9 @@ from tests.browser.test_checkout import fill_in, pay, to_payment
 from tests.browser.visit import Visit
 from tests.checkout.shopper import make_link
 from tests.support.world import World
-from tonne.accounts.customer_mail import allow_address
 from tonne.app import Services
 from tonne.platform.values.clock import utc_now
+from tonne.selling.accounts.customer_mail import allow_address
 
 PHONE = 360
 LINK = re.compile(r"https?://[^/\s]+(/o/[^/\s]+)")

@@ -6,9 +6,9 @@ from tests.browser.checks import check_page
 from tests.browser.test_dashboard import sign_in
 from tests.browser.visit import Visit
 from tests.support.world import World, add_account
-from tonne.accounts.model import AccountKind
 from tonne.app import Services
 from tonne.platform.values.scope import Mode
+from tonne.selling.accounts.model import AccountKind
 
 CLIENT = AccountKind.CLIENT_ACCOUNT
 LONG = "Hochseefischereigenossenschaft Nordfriesland und Dithmarschen"

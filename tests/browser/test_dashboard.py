@@ -9,7 +9,7 @@ from tests.support.people import PASSWORD, add_user
 from tests.support.world import World
 from tonne.app import Services
 from tonne.platform.values.clock import utc_now
-from tonne.users.model import Role
+from tonne.selling.users.model import Role
 
 ANN = "ann@ours.test"
 

@@ -9,10 +9,10 @@ from tests.browser.test_dashboard import sign_in
 from tests.browser.visit import Visit
 from tests.support.api_client import ApiClient
 from tests.support.world import TESTER, World
-from tonne.accounts.api_keys import issue_key
-from tonne.accounts.key_restrictions import check_restrictions
 from tonne.app import Services
 from tonne.platform.values.clock import utc_now
+from tonne.selling.accounts.keys.api_keys import issue_key
+from tonne.selling.accounts.keys.restrictions import check_restrictions
 
 LONG = "Nightly reconciliation of the travel booking system in Zurich"
 

@@ -17,7 +17,7 @@ from tests.support.world import SELLER, World
 from tonne.app import Services
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
-from tonne.users.model import Role
+from tonne.selling.users.model import Role
 
 NAME = "Nordic Association of Sustainable Hospitality and Travel AS"
 OLGA, FINN = "olga@tonne.test", "finn@ours.test"

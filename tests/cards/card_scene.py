@@ -18,10 +18,10 @@ from tonne.gateways.card_refund import RefundOutcome, RefundResult
 from tonne.gateways.card_simulated import SimulatedCardGateway
 from tonne.gateways.payment_record import PaymentNotRead, RecordedPayment
 from tonne.invoices.cancel_order import cancel_order
-from tonne.orders.model import Order
-from tonne.orders.queue import lock_order
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.orders.model import Order
+from tonne.selling.orders.queue import lock_order
 
 GOOD = "4242424242424242"
 REFUSED = "4000000000000002"

@@ -12,14 +12,14 @@ from tonne.cards.charge_cards import ChargeCards
 from tonne.cards.charge_store import read_chargeable
 from tonne.cards.model import RetrySchedule
 from tonne.cards.open_charges import open_charges
-from tonne.catalog.price import PriceRequest
 from tonne.gateways.card import ChargeRequest, HostedPage
 from tonne.gateways.card_stripe import StripeCardGateway
 from tonne.gateways.payment_page import PaymentPage
-from tonne.orders.model import Order
-from tonne.orders.place_order import CheckoutCustomer, OrderRequest
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.values.scope import Mode
+from tonne.selling.catalogue.prices.price import PriceRequest
+from tonne.selling.orders.model import Order
+from tonne.selling.orders.placing.place_order import CheckoutCustomer, OrderRequest
 
 INSERT_LINK = """
 INSERT INTO offset_links (account_id, id, organisation_id, mode, title, created_at)

@@ -14,9 +14,9 @@ from tests.cards.card_scene import CardScene
 from tests.checkout.shopper import form_of
 from tests.support.clock import ManualClock
 from tests.support.world import Tenant
-from tonne.accounts.store import add_admin
 from tonne.app import Services, build_app
 from tonne.cards.mail_card_problems import MailCardProblems
+from tonne.selling.accounts.store import add_admin
 
 ADMIN = "ada@ours.test"
 URL = re.compile(r"http://tonne\.test(/(?:o|card)/\S+)")

@@ -10,10 +10,10 @@ from tests.cards.payer import PayerScene, payer_scene, text_of
 from tests.support.clock import ManualClock
 from tests.support.command import output_of
 from tests.support.world import TESTER, World
-from tonne.accounts.change_account import AccountChange, change_account
-from tonne.accounts.customer_mail import allow_address
 from tonne.app import Services
 from tonne.cards.stored_cards import set_card
+from tonne.selling.accounts.change_account import AccountChange, change_account
+from tonne.selling.accounts.customer_mail import allow_address
 
 EXPIRED = "4000000000000069"
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cards.card_scene import GOOD, CardScene, total
 from tonne.gateways.card import ChargeRequest, ChargeResult
-from tonne.orders.errors import TransitionInvalid
+from tonne.selling.orders.errors import TransitionInvalid
 
 ORDERS = 200
 RACES = 12

@@ -21,9 +21,9 @@ from tests.support.clock import ManualClock
 from tests.support.world import TESTER, World
 from tonne.app import Services
 from tonne.cards.stored_cards import describe_card, store_card
-from tonne.orders.model import Order
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode
+from tonne.selling.orders.model import Order
 
 KEY = "sk_live_x"
 

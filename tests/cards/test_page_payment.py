@@ -24,11 +24,11 @@ from tonne.cards.model import ChargeAttempt
 from tonne.cards.open_charges import OpenedCharges
 from tonne.gateways.card import ChargeOutcome, HostedPage
 from tonne.gateways.payment_page import PageNotOpened, PaymentPage
-from tonne.orders.errors import TransitionInvalid
-from tonne.orders.model import Order
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 from tonne.refunds.mismatched_charge import accept_mismatched, read_mismatched, return_mismatched
+from tonne.selling.orders.errors import TransitionInvalid
+from tonne.selling.orders.model import Order
 
 SECRET = "whsec_" + "s" * 32
 DOWN = Fault(error_response(500, type="api_error", message="Sorry."))

@@ -19,8 +19,8 @@ from tests.support.clock import START
 from tests.support.world import World
 from tonne.app import Services
 from tonne.gateways.card import ChargeRequest, ChargeResult
-from tonne.orders.model import Order
 from tonne.platform.settings.settings import Settings
+from tonne.selling.orders.model import Order
 
 MOMENT = timedelta(milliseconds=1)
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.cards.card_scene import GOOD, CardScene, total
 from tonne.gateways.card_refund import RefundOutcome
-from tonne.orders.model import Order
+from tonne.selling.orders.model import Order
 
 
 async def _refund_due(scene: CardScene) -> Order:

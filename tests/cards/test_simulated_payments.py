@@ -12,8 +12,8 @@ from tests.support.api_client import ApiClient, codes, fields
 from tests.support.clock import ManualClock
 from tests.support.world import World
 from tonne.app import Services, build_app
-from tonne.orders.model import Order
 from tonne.platform.values.ids import new_id
+from tonne.selling.orders.model import Order
 
 HELPERS = ("pay", "decline", "cancel")
 

@@ -18,8 +18,8 @@ from tonne.cards.charge_cards import CONCURRENCY, ChargeCards
 from tonne.cards.model import RetrySchedule
 from tonne.gateways.card import CardDetails
 from tonne.gateways.card_stripe import StripeCardGateway
-from tonne.orders.model import Order
 from tonne.platform.values.scope import Mode
+from tonne.selling.orders.model import Order
 
 ORDERS = 20
 

@@ -26,10 +26,10 @@ from tonne.cards.charge_cards import ChargeCards
 from tonne.cards.model import RetrySchedule
 from tonne.cards.stored_cards import describe_card, store_card
 from tonne.gateways.card import StoredCard
-from tonne.orders.model import Order
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode
+from tonne.selling.orders.model import Order
 
 SECRET = "whsec_" + "s" * 32
 OTHER_SECRET = "whsec_" + "o" * 32

@@ -9,12 +9,12 @@ from tests.checkout.scene import Rows, age, work
 from tests.checkout.shopper import Shopper, make_link
 from tests.support.world import TESTER, World
 from tests.sustainability.certificates import complete_live_order
-from tonne.accounts.change_organisation import add_admin, allow_test_mail, forbid_test_mail
 from tonne.app import Services
 from tonne.checkout.link_model import OffsetLink
 from tonne.platform.documents.mail.outbox import SendMails
 from tonne.platform.documents.mail.send_mail import MailGateway
 from tonne.platform.values.clock import utc_now
+from tonne.selling.accounts.organisations.change_organisation import add_admin, allow_test_mail, forbid_test_mail
 
 MAILS = "SELECT recipients, sent_at, next_attempt_at, held_reason FROM mails"
 

@@ -17,18 +17,18 @@ from tests.gateways.gateway_under_test import LIVE_KEY
 from tests.retirements.shop import TONNE, Shop
 from tests.support.clock import ManualClock
 from tests.support.world import TESTER, World
-from tonne.accounts.model import PaymentMethod
 from tonne.app import Services
 from tonne.checkout.hold_checkout import holding
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.store import find_checkout
-from tonne.orders.errors import OfferChanged
 from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode
 from tonne.retirements.errors import LotInUse
 from tonne.retirements.withdraw_lot import withdraw_lot
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.orders.errors import OfferChanged
 
 NO_LIMITS = {"hold_link_percent": 100, "hold_client_percent": 100, "hold_organisation_percent": 100}
 HELD = "SELECT quantity_grams, reserved_grams FROM supply_holds ORDER BY checkout_id"

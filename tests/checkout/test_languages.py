@@ -4,12 +4,12 @@ from tests.checkout.scene import Rows
 from tests.checkout.shopper import Shopper, make_link
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tonne.accounts.change_account import AccountChange, change_account
 from tonne.app import Services
 from tonne.checkout.link_model import OffsetLink
-from tonne.orders.load import load_order
 from tonne.platform.values.actor import Actor, ActorKind
 from tonne.platform.values.language import LanguageCode
+from tonne.selling.accounts.change_account import AccountChange, change_account
+from tonne.selling.orders.load import load_order
 
 LANGUAGES_OF_ORDERS = "SELECT language FROM orders ORDER BY created_at, id"
 

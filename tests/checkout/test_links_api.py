@@ -10,13 +10,13 @@ import pytest
 from tests.checkout.links import LINKS, allow_shops, create, put
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import World
-from tonne.accounts.redirect_hosts import forbid_host, read_host
 from tonne.app import Services
 from tonne.checkout.link_store import find_link_any_account
 from tonne.checkout.signed_query import sign_query
 from tonne.platform.db.pool import Database
 from tonne.platform.values.clock import to_wire, utc_now
 from tonne.platform.values.ids import new_secret_id
+from tonne.selling.accounts.redirect_hosts import forbid_host, read_host
 
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 DEFAULTS = {

@@ -11,12 +11,12 @@ from tests.support.world import TESTER
 from tonne.app import Services
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.mail_changed_certificates import MailChangedCertificates
-from tonne.orders.beneficiary import Beneficiary
-from tonne.orders.queue import lock_order
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode, Scope
 from tonne.retirements.reissue_certificate import withdraw_certificate
 from tonne.retirements.rename_order import rename_order
+from tonne.selling.orders.beneficiary import Beneficiary
+from tonne.selling.orders.queue import lock_order
 
 __all__ = ["complete", "paid", "post"]
 ORDER = "SELECT organisation_id, account_id, id FROM orders"

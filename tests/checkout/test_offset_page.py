@@ -8,9 +8,9 @@ import pytest
 from tests.checkout.scene import FIND_APART, HOSTILE, SELL_OUT, Rows, allow, work
 from tests.checkout.shopper import Shopper, form_of, make_link
 from tests.support.world import World
-from tonne.accounts.store import set_simulated_supply
 from tonne.app import Services
 from tonne.checkout.link_model import OffsetLink
+from tonne.selling.accounts.store import set_simulated_supply
 
 
 def value_of(page: httpx.Response, name: str) -> list[str]:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tonne.accounts.errors import RedirectHostInvalid
-from tonne.accounts.redirect_hosts import read_host, spell_host
 from tonne.checkout.errors import RedirectRefused
 from tonne.checkout.redirects import check_redirect, with_query
 from tonne.platform.values.scope import Mode
+from tonne.selling.accounts.errors import RedirectHostInvalid
+from tonne.selling.accounts.redirect_hosts import read_host, spell_host
 
 HOSTS = frozenset(
     {"example.com", "shop.example.com:8443", "xn--bcher-kva.example", "xn--strae-oqa.de", "localhost", "127.0.0.1"}

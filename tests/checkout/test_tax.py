@@ -9,12 +9,12 @@ from tests.checkout.shopper import Shopper, form_of, make_link
 from tests.support.api_client import ApiClient
 from tests.support.scene import Scene
 from tests.support.world import TESTER, World
-from tonne.accounts.set_tax_profile import set_tax_profile
 from tonne.app import Services
 from tonne.checkout.link_model import OffsetLink
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.tax import TaxTreatment
+from tonne.selling.accounts.tax.set_tax_profile import set_tax_profile
 
 
 @pytest.fixture

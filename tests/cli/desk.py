@@ -11,8 +11,8 @@ from tests.support.scene import Scene
 from tests.support.world import SELLER, World, add_account
 from tonne.app import Services
 from tonne.cli.doctor import find_waiting
-from tonne.orders.model import Order, OrderStatus
 from tonne.platform.values.scope import Mode
+from tonne.selling.orders.model import Order, OrderStatus
 
 PAID = OrderStatus.PAID
 # Creates what a check finds, and returns a word that names it.

@@ -10,8 +10,6 @@ import pytest
 
 from tests.support.clock import START
 from tests.support.world import TESTER
-from tonne.accounts import key_store, store
-from tonne.accounts.open_organisation import open_organisation
 from tonne.cli.demo import Demo, ensure_demo
 from tonne.cli.doctor import examine
 from tonne.platform.db.pool import Database
@@ -19,6 +17,9 @@ from tonne.platform.http.authenticator import hash_key
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
+from tonne.selling.accounts import store
+from tonne.selling.accounts.keys import store as key_store
+from tonne.selling.accounts.organisations.open_organisation import open_organisation
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.command import Operator
 from tests.support.world import World
-from tonne.accounts.customer_mail import enqueue_customer_mail
 from tonne.platform.db.pool import Database
+from tonne.selling.accounts.customer_mail import enqueue_customer_mail
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from tests.support.orders import bring_to
 from tests.support.terminal import ERASE, HIDE_CURSOR, SHOW_CURSOR, on_terminal
 from tests.support.world import World
 from tonne.app import Services
-from tonne.orders.model import OrderStatus
 from tonne.platform.process.progress import Advance, progress, shown_by
+from tonne.selling.orders.model import OrderStatus
 
 DEMO = Path(__file__).parents[2] / "src" / "tonne" / "catalog" / "demo"
 STATEMENT = "booked_on,amount,currency,payer,reference\n" + "2026-03-02,1.00,EUR,Ada,nothing\n" * 2

@@ -12,12 +12,12 @@ from tests.support.api_client import ApiClient
 from tests.support.world import TESTER, World
 from tests.sustainability.certificates import complete_order
 from tonne.app import Services
-from tonne.orders.beneficiary import Beneficiary
-from tonne.orders.model import BeneficiaryKind
-from tonne.orders.queue import lock_order
 from tonne.platform.values.clock import utc_now
 from tonne.retirements.reissue_certificate import withdraw_certificate
 from tonne.retirements.rename_order import rename_order
+from tonne.selling.orders.beneficiary import Beneficiary
+from tonne.selling.orders.model import BeneficiaryKind
+from tonne.selling.orders.queue import lock_order
 from tonne.transparency.append_leaves import AppendLeaves
 from tonne.transparency.log_keys import LogKeys
 from tonne.transparency.publish_checkpoints import PublishCheckpoints

@@ -7,7 +7,7 @@ from tests.support.api_client import codes
 from tests.support.postgres import undone
 from tests.sustainability.certificates import show_page
 from tonne.cli.doctor import find_breaches
-from tonne.orders.model import BeneficiaryKind
+from tonne.selling.orders.model import BeneficiaryKind
 from tonne_verify.credentials import check_credential
 from tonne_verify.errors import NotProven
 

@@ -15,9 +15,9 @@ from tests.support.world import TESTER, World
 from tonne.app import Services
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings, SettingsError
-from tonne.users.create_user import disable_user, require_user
-from tonne.users.invitations import invite
-from tonne.users.model import Role
+from tonne.selling.users.create_user import disable_user, require_user
+from tonne.selling.users.invitations import invite
+from tonne.selling.users.model import Role
 
 MakePerson = Callable[[], Person]
 ANN, NEW = "ann@ours.test", "new@ours.test"

@@ -14,7 +14,7 @@ from tests.support.people import Person, add_user, last_mail
 from tests.support.world import World
 from tonne.app import Services
 from tonne.platform.settings.settings import Settings
-from tonne.users.passkey_domain import passkey_domain
+from tonne.selling.users.second_factor.passkey_domain import passkey_domain
 
 MakePerson = Callable[[], Person]
 ANN, BOB = "ann@ours.test", "bob@ours.test"

@@ -9,7 +9,7 @@ from tests.support.people import Person, add_user, operator
 from tests.support.world import World
 from tonne.app import Services
 from tonne.platform.http.route import Access
-from tonne.users.model import Role, role_allows
+from tonne.selling.users.model import Role, role_allows
 
 MakePerson = Callable[[], Person]
 REFUSED = "This form was not sent from our page"

@@ -10,7 +10,7 @@ from tests.support.people import PASSWORD, Person, add_user, last_mail, link_in_
 from tests.support.world import TESTER, World
 from tonne.app import Services
 from tonne.platform.values.clock import utc_now
-from tonne.users.create_user import disable_user, require_user
+from tonne.selling.users.create_user import disable_user, require_user
 
 MakePerson = Callable[[], Person]
 ANN = "ann@ours.test"

@@ -12,9 +12,6 @@ import pypdf
 from tests.support.clock import ManualClock
 from tests.support.scene import Scene
 from tests.support.world import TESTER
-from tonne.accounts.change_account import AccountChange, change_account
-from tonne.accounts.change_billing import BillingChange
-from tonne.accounts.store import add_admin
 from tonne.app import Services
 from tonne.invoices.cancel_order import cancel_order_by_id
 from tonne.invoices.follow_up_invoices import FollowUpInvoices
@@ -24,8 +21,11 @@ from tonne.invoices.mail_credit_notes import MailCreditNotes
 from tonne.invoices.model import Invoice
 from tonne.invoices.settle_invoice import settle_invoice
 from tonne.invoices.store import find_invoice
-from tonne.orders.model import Order
 from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.change_account import AccountChange, change_account
+from tonne.selling.accounts.organisations.change_billing import BillingChange
+from tonne.selling.accounts.store import add_admin
+from tonne.selling.orders.model import Order
 
 ADA = "ada@ours.test"
 

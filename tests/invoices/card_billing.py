@@ -7,10 +7,6 @@ import asyncpg
 from tests.cards.card_scene import GOOD, CardScene
 from tests.support.clock import ManualClock
 from tests.support.world import TESTER, Tenant
-from tonne.accounts.change_account import AccountChange, change_account
-from tonne.accounts.change_billing import BillingChange
-from tonne.accounts.model import Billing
-from tonne.accounts.store import add_admin
 from tonne.app import Services
 from tonne.cards.mail_card_problems import MailCardProblems
 from tonne.cards.model import RetrySchedule
@@ -19,11 +15,15 @@ from tonne.invoices.follow_up_invoices import FollowUpInvoices
 from tonne.invoices.issue_consolidated_invoices import IssueConsolidatedInvoices
 from tonne.invoices.issue_invoices import IssueInvoices
 from tonne.invoices.mail_credit_notes import MailCreditNotes
-from tonne.orders.model import Order
 from tonne.platform.values.scope import Mode
 from tonne.refunds.cancel_order import Cancellation, cancel_by_id
 from tonne.refunds.model import Refund
 from tonne.refunds.request_refund import RefundRequest, request_refund
+from tonne.selling.accounts.change_account import AccountChange, change_account
+from tonne.selling.accounts.model import Billing
+from tonne.selling.accounts.organisations.change_billing import BillingChange
+from tonne.selling.accounts.store import add_admin
+from tonne.selling.orders.model import Order
 
 ADA = "ada@ours.test"
 

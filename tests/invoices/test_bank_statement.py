@@ -13,11 +13,11 @@ from tests.support.world import TESTER, World, open_tenant
 from tonne.invoices.import_statement import BookedLine, import_statement
 from tonne.invoices.reference import reference_of, references_in
 from tonne.invoices.settle_invoice import settle_invoice
-from tonne.orders.model import Order
-from tonne.orders.queue import lock_order
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.platform.values.scope import Mode
+from tonne.selling.orders.model import Order
+from tonne.selling.orders.queue import lock_order
 
 HEAD = "booked_on,amount,currency,payer,reference\n"
 

@@ -14,9 +14,9 @@ from tests.support.scene import Scene
 from tests.support.world import World
 from tonne.app import Services
 from tonne.cli.doctor import examine
-from tonne.orders.model import OrderStatus
 from tonne.platform.values.ids import new_id
 from tonne.refunds.cancel_order import NEEDS_REFUND
+from tonne.selling.orders.model import OrderStatus
 
 Row = Callable[..., Awaitable[asyncpg.Record]]
 

@@ -11,16 +11,16 @@ from tests.cards.card_scene import GOOD, NEEDS_AUTHENTICATION, NO_MONEY, REFUSED
 from tests.invoices.billing import parse, pdf_of, text_of
 from tests.invoices.card_billing import CardBilling
 from tests.support.world import TESTER
-from tonne.accounts.model import Billing
 from tonne.app import build_app
 from tonne.cards import stored_cards
 from tonne.gateways.card_simulated import SimulatedCardGateway
 from tonne.gateways.payment_record import DisputeState
-from tonne.orders.load import load_orders
-from tonne.orders.model import Order
-from tonne.receipts.order_links import order_urls
 from tonne.refunds.errors import NothingToRefund, RefundExceedsPaid
 from tonne.refunds.simulate_dispute import simulate_dispute
+from tonne.selling.accounts.model import Billing
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import Order
+from tonne.selling.orders.order_links import order_urls
 
 
 async def test_orders_of_a_month_are_paid_by_one_charge(card_billing: CardBilling) -> None:

@@ -15,10 +15,6 @@ from tests.invoices.bank import Line, camt_file
 from tests.invoices.card_billing import CardBilling
 from tests.support.api_client import codes
 from tests.support.world import TESTER, add_account
-from tonne.accounts.change_account import AccountChange, change_account
-from tonne.accounts.close_account import close_account
-from tonne.accounts.model import Billing, PaymentMethod
-from tonne.accounts.set_tax_profile import set_tax_profile
 from tonne.app import build_app
 from tonne.gateways.card import ChargeRequest, ChargeResult
 from tonne.invoices.account_statement import make_statements
@@ -28,13 +24,17 @@ from tonne.invoices.import_statement import import_statement
 from tonne.invoices.model import Invoice
 from tonne.invoices.settle_invoice import settle_invoice
 from tonne.invoices.store import find_by_references_any_account
-from tonne.orders.model import Order
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.scope import Mode
 from tonne.platform.values.tax import TaxTreatment
 from tonne.refunds.mismatched_charge import read_mismatched, return_mismatched
 from tonne.retirements.resume_orders import resume_orders
+from tonne.selling.accounts.change_account import AccountChange, change_account
+from tonne.selling.accounts.close_account import close_account
+from tonne.selling.accounts.model import Billing, PaymentMethod
+from tonne.selling.accounts.tax.set_tax_profile import set_tax_profile
+from tonne.selling.orders.model import Order
 
 APRIL = datetime(2026, 4, 1, 0, 15, tzinfo=UTC)
 SUMS = """

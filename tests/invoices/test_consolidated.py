@@ -15,25 +15,25 @@ from tests.invoices.billing import Billing
 from tests.support.api_client import codes
 from tests.support.command import Operator
 from tests.support.world import TESTER, World
-from tonne.accounts.api_keys import issue_key
-from tonne.accounts.change_billing import BillingChange, with_billing
-from tonne.accounts.errors import BillingInvalid
-from tonne.accounts.model import Billing as BillingMode
-from tonne.accounts.model import Fulfil, PaymentMethod
-from tonne.accounts.store import find_account
 from tonne.app import build_app
 from tonne.invoices.billing_store import OrderToBill
 from tonne.invoices.collect_orders import month_end_after
 from tonne.invoices.consolidated import divide_tax
 from tonne.invoices.issue_consolidated_invoices import LEASE, IssueConsolidatedInvoices
 from tonne.invoices.waiting import WAITING
-from tonne.orders.load import load_order
-from tonne.orders.schemas import order_document
-from tonne.orders.store import list_documents
 from tonne.platform.db.pool import Database
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Scope
 from tonne.platform.values.tax import TaxTreatment, tax_on
+from tonne.selling.accounts.errors import BillingInvalid
+from tonne.selling.accounts.keys.api_keys import issue_key
+from tonne.selling.accounts.model import Billing as BillingMode
+from tonne.selling.accounts.model import Fulfil, PaymentMethod
+from tonne.selling.accounts.organisations.change_billing import BillingChange, with_billing
+from tonne.selling.accounts.store import find_account
+from tonne.selling.orders.load import load_order
+from tonne.selling.orders.schemas import order_document
+from tonne.selling.orders.store import list_documents
 
 _MOMENT = datetime(2026, 3, 1, tzinfo=UTC)
 _TERMS = (

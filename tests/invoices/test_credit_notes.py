@@ -17,9 +17,9 @@ from tonne.invoices.errors import CreditTooHigh, InvoiceNotOpen
 from tonne.invoices.import_statement import import_statement
 from tonne.invoices.issue_credit_note import credit_order
 from tonne.invoices.model import BilledOrder
-from tonne.orders.model import Order
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.values.scope import Mode
+from tonne.selling.orders.model import Order
 
 HEAD = "booked_on,amount,currency,payer,reference\n"
 

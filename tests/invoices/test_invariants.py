@@ -7,12 +7,12 @@ import pytest
 from tests.invoices.billing import Billing
 from tests.support.postgres import undone
 from tests.support.world import TESTER, World
-from tonne.accounts.model import Billing as BillingMode
 from tonne.invoices.import_statement import import_statement
 from tonne.invoices.invariants import INVARIANTS
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.values.scope import Mode
+from tonne.selling.accounts.model import Billing as BillingMode
 
 NUMBERS, STANDING, ORDERS, SUMS, CREDIT_NUMBERS, CREDITS, CREDITED, GROUPS, SPENT, STATES, TRANSFERS, KINDS = (
     invariant.name for invariant in INVARIANTS

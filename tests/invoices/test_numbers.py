@@ -13,10 +13,10 @@ from tests.support.clock import ManualClock
 from tests.support.world import World
 from tonne.invoices.follow_up_invoices import LEASE
 from tonne.invoices.issue_invoices import BATCH, IssueInvoices, issue_invoices
-from tonne.orders.model import Order
-from tonne.orders.queue import lock_order
 from tonne.platform.db.batches import RETRY_AFTER
 from tonne.platform.documents.pdf import _compiler
+from tonne.selling.orders.model import Order
+from tonne.selling.orders.queue import lock_order
 
 
 class _Crash(Exception):

@@ -16,9 +16,9 @@ from tonne.invoices.epc_qr import epc_qr_svg
 from tonne.invoices.import_statement import import_statement
 from tonne.invoices.pdf import invoice_pdf
 from tonne.invoices.record import Remaining
-from tonne.orders.model import Order
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.values.scope import Mode
+from tonne.selling.orders.model import Order
 
 RECORD = document(line("standard", "19"))
 PAID = Remaining(received="1.00", credited=None, due="99.00")

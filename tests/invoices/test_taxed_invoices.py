@@ -8,13 +8,13 @@ import pytest
 
 from tests.invoices.billing import Billing, pdf_of
 from tests.support.world import TESTER, World
-from tonne.accounts.set_tax_profile import set_tax_profile
 from tonne.cli.doctor import find_waiting
 from tonne.invoices.issue_invoices import HELD_BACK_RETRY, IssueInvoices
 from tonne.invoices.seller_details import missing_settings
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.tax import TaxTreatment
+from tonne.selling.accounts.tax.set_tax_profile import set_tax_profile
 
 CHECK = "live invoices are not held back by missing settings"
 FRENCH = {"treatment": TaxTreatment.REVERSE_CHARGE, "country": "FR", "tax_id": "FR83404833048"}

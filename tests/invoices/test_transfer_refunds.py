@@ -12,7 +12,7 @@ from tests.support.world import TESTER, World
 from tonne.invoices.cancel_order import cancel_order
 from tonne.invoices.errors import ReturnInvalid
 from tonne.invoices.return_transfer import confirm_return, find_refundable_minor, plan_return
-from tonne.orders.queue import lock_order
+from tonne.selling.orders.queue import lock_order
 
 NEXT = DAY + timedelta(days=1)
 

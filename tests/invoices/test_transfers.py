@@ -26,10 +26,10 @@ from tonne.invoices.return_transfer import (
     return_transfer,
 )
 from tonne.invoices.transfer_model import BankReturn
-from tonne.orders.model import Order
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.values.actor import Actor, ActorKind, person_of
 from tonne.platform.values.scope import Mode
+from tonne.selling.orders.model import Order
 
 DAY = date(2026, 3, 5)
 SCHEMA = "pain.001.001.03"

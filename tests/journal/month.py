@@ -13,10 +13,6 @@ from tests.retirements.shop import Shop
 from tests.support.clock import ManualClock
 from tests.support.scene import Scene
 from tests.support.world import TESTER, World, add_account
-from tonne.accounts.change_account import AccountChange, change_account
-from tonne.accounts.change_billing import BillingChange
-from tonne.accounts.model import Billing, Fulfil, PaymentMethod
-from tonne.accounts.set_tax_profile import set_tax_profile
 from tonne.app import Services
 from tonne.cards.captured_store import request_checks_any_account
 from tonne.cards.charge_again import charge_again
@@ -33,7 +29,6 @@ from tonne.invoices.settle_invoice import settle_invoice
 from tonne.invoices.store import find_by_references_any_account
 from tonne.invoices.write_off import reinstate_invoice, write_off_invoice
 from tonne.journal.import_payouts import import_payouts
-from tonne.orders.model import Order
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.values.errors import TonneError
@@ -43,6 +38,11 @@ from tonne.platform.values.tax import TaxTreatment
 from tonne.refunds.cancel_order import Cancellation, cancel_by_id
 from tonne.refunds.request_refund import RefundRequest, request_refund
 from tonne.refunds.simulate_dispute import simulate_dispute
+from tonne.selling.accounts.change_account import AccountChange, change_account
+from tonne.selling.accounts.model import Billing, Fulfil, PaymentMethod
+from tonne.selling.accounts.organisations.change_billing import BillingChange
+from tonne.selling.accounts.tax.set_tax_profile import set_tax_profile
+from tonne.selling.orders.model import Order
 
 # They call other services, which these tests have no part of.
 _LEFT_OUT = {"deliver_webhooks", "send_mails", "make_partitions", "remove_partitions"}

@@ -11,9 +11,9 @@ from tonne.invoices.assign_transfer import assign_transfer, unassign_transfer
 from tonne.invoices.model import Invoice
 from tonne.invoices.return_transfer import confirm_return, fail_return, return_transfer
 from tonne.invoices.settle_invoice import settle_invoice
-from tonne.orders.model import Order
 from tonne.platform.values.errors import TonneError
 from tonne.refunds.cancel_order import Cancellation, cancel_by_id
+from tonne.selling.orders.model import Order
 
 WITH_REST = "SELECT id FROM bank_transfers WHERE state IN ('unmatched', 'overpaid') ORDER BY id"
 

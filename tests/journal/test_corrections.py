@@ -25,12 +25,12 @@ from tonne.invoices.return_transfer import confirm_return, fail_return, return_t
 from tonne.journal.match_payout import reopen_and_unmatch
 from tonne.journal.model import JournalEntry, LedgerAccount
 from tonne.journal.read_journal import Period, read_entries_any_account, sum_balances_any_account
-from tonne.orders.model import Order
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.scope import Mode
 from tonne.refunds.approve_refund import settle_refund
 from tonne.refunds.mismatched_charge import accept_mismatched, read_mismatched, return_mismatched
+from tonne.selling.orders.model import Order
 
 DEFERRED = "deferred revenue is what was billed or paid and is not delivered"
 APRIL, MAY = datetime(2026, 4, 1, tzinfo=UTC), datetime(2026, 5, 1, tzinfo=UTC)

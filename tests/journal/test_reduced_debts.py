@@ -13,12 +13,12 @@ from tests.journal.one_debt import OneDebt, cancel_with_refund
 from tests.stories.test_write_offs import Debts
 from tests.support.clock import ManualClock
 from tests.support.world import TESTER, World
-from tonne.accounts.model import Billing as BillingMode
-from tonne.accounts.model import Fulfil
 from tonne.app import Services
 from tonne.invoices.errors import WriteOffInvalid
 from tonne.invoices.return_transfer import confirm_return, fail_return
 from tonne.journal.model import LedgerAccount as To
+from tonne.selling.accounts.model import Billing as BillingMode
+from tonne.selling.accounts.model import Fulfil
 
 OWED = {To.BAD_DEBTS, To.RECEIVABLES}
 

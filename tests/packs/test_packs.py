@@ -16,7 +16,7 @@ from tests.support.world import World
 from tonne.app import Services
 from tonne.packs import make_packs
 from tonne.platform.values.scope import Mode
-from tonne.users.model import Role
+from tonne.selling.users.model import Role
 
 MakePerson = Callable[[], Person]
 HOSTILE = '=HYPERLINK("http://x")'

@@ -8,11 +8,11 @@ from tests.persons.everywhere import columns_with
 from tests.persons.scene import EMAIL, NAME, Persons
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import TESTER
-from tonne.accounts.api_keys import issue_key
-from tonne.accounts.errors import KeyRightInvalid
-from tonne.accounts.key_restrictions import KeyRight
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.errors import KeyRightInvalid
+from tonne.selling.accounts.keys.api_keys import issue_key
+from tonne.selling.accounts.keys.restrictions import KeyRight
 
 PATHS = ("/v1/persons/export", "/v1/persons/erase")
 

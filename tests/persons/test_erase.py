@@ -7,10 +7,10 @@ import pytest
 from tests.persons.everywhere import columns_with, read_sums
 from tests.persons.scene import EMAIL, NAME, Persons
 from tests.support.world import TESTER
-from tonne.orders.fold_totals import FoldTotals
-from tonne.orders.metadata_totals import CountMetadata, set_keys
 from tonne.persons.errors import PersonInUse
 from tonne.platform.values.clock import utc_now
+from tonne.selling.orders.totals.fold_totals import FoldTotals
+from tonne.selling.orders.totals.metadata_totals import CountMetadata, set_keys
 
 # Whatever is erased is in these columns before.
 BEFORE = {

@@ -8,10 +8,10 @@ import pytest
 from tests.persons.everywhere import columns_with, read_sums
 from tests.persons.scene import Persons
 from tests.support.world import TESTER
-from tonne.orders.scope_store import find_scope_any_account
 from tonne.persons.errors import PersonInUse
 from tonne.platform.values.clock import utc_now
 from tonne.refunds.request_refund import RefundRequest, request_refund
+from tonne.selling.orders.scope_store import find_scope_any_account
 
 CHUNKS, STEPS = 2, 12
 NAMES = ("Ada Keller", "Zoë Köhler", "Jon O'Hara", "山田 花子", "Al Ng", "Ann-Marie d'Arc")

@@ -12,18 +12,18 @@ from tests.cards.payer import PayerScene, payer_scene, text_of
 from tests.support.clock import ManualClock
 from tests.support.command import output_of
 from tests.support.world import TESTER, World
-from tonne.accounts.change_account import AccountChange, change_account
-from tonne.accounts.customer_mail import allow_address
 from tonne.app import Services
-from tonne.orders.load import load_orders
-from tonne.orders.model import Order, OrderStatus, OrderTax, PaymentState
-from tonne.orders.move_order import Transitions, move_orders
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.secret_keys import parse_key
 from tonne.platform.values.tax import TaxTreatment
 from tonne.receipts.expected_completion import Awaited, Expectation
 from tonne.receipts.order_mails import compose_receipt, enqueue_cancellation_mail, enqueue_refund_mail
 from tonne.receipts.recipients import Parties
+from tonne.selling.accounts.change_account import AccountChange, change_account
+from tonne.selling.accounts.customer_mail import allow_address
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import Order, OrderStatus, OrderTax, PaymentState
+from tonne.selling.orders.move_order import Transitions, move_orders
 
 BILLING = "billing@ours.test"
 

@@ -10,11 +10,11 @@ from tests.cards.payer import PayerScene, payer_scene
 from tests.support.clock import ManualClock
 from tests.support.pdf_pages import page_texts
 from tests.support.world import TESTER, World
-from tonne.accounts.change_account import AccountChange, change_account
 from tonne.app import Services
-from tonne.orders.model import Order
 from tonne.platform.settings.settings import Settings
-from tonne.receipts.order_links import order_urls
+from tonne.selling.accounts.change_account import AccountChange, change_account
+from tonne.selling.orders.model import Order
+from tonne.selling.orders.order_links import order_urls
 
 HOSTILE = "<script>alert(1)</script> Ltd"
 

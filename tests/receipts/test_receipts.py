@@ -14,9 +14,6 @@ from tests.support.clock import ManualClock
 from tests.support.command import output_of
 from tests.support.mail_server import mail_server
 from tests.support.world import TESTER, World
-from tonne.accounts.change_account import AccountChange, change_account
-from tonne.accounts.customer_mail import allow_address
-from tonne.accounts.errors import MailAddressInvalid
 from tonne.app import Services
 from tonne.cards.charge_cards import ChargeResults
 from tonne.cards.model import RetrySchedule
@@ -24,6 +21,9 @@ from tonne.cards.settle_charges import settle_charges
 from tonne.platform.documents.mail.outbox import SendMails
 from tonne.platform.documents.mail.send_mail import SmtpMail
 from tonne.platform.settings.settings import Settings
+from tonne.selling.accounts.change_account import AccountChange, change_account
+from tonne.selling.accounts.customer_mail import allow_address
+from tonne.selling.accounts.errors import MailAddressInvalid
 
 ANN, BILLING = "ann@example.com", "billing@ours.test"
 

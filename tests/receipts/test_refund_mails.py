@@ -9,11 +9,11 @@ from tests.cards.card_scene import GOOD
 from tests.cards.payer import PayerScene, payer_scene, text_of
 from tests.support.clock import ManualClock
 from tests.support.world import TESTER, World
-from tonne.accounts.change_account import AccountChange, change_account
-from tonne.accounts.customer_mail import allow_address
 from tonne.app import Services
 from tonne.refunds.cancel_order import Cancellation, cancel_by_id
 from tonne.refunds.request_refund import RefundRequest, request_refund
+from tonne.selling.accounts.change_account import AccountChange, change_account
+from tonne.selling.accounts.customer_mail import allow_address
 
 BILLING = "billing@ours.test"
 

@@ -8,7 +8,6 @@ import msgspec
 from tests.cards.card_scene import GOOD, CardScene
 from tonne.gateways.card_simulated import SimulatedCardGateway
 from tonne.gateways.payment_record import DisputeState
-from tonne.orders.model import Order
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.actor import Actor, ActorKind
 from tonne.refunds.cancel_order import Cancellation, cancel_by_id
@@ -16,6 +15,7 @@ from tonne.refunds.model import Refund
 from tonne.refunds.request_refund import RefundRequest, request_refund
 from tonne.refunds.simulate_dispute import simulate_dispute
 from tonne.retirements.allocate_orders import AllocateOrders
+from tonne.selling.orders.model import Order
 
 ADA, BEN = Actor(ActorKind.CLI, "ada@office"), Actor(ActorKind.CLI, "ben@office")
 

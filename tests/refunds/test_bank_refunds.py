@@ -15,13 +15,13 @@ from tests.support.world import SELLER, World
 from tonne.app import Services
 from tonne.invoices.correct_invoice import correct_invoice
 from tonne.invoices.return_transfer import confirm_return
-from tonne.orders.model import Order
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 from tonne.refunds.approve_refund import settle_refund
 from tonne.refunds.bank_refunds import SettleBankRefunds, fail_refund_return
 from tonne.refunds.cancel_order import Cancellation, cancel_by_id
 from tonne.refunds.errors import RefundNotSettleable
+from tonne.selling.orders.model import Order
 
 TOTAL = 1395
 

@@ -8,12 +8,12 @@ import pytest
 from tests.cards.card_scene import total
 from tests.refunds.refund_scene import ADA, BEN, RefundScene
 from tonne.gateways.card_refund import RefundOutcome
-from tonne.orders.model import Order
 from tonne.platform.values.actor import Actor
 from tonne.refunds.approve_refund import approve_refund, settle_refund
 from tonne.refunds.decline_refund import decline_refund
 from tonne.refunds.errors import RefundNotSettleable, RefundNotWaiting, RefundOwed
 from tonne.refunds.model import Refund
+from tonne.selling.orders.model import Order
 
 
 async def _decline(scene: RefundScene, refund: Refund, actor: Actor = BEN) -> Refund:

@@ -7,9 +7,9 @@ import pytest
 from tests.cards.card_scene import total
 from tests.refunds.refund_scene import ADA, RefundScene
 from tonne.gateways.card import ChargeRequest, ChargeResult
-from tonne.orders.model import Order
 from tonne.refunds.errors import ChargeNotMismatched
 from tonne.refunds.mismatched_charge import accept_mismatched, read_mismatched, return_mismatched
+from tonne.selling.orders.model import Order
 
 
 async def _mismatched(scene: RefundScene, difference: int) -> tuple[Order, str]:

@@ -6,12 +6,12 @@ import pytest
 from tests.cards.card_scene import total
 from tests.refunds.refund_scene import ADA, BEN, RefundScene
 from tonne.invoices.errors import SecondPersonNeeded
-from tonne.orders.errors import TransitionInvalid
 from tonne.platform.values.actor import Actor, ActorKind
 from tonne.refunds.approve_refund import approve_refund, retry_refund, settle_refund
 from tonne.refunds.errors import NothingToRefund, RefundAmountInvalid, RefundExceedsPaid, RefundNotWaiting
 from tonne.refunds.model import Refund
 from tonne.refunds.request_refund import parse_amount
+from tonne.selling.orders.errors import TransitionInvalid
 
 PENDING_REFUND, FAILING_REFUND = "4000000000007726", "4000000000005126"
 

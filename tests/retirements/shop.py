@@ -14,17 +14,7 @@ from tests.support.clock import ManualClock
 from tests.support.orders import write
 from tests.support.scene import Scene
 from tests.support.world import TESTER, World, add_account
-from tonne.accounts.store import find_account, update_account
 from tonne.app import Services
-from tonne.catalog.import_rows import FileKind
-from tonne.catalog.price import PriceRequest
-from tonne.catalog.selection import BundleChoiceIn
-from tonne.orders import store as order_store
-from tonne.orders.beneficiary import Beneficiary
-from tonne.orders.model import Order, OrderStatus
-from tonne.orders.move_order import mark_paid, move_order
-from tonne.orders.place_order import CheckoutCustomer, OrderRequest
-from tonne.orders.queue import lock_order
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.values.scope import Mode, Scope
@@ -36,6 +26,16 @@ from tonne.retirements.invalidate_lot import Invalidation, invalidate_lot
 from tonne.retirements.invariants import INVARIANTS
 from tonne.retirements.serial_runs import format_runs
 from tonne.retirements.work_list import Task, list_tasks_any_account
+from tonne.selling.accounts.store import find_account, update_account
+from tonne.selling.catalogue.imports.rows import FileKind
+from tonne.selling.catalogue.prices.price import PriceRequest
+from tonne.selling.catalogue.selection import BundleChoiceIn
+from tonne.selling.orders import store as order_store
+from tonne.selling.orders.beneficiary import Beneficiary
+from tonne.selling.orders.model import Order, OrderStatus
+from tonne.selling.orders.move_order import mark_paid, move_order
+from tonne.selling.orders.placing.place_order import CheckoutCustomer, OrderRequest
+from tonne.selling.orders.queue import lock_order
 
 T = TypeVar("T")
 TONNE, KILOGRAM = 1_000_000, 1_000

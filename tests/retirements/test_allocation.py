@@ -7,7 +7,7 @@ from typing import Any
 from tests.retirements.shop import KILOGRAM, TONNE, Cut, Shop
 from tests.support.command import output_of
 from tests.support.events import stored_events
-from tonne.orders.model import Order
+from tonne.selling.orders.model import Order
 
 
 def taken(cut: Cut) -> tuple[str, int, int, int]:

@@ -10,11 +10,11 @@ from PIL import Image
 
 from tests.retirements.shop import TONNE, Shop
 from tests.sustainability.certificates import show_page
-from tonne.orders.beneficiary import Beneficiary
-from tonne.orders.model import BeneficiaryKind
 from tonne.platform.db.schema.migration_files import all_migrations
 from tonne.retirements.certificate_record import CertificateRecord
 from tonne.retirements.work_list import export_tasks
+from tonne.selling.orders.beneficiary import Beneficiary
+from tonne.selling.orders.model import BeneficiaryKind
 from tonne.sustainability.model import Logo
 from tonne.sustainability.store import save_logo
 

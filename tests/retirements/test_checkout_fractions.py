@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from tests.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.clock import MARCH
-from tonne.orders.load import load_order
-from tonne.orders.model import Order
 from tonne.receipts.expected_completion import Awaited, Expectation, expected_completion
 from tonne.retirements.model import Lot, LotStatus, Parcel, ParcelStatus
 from tonne.retirements.supply import LineDemand, Recipient, Source, Supply
+from tonne.selling.orders.load import load_order
+from tonne.selling.orders.model import Order
 
 
 async def expected(shop: Shop, order: Order) -> Expectation:

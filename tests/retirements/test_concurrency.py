@@ -11,15 +11,15 @@ import pytest
 from tests.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.command import output_of
 from tonne.app import Services
-from tonne.catalog.import_rows import FileKind
-from tonne.catalog.sources import lock_sources
-from tonne.orders.load import load_orders
-from tonne.orders.model import Order, OrderStatus
-from tonne.orders.queue import claim_due_any_account
 from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.platform.values.scope import Mode
 from tonne.retirements.allocate_orders import allocate_orders
 from tonne.retirements.supply_store import lock_lots
+from tonne.selling.catalogue.imports.rows import FileKind
+from tonne.selling.catalogue.sources import lock_sources
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import Order, OrderStatus
+from tonne.selling.orders.queue import claim_due_any_account
 
 LOT_SUMS = """
 SELECT sum(lot.quantity_grams) AS quantity, sum(lot.allocated_grams) AS allocated FROM lots lot

@@ -10,12 +10,12 @@ import pytest
 
 from tests.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.world import TESTER
-from tonne.orders.model import Order
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.retirements.import_confirmations import ConfirmationReport, import_confirmations
 from tonne.retirements.registries import hosts_of, is_on
 from tonne.retirements.work_list import Task
+from tonne.selling.orders.model import Order
 
 HEADS = ("parcel_id", "serial_block", "first_number", "last_number", "retired_on", "retirement_url")
 PAGE = "https://registry.verra.org"

@@ -11,13 +11,13 @@ import pytest
 from tests.retirements.shop import TONNE, Shop
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import TESTER, Tenant
-from tonne.accounts.api_keys import issue_key
-from tonne.accounts.store import find_account, update_account
-from tonne.orders.load import load_order, load_orders
-from tonne.orders.model import Order, OrderKey
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.scope import Mode, Scope
 from tonne.retirements.allocate_orders import allocate_orders
+from tonne.selling.accounts.keys.api_keys import issue_key
+from tonne.selling.accounts.store import find_account, update_account
+from tonne.selling.orders.load import load_order, load_orders
+from tonne.selling.orders.model import Order, OrderKey
 
 QUARTER = {"amount": "250", "unit": "kg"}
 

@@ -6,11 +6,11 @@ import pytest
 
 from tests.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.world import TESTER
-from tonne.catalog.import_rows import FileKind
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.platform.values.serials import serial_range
 from tonne.retirements.import_lots import import_files
+from tonne.selling.catalogue.imports.rows import FileKind
 
 HEADS = "registry,registry_project_id,name,country,type,methodology,mechanism,granularity_grams"
 

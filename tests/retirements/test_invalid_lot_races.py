@@ -9,9 +9,6 @@ import pytest
 
 from tests.retirements.shop import TONNE, Shop
 from tests.support.world import TESTER
-from tonne.orders.load import load_orders
-from tonne.orders.model import Order
-from tonne.orders.queue import lock_order
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.retirements.allocate_orders import allocate_orders
@@ -23,6 +20,9 @@ from tonne.retirements.parcel_store import lock_parcels_any_account
 from tonne.retirements.resolve_lot_case import Decision, resolve_lot_cases
 from tonne.retirements.resupply_orders import resupply
 from tonne.retirements.work_list import Task
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import Order
+from tonne.selling.orders.queue import lock_order
 
 REASON = "Cancelled."
 

@@ -4,11 +4,11 @@ import pytest
 
 from tests.retirements.shop import TONNE, Shop
 from tests.support.world import TESTER
-from tonne.orders.fold_totals import FoldTotals
-from tonne.orders.model import Order
 from tonne.retirements.errors import LotCaseDecided, LotCaseNotFound, LotNotFound, LotNotInUse
 from tonne.retirements.lot_case_store import CaseState, LotCase
 from tonne.retirements.resolve_lot_case import Decision, resolve_lot_cases
+from tonne.selling.orders.model import Order
+from tonne.selling.orders.totals.fold_totals import FoldTotals
 
 REASON = "The registry cancelled the credits of this block."
 

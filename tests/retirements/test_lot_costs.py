@@ -3,8 +3,8 @@
 import pytest
 
 from tests.retirements.shop import TONNE, Shop
-from tonne.catalog.import_rows import FileKind
 from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.selling.catalogue.imports.rows import FileKind
 
 
 async def supply_at(shop: Shop, cost: str, currency: str, *, vintage: int = 2020, tonnes: int = 5) -> None:

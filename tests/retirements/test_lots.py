@@ -11,11 +11,11 @@ import pytest
 from tests.retirements.shop import TONNE, Shop
 from tests.support.command import Operator
 from tests.support.world import TESTER
-from tonne.catalog.import_catalogue import ImportReport
-from tonne.catalog.import_rows import FileKind
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.retirements.import_lots import import_files
+from tonne.selling.catalogue.imports.import_catalogue import ImportReport
+from tonne.selling.catalogue.imports.rows import FileKind
 
 HEADS = (
     *("lot_id", "registry", "registry_project_id", "vintage", "serial_block", "first_number", "last_number"),

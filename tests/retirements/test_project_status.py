@@ -5,8 +5,8 @@ from typing import Any
 from tests.retirements.shop import TONNE, Shop
 from tests.support.api_client import ApiClient
 from tests.support.events import stored_events
-from tonne.orders.model import Order
 from tonne.platform.db.schema.migration_files import all_migrations
+from tonne.selling.orders.model import Order
 
 DOCUMENT = "SELECT wire_document FROM orders WHERE id = $1"
 

@@ -12,11 +12,7 @@ import pytest
 from tests.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.rounds import ROUNDS
 from tests.support.world import TESTER, World
-from tonne.accounts.store import find_account, update_account
 from tonne.app import Services
-from tonne.orders.load import load_orders
-from tonne.orders.model import Order, OrderStatus
-from tonne.orders.queue import claim_due_any_account
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode, Scope
 from tonne.retirements.allocate_orders import allocate_orders
@@ -24,6 +20,10 @@ from tonne.retirements.complete_orders import complete_orders
 from tonne.retirements.lot_case_store import CaseState, claim_cases_any_account
 from tonne.retirements.resolve_lot_case import Decision, resolve_lot_cases
 from tonne.retirements.resupply_orders import resupply
+from tonne.selling.accounts.store import find_account, update_account
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import Order, OrderStatus
+from tonne.selling.orders.queue import claim_due_any_account
 
 CHUNKS, LIVES, STEPS = 4 * ROUNDS, 12, 10
 

@@ -8,13 +8,13 @@ from tests.retirements.shop import TONNE, Shop
 from tests.support.certificates import LINE, RECORD
 from tests.support.pdf_pages import page_texts
 from tests.support.world import TESTER
-from tonne.orders.model import Order
-from tonne.orders.queue import lock_order
 from tonne.retirements.certificate_pdf import certificate_pdf
 from tonne.retirements.certificate_record import Replacement
 from tonne.retirements.certificates import find_by_number_any_account, list_of_order
 from tonne.retirements.errors import CertificateNotAvailable, CertificateNotValid
 from tonne.retirements.reissue_certificate import reissue_certificate, withdraw_certificate
+from tonne.selling.orders.model import Order
+from tonne.selling.orders.queue import lock_order
 
 TOTALS = "SELECT month, sum(grams)::bigint AS grams FROM retired_totals GROUP BY month ORDER BY month"
 

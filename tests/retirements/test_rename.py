@@ -6,10 +6,6 @@ import pytest
 
 from tests.retirements.shop import PAGES, TONNE, Shop
 from tests.support.world import TESTER
-from tonne.orders.beneficiary import Beneficiary
-from tonne.orders.errors import TransitionInvalid
-from tonne.orders.model import BeneficiaryKind, Order
-from tonne.orders.queue import lock_order
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.platform.values.scope import Scope
@@ -18,6 +14,10 @@ from tonne.retirements.import_confirmations import import_confirmations
 from tonne.retirements.reissue_certificate import withdraw_certificate
 from tonne.retirements.rename_order import rename_order
 from tonne.retirements.work_list import export_tasks
+from tonne.selling.orders.beneficiary import Beneficiary
+from tonne.selling.orders.errors import TransitionInvalid
+from tonne.selling.orders.model import BeneficiaryKind, Order
+from tonne.selling.orders.queue import lock_order
 
 NEW = Beneficiary("Ada GmbH")
 MARIA = Beneficiary("Maria Keller", BeneficiaryKind.PERSON)

@@ -9,9 +9,9 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from tonne.catalog.coverage import Demand, cover
 from tonne.retirements.model import Lot, LotStatus, Parcel, ParcelStatus, Share
 from tonne.retirements.supply import LineDemand, Recipient, Source, Supply, whole_units
+from tonne.selling.catalogue.coverage import Demand, cover
 
 CASES = 4_000
 TONNE, KILOGRAM = 1_000_000, 1_000

@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 from tests.retirements.shop import TONNE, Shop
-from tonne.orders.model import Order
 from tonne.retirements.waiting import WAITING
+from tonne.selling.orders.model import Order
 
 UNDECIDED = "live certificates of invalid lots are decided about"
 SHORT = "live orders of invalid lots get other credits within an hour"

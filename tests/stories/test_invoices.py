@@ -11,18 +11,18 @@ from tests.invoices.billing import ADA, Billing, pdf_of, text_of
 from tests.support.clock import MARCH, ManualClock
 from tests.support.events import stored_events
 from tests.support.world import SELLER, TESTER, World
-from tonne.accounts.model import Billing as BillingMode
-from tonne.accounts.model import Fulfil
 from tonne.app import Services
 from tonne.cli.doctor import examine
 from tonne.invoices.correct_invoice import correct_invoice
 from tonne.invoices.import_statement import import_statement
-from tonne.orders.load import load_order
-from tonne.orders.model import Order
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.accounts.model import Billing as BillingMode
+from tonne.selling.accounts.model import Fulfil
+from tonne.selling.orders.load import load_order
+from tonne.selling.orders.model import Order
 
 HEAD = "booked_on,amount,currency,payer,reference\n"
 

@@ -13,10 +13,10 @@ from tests.support.world import World
 from tests.sustainability.certificates import show_page
 from tonne.app import Services
 from tonne.checkout.link_model import LinkBeneficiary
-from tonne.orders.load import load_order
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode
+from tonne.selling.orders.load import load_order
 from tonne.sustainability.model import PageSection
 
 

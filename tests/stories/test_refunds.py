@@ -32,11 +32,11 @@ from tests.support.stripe_disputes import change_refund_at_stripe, dispute_at_st
 from tests.support.world import SELLER, TESTER, World
 from tonne.app import Services, build_app
 from tonne.cards.stored_cards import describe_card, store_card
-from tonne.orders.model import Order
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.orders.model import Order
 
 SECRET = "whsec_" + "s" * 32
 QUIET = {"deliver_webhooks", "poll_gateways"}

@@ -11,9 +11,6 @@ from tests.invoices.billing import ADA, Billing, pdf_text, text_of
 from tests.support.clock import MARCH, ManualClock
 from tests.support.command import Operator
 from tests.support.world import SELLER, TESTER, World
-from tonne.accounts.model import Billing as BillingMode
-from tonne.accounts.model import Fulfil
-from tonne.accounts.set_tax_profile import set_tax_profile
 from tonne.app import Services
 from tonne.invoices.account_statement import account_statement_pdf, make_statements, print_statement
 from tonne.invoices.ageing import list_aged_debts
@@ -28,14 +25,17 @@ from tonne.invoices.write_off import approve_write_off, reinstate_invoice, write
 from tonne.invoices.write_off_store import WriteOff, WriteOffState
 from tonne.journal.model import LedgerAccount
 from tonne.journal.read_journal import Period, sum_balances_any_account
-from tonne.orders.load import load_order
-from tonne.orders.model import Order, PaymentState
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.actor import Actor, ActorKind
 from tonne.platform.values.scope import Mode
 from tonne.platform.values.tax import TaxTreatment
+from tonne.selling.accounts.model import Billing as BillingMode
+from tonne.selling.accounts.model import Fulfil
+from tonne.selling.accounts.tax.set_tax_profile import set_tax_profile
+from tonne.selling.orders.load import load_order
+from tonne.selling.orders.model import Order, PaymentState
 
 HEAD = "booked_on,amount,currency,payer,reference\n"
 ADAM, EVE = Actor(ActorKind.CLI, "adam@office"), Actor(ActorKind.CLI, "eve@office")

@@ -4,18 +4,18 @@ from datetime import datetime, timedelta
 
 from msgspec import structs
 
-from tonne.accounts.store import find_terms
 from tonne.app import Services
-from tonne.catalog.model import Catalogue
-from tonne.catalog.price import PriceRequest, price
-from tonne.catalog.snapshot import empty_catalogue
-from tonne.orders import store
-from tonne.orders.model import Order, OrderStatus
-from tonne.orders.move_order import move_order
-from tonne.orders.place_order import OrderRequest, place_order
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.store import find_terms
+from tonne.selling.catalogue.model import Catalogue
+from tonne.selling.catalogue.prices.price import PriceRequest, price
+from tonne.selling.catalogue.snapshot import empty_catalogue
+from tonne.selling.orders import store
+from tonne.selling.orders.model import Order, OrderStatus
+from tonne.selling.orders.move_order import move_order
+from tonne.selling.orders.placing.place_order import OrderRequest, place_order
 
 DIGEST = bytes(32)
 # The transitions that lead from `received` to each status.

@@ -11,9 +11,9 @@ import pyotp
 from tests.support.world import TESTER
 from tonne.app import Services
 from tonne.platform.values.clock import utc_now
-from tonne.users.create_user import create_user, grant_role
-from tonne.users.model import Role, User
-from tonne.users.passwords import hash_password
+from tonne.selling.users.create_user import create_user, grant_role
+from tonne.selling.users.model import Role, User
+from tonne.selling.users.passwords import hash_password
 
 PASSWORD = "seven green bicycles"  # noqa: S105 - of test users
 TOKEN = re.compile(r'name="form_token" value="([^"]+)"')

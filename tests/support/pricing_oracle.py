@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 
-from tonne.catalog.model import Bundle, BundleProject, Catalogue, ExchangeRate, Project
-from tonne.catalog.pricing import BundleShare, Priced, PriceList, price_quantity, price_value
 from tonne.platform.values.currency import DECIMALS
 from tonne.platform.values.mass import MAX_GRAMS
 from tonne.platform.values.scope import Mode
+from tonne.selling.catalogue.model import Bundle, BundleProject, Catalogue, ExchangeRate, Project
+from tonne.selling.catalogue.prices.pricing import BundleShare, Priced, PriceList, price_quantity, price_value
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 GRAMS = 1_000_000

@@ -11,10 +11,10 @@ from tests.support.clock import ManualClock
 from tests.support.orders import place
 from tonne.app import Services
 from tonne.cli.doctor import examine
-from tonne.orders.model import Order
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Scope
+from tonne.selling.orders.model import Order
 
 # A time-out that only a bug exceeds, even on a busy machine.
 WITHIN_S = 20.0

@@ -5,9 +5,9 @@ from datetime import date
 import pytest
 from babel import Locale
 
-from tonne.catalog.countries import country_code
 from tonne.platform.web.charts import month_axis
 from tonne.platform.web.render import asset
+from tonne.selling.catalogue.countries import country_code
 from tonne.sustainability.countries import MAP_HEIGHT, MAP_WIDTH, country_name, place_of
 from tonne.sustainability.figures import years_in_words
 

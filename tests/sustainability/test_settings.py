@@ -10,10 +10,10 @@ from tests.support.api_client import ApiClient, codes, fields
 from tests.support.clock import START
 from tests.support.world import TESTER, World
 from tests.sustainability.scene import PATH, logo, png, put, set_up
-from tonne.accounts import store as account_store
 from tonne.app import Services
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.scope import Scope
+from tonne.selling.accounts import store as account_store
 from tonne.sustainability.change_page import MAX_SLUGS, PageChange, change_page
 from tonne.sustainability.errors import SlugTaken
 from tonne.sustainability.model import RESERVED, PageSection, check_slug, slug_candidates

@@ -8,9 +8,9 @@ from tests.retirements.shop import Shop
 from tests.support.clock import ManualClock
 from tests.support.world import World
 from tonne.app import Services
-from tonne.orders.beneficiary import Beneficiary
-from tonne.orders.model import BeneficiaryKind, Order
 from tonne.platform.values.scope import Mode
+from tonne.selling.orders.beneficiary import Beneficiary
+from tonne.selling.orders.model import BeneficiaryKind, Order
 from tonne.transparency.append_leaves import AppendLeaves
 from tonne.transparency.head_file import HeadFile
 from tonne.transparency.log_keys import LogKeys

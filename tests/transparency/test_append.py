@@ -8,11 +8,11 @@ import pytest
 from tests.support.clock import MARCH
 from tests.support.world import TESTER
 from tests.transparency.scene import LogScene
-from tonne.orders.queue import lock_order
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.schema.migration_files import all_migrations
 from tonne.platform.values.scope import Mode
 from tonne.retirements.reissue_certificate import reissue_certificate, withdraw_certificate
+from tonne.selling.orders.queue import lock_order
 from tonne.transparency.append_leaves import AppendLeaves, append_waiting
 from tonne.transparency.log_store import lock_log, open_log
 from tonne.transparency.model import Log

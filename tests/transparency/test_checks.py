@@ -7,9 +7,9 @@ from tests.support.world import TESTER
 from tests.transparency.scene import LogScene
 from tonne.backoffice.doctor_checks import ALL_WAITING
 from tonne.cli.doctor import find_breaches
-from tonne.orders.queue import lock_order
 from tonne.platform.db.pool import Connection
 from tonne.retirements.reissue_certificate import withdraw_certificate
+from tonne.selling.orders.queue import lock_order
 from tonne.transparency.check_tree import find_broken_trees
 from tonne.transparency.invariants import INVARIANTS
 from tonne.transparency.waiting import QUEUES, WAITING

@@ -4,11 +4,11 @@ import pytest
 
 from tests.support.world import TESTER
 from tests.transparency.scene import LogScene
-from tonne.orders.queue import lock_order
 from tonne.persons.erase_person import erase_person
 from tonne.persons.model import Search, parse_person
 from tonne.platform.values.erased import ERASED
 from tonne.retirements.reissue_certificate import reissue_certificate, withdraw_certificate
+from tonne.selling.orders.queue import lock_order
 from tonne_verify.errors import NotProven
 from tonne_verify.openings import Opening
 

@@ -3,8 +3,8 @@
 from tests.support.receivers import OK, Delivery, Receiver, Reply, reply
 from tests.support.world import add_account
 from tests.webhooks.stage import Hook, Stage
-from tonne.accounts.model import AccountKind
 from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.model import AccountKind
 
 
 def refuse(receiver: Receiver, *event_ids: str) -> None:

@@ -15,17 +15,17 @@ from tests.support.clock import MARCH, ManualClock
 from tests.support.events import StoredEvent, stored_events
 from tests.support.scene import Scene
 from tests.support.world import SELLER, TESTER, World
-from tonne.accounts.model import Billing as BillingMode
 from tonne.app import Services
 from tonne.invoices.cancel_order import cancel_order_by_id
-from tonne.orders.beneficiary import Beneficiary
-from tonne.orders.model import BeneficiaryKind, Order
 from tonne.platform.db.pool import Database
 from tonne.platform.events.further import FurtherEvent, record_further
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode, Scope
 from tonne.retirements.rename_order import rename_order
 from tonne.retirements.resolve_lot_case import Decision
+from tonne.selling.accounts.model import Billing as BillingMode
+from tonne.selling.orders.beneficiary import Beneficiary
+from tonne.selling.orders.model import BeneficiaryKind, Order
 from tonne.webhooks.event_schemas import WebhookEvent
 from tonne.webhooks.event_types import NAMEABLE
 from tonne.webhooks.register import register_webhook, remove_webhook

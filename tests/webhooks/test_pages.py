@@ -11,7 +11,7 @@ from tests.support.world import World
 from tests.webhooks.parking import refuse, until_parked
 from tests.webhooks.stage import Stage
 from tonne.app import Services
-from tonne.users.model import Role
+from tonne.selling.users.model import Role
 
 MakePerson = Callable[[], Person]
 SECRET = re.compile(r"whsec_[A-Za-z0-9+/=_-]{20,}")

@@ -8,10 +8,10 @@ import pytest
 from tests.support.people import Person, add_user
 from tests.support.world import World, add_account
 from tests.workspace.forms import typed_fields
-from tonne.accounts.model import AccountKind
 from tonne.app import Services
 from tonne.platform.values.scope import Mode
-from tonne.users.model import Role
+from tonne.selling.accounts.model import AccountKind
+from tonne.selling.users.model import Role
 from tonne.workspace.accounts_page import PER_PAGE
 
 MakePerson = Callable[[], Person]

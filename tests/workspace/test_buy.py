@@ -12,12 +12,12 @@ from tests.support.api_client import ApiClient
 from tests.support.people import Person, add_user
 from tests.support.world import TESTER, World, add_account
 from tests.workspace.forms import hidden_fields, typed_fields
-from tonne.accounts.model import PaymentMethod
 from tonne.app import Services
 from tonne.cards.stored_cards import set_card
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode, Scope
-from tonne.users.model import Role
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.users.model import Role
 
 MakePerson = Callable[[], Person]
 Rows = Callable[[str], Awaitable[list[dict[str, Any]]]]

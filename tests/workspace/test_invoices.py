@@ -13,14 +13,14 @@ from tests.refunds.refund_scene import RefundScene
 from tests.support.clock import ManualClock
 from tests.support.people import Person, add_user
 from tests.support.world import SELLER, TESTER, World
-from tonne.accounts.set_tax_profile import set_tax_profile
 from tonne.app import Services
 from tonne.invoices.import_statement import import_statement
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode
 from tonne.platform.values.tax import TaxTreatment
-from tonne.users.model import Role
+from tonne.selling.accounts.tax.set_tax_profile import set_tax_profile
+from tonne.selling.users.model import Role
 from tonne.workspace import statement_page
 
 MakePerson = Callable[[], Person]

@@ -16,7 +16,7 @@ from tonne.app import Services
 from tonne.checkout.link_model import OffsetLink
 from tonne.platform.values.scope import Mode
 from tonne.platform.web import visitor
-from tonne.users.model import Role
+from tonne.selling.users.model import Role
 from tonne.workspace.link_figures import ShownPeriod, rate
 
 ADD = """

@@ -11,7 +11,7 @@ from tests.support.people import Person, add_user
 from tests.support.world import World
 from tests.workspace.forms import typed_fields
 from tonne.app import Services
-from tonne.users.model import Role
+from tonne.selling.users.model import Role
 from tonne.workspace.links_page import PER_PAGE
 
 MakePerson = Callable[[], Person]

@@ -16,8 +16,8 @@ from tests.support.people import Person, add_user
 from tests.support.world import World
 from tonne.app import Services
 from tonne.orders.list_store import SCANNED, OrderFilter, list_page
-from tonne.orders.model import PaymentState
-from tonne.users.model import Role
+from tonne.selling.orders.model import PaymentState
+from tonne.selling.users.model import Role
 
 MakePerson = Callable[[], Person]
 ANN = "ann@ours.test"

@@ -11,13 +11,13 @@ from tests.support.orders import bring_to, place
 from tests.support.people import Person, add_user
 from tests.support.world import World
 from tonne.app import Services
-from tonne.orders.model import OrderStatus
-from tonne.orders.totals import OrderTotal
 from tonne.platform.web.visitor import DEFAULT
-from tonne.users.model import Role
+from tonne.selling.accounts.target_store import YearlyTarget
+from tonne.selling.orders.model import OrderStatus
+from tonne.selling.orders.totals.totals import OrderTotal
+from tonne.selling.users.model import Role
 from tonne.workspace.attention_store import RetiredShares
 from tonne.workspace.overview_figures import RemovalShare, figures_of, removal_share
-from tonne.workspace.target_store import YearlyTarget
 
 MakePerson = Callable[[], Person]
 ANN = "ann@ours.test"

@@ -14,7 +14,7 @@ from tests.sustainability.scene import png, stored
 from tests.workspace.forms import typed_fields
 from tonne.app import Services
 from tonne.platform.web.render import POLICY
-from tonne.users.model import Role
+from tonne.selling.users.model import Role
 
 MakePerson = Callable[[], Person]
 Rows = Callable[[str], Awaitable[list[dict[str, Any]]]]

@@ -8,7 +8,7 @@ from tests.support.clock import ManualClock
 from tests.support.people import PASSWORD, Person, add_user, last_mail, link_in_last_mail
 from tests.support.world import World
 from tonne.app import Services
-from tonne.users.model import Role
+from tonne.selling.users.model import Role
 
 MakePerson = Callable[[], Person]
 OWNER, ADMIN, EVE, NEW = "ann@ours.test", "bob@ours.test", "eve@theirs.test", "new@ours.test"

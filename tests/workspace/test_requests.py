@@ -10,7 +10,7 @@ from tests.support.clock import ManualClock
 from tests.support.people import Person, add_user
 from tests.support.world import World
 from tonne.app import Services
-from tonne.users.model import Role
+from tonne.selling.users.model import Role
 from tonne.workspace import requests_page
 
 MakePerson = Callable[[], Person]

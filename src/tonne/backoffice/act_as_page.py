@@ -1,7 +1,5 @@
 """Looking at the dashboard of an organisation as the operator."""
 
-from tonne.accounts.errors import OrganisationNotFound
-from tonne.accounts.lookup import require_organisation
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
@@ -10,7 +8,9 @@ from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.clock import Clock
 from tonne.platform.web.render import see_other
-from tonne.users.act_as import MAX_REASON, start_acting, stop_acting
+from tonne.selling.accounts.errors import OrganisationNotFound
+from tonne.selling.accounts.lookup import require_organisation
+from tonne.selling.users.act_as import MAX_REASON, start_acting, stop_acting
 
 _UNKNOWN = "There is no such organisation."
 _NO_REASON = "Enter a reason, such as the number of a support request. The organisation sees it."

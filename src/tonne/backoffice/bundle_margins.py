@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tonne.catalog.model import Bundle, Catalogue
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.currency import DECIMALS
 from tonne.platform.values.scope import Mode
+from tonne.selling.catalogue.model import Bundle, Catalogue
 
 
 @dataclass(frozen=True, slots=True)

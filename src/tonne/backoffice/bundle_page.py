@@ -4,15 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from tonne.backoffice.apply_price_changes import apply_price_change
 from tonne.backoffice.bundle_margins import BundleMargin, margin_of, read_costs
-from tonne.catalog.errors import PriceChangeConflict, PriceChangeNotFound
-from tonne.catalog.import_rows import MAX_PRICE
-from tonne.catalog.model import Catalogue
-from tonne.catalog.price_change_store import PriceChange, list_changes
-from tonne.catalog.schedule_price import MAX_AHEAD, cancel_price_change, schedule_price
-from tonne.catalog.store import load_catalogue
-from tonne.catalog.switch_bundle import switch_bundle
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
@@ -26,6 +18,14 @@ from tonne.platform.values.errors import TonneError
 from tonne.platform.values.ids import is_id
 from tonne.platform.values.money import format_money
 from tonne.platform.web.render import see_other
+from tonne.selling.catalogue.errors import PriceChangeConflict, PriceChangeNotFound
+from tonne.selling.catalogue.imports.rows import MAX_PRICE
+from tonne.selling.catalogue.model import Catalogue
+from tonne.selling.catalogue.prices.apply_price_changes import apply_price_change
+from tonne.selling.catalogue.prices.price_change_store import PriceChange, list_changes
+from tonne.selling.catalogue.prices.schedule_price import MAX_AHEAD, cancel_price_change, schedule_price
+from tonne.selling.catalogue.store import load_catalogue
+from tonne.selling.catalogue.switch_bundle import switch_bundle
 
 BUNDLE = "/catalogue/bundles/{bundle_id}"
 CHANGES_SHOWN = 200

@@ -5,10 +5,6 @@ from datetime import timedelta
 from tonne.backoffice.bundle_margins import margin_of, read_costs
 from tonne.backoffice.staged_import_store import ImportKind
 from tonne.backoffice.staged_imports import MAX_UPLOAD_BYTES, StagedImports
-from tonne.catalog.import_rows import FileKind
-from tonne.catalog.model import Catalogue
-from tonne.catalog.price_change_store import list_changes
-from tonne.catalog.store import load_catalogue
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
@@ -21,6 +17,10 @@ from tonne.platform.values.clock import Clock
 from tonne.platform.values.currency import DECIMALS
 from tonne.platform.values.scope import Mode
 from tonne.platform.web.render import see_other
+from tonne.selling.catalogue.imports.rows import FileKind
+from tonne.selling.catalogue.model import Catalogue
+from tonne.selling.catalogue.prices.price_change_store import list_changes
+from tonne.selling.catalogue.store import load_catalogue
 
 CHANGES_SHOWN = 20
 # The field of each file in the form.

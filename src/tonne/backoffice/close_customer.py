@@ -2,11 +2,11 @@
 
 from datetime import datetime
 
-from tonne.accounts.close_account import close_organisation, reopen_organisation
 from tonne.cards.remove_closed_cards import schedule_removal
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.close_account import close_organisation, reopen_organisation
 from tonne.sustainability.change_page import PageChange, change_page
 from tonne.sustainability.read_page import read_page
 

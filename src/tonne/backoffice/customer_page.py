@@ -6,8 +6,6 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from tonne.accounts import change_organisation, lookup
-from tonne.accounts.tax_profile_store import find_tax_profile
 from tonne.backoffice import customer_store
 from tonne.backoffice.close_customer import close_customer, reopen_customer
 from tonne.backoffice.customer_store import Customer
@@ -17,7 +15,6 @@ from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.orders.totals import BOUGHT, OPEN, OrderTotal, list_totals
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.events.audit.search import search_entries_any_account
 from tonne.platform.events.audit.store import AuditFilter
@@ -29,8 +26,12 @@ from tonne.platform.values.ids import is_id
 from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
 from tonne.platform.values.scope import Mode, Scope
 from tonne.platform.web.render import see_other
-from tonne.users.link_store import list_invitations
-from tonne.users.store import list_members
+from tonne.selling.accounts import lookup
+from tonne.selling.accounts.organisations import change_organisation
+from tonne.selling.accounts.tax.store import find_tax_profile
+from tonne.selling.orders.totals.totals import BOUGHT, OPEN, OrderTotal, list_totals
+from tonne.selling.users.link_store import list_invitations
+from tonne.selling.users.store import list_members
 from tonne.webhooks.model import Progress, Webhook
 from tonne.webhooks.progress_store import read_progress
 from tonne.webhooks.registration_store import list_webhooks

@@ -2,8 +2,6 @@
 
 from decimal import Decimal, InvalidOperation
 
-from tonne.accounts.errors import FeeRateInvalid
-from tonne.accounts.open_organisation import DEFAULT_FEE_RATE, check_fee_rate, open_organisation
 from tonne.backoffice.customer_store import search_customers_any_account
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
@@ -16,8 +14,10 @@ from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.paging import CursorInvalid, Position, make_cursor, parse_cursor
 from tonne.platform.web.render import see_other
-from tonne.users.invitations import invite
-from tonne.users.model import Role
+from tonne.selling.accounts.errors import FeeRateInvalid
+from tonne.selling.accounts.organisations.open_organisation import DEFAULT_FEE_RATE, check_fee_rate, open_organisation
+from tonne.selling.users.invitations import invite
+from tonne.selling.users.model import Role
 
 PAGE = 25
 MAX_SEARCH = 200

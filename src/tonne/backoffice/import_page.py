@@ -17,7 +17,6 @@ from tonne.backoffice.staged_imports import (
     StagedImports,
     read_result,
 )
-from tonne.catalog.rate_changes import ACCEPT_OPTION
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
@@ -28,6 +27,7 @@ from tonne.platform.http.route import Request, Response
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.ids import is_id
 from tonne.platform.web.render import see_other
+from tonne.selling.catalogue.imports.rate_changes import ACCEPT_OPTION
 
 IMPORT = "/imports/{import_id}"
 MAX_ERRORS_SHOWN = 200

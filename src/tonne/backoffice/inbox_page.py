@@ -38,7 +38,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.iban import is_iban
 from tonne.platform.web.render import see_other
-from tonne.users.names import name_actors
+from tonne.selling.users.names import name_actors
 
 PAGE = 20
 # Lines and errors of a file that a page shows.

@@ -2,19 +2,12 @@
 
 from dataclasses import dataclass
 
-from tonne.accounts import lookup
-from tonne.accounts.change_account import AccountChange, change_account
-from tonne.accounts.change_billing import BillingChange
-from tonne.accounts.limit_store import AccountLimits, find_limits
-from tonne.accounts.model import Account, ApiKey, Fulfil, PaymentMethod
-from tonne.accounts.store import find_account
 from tonne.backoffice.customer_page import BASE, find_customer
 from tonne.backoffice.customer_store import Customer
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.orders.set_limits import NONE, LimitChange, set_account_limits, set_key_limit
 from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.clock import Clock
@@ -25,9 +18,16 @@ from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.money import format_money
 from tonne.platform.values.scope import Scope
 from tonne.platform.web.render import see_other
-from tonne.quotes.errors import HoldQuotaInvalid
-from tonne.quotes.hold_quota_store import find_quota_grams
-from tonne.quotes.set_hold_quota import read_quota, set_hold_quota
+from tonne.selling.accounts import lookup
+from tonne.selling.accounts.change_account import AccountChange, change_account
+from tonne.selling.accounts.limit_store import AccountLimits, find_limits
+from tonne.selling.accounts.model import Account, ApiKey, Fulfil, PaymentMethod
+from tonne.selling.accounts.organisations.change_billing import BillingChange
+from tonne.selling.accounts.store import find_account
+from tonne.selling.orders.placing.set_limits import NONE, LimitChange, set_account_limits, set_key_limit
+from tonne.selling.orders.quotes.errors import HoldQuotaInvalid
+from tonne.selling.orders.quotes.hold_quota_store import find_quota_grams
+from tonne.selling.orders.quotes.set_hold_quota import read_quota, set_hold_quota
 
 ACCOUNT = f"{BASE}/accounts/{{account_id}}"
 KEY = f"{BASE}/keys/{{key_id}}"

@@ -3,7 +3,6 @@
 from datetime import UTC, date
 from typing import Any
 
-from tonne.accounts.names import find_names_any_account
 from tonne.backoffice.money_counts import count_open_money_any_account
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
@@ -19,6 +18,7 @@ from tonne.platform.http.route import Request, Response
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other
+from tonne.selling.accounts.names import find_names_any_account
 
 PAGE = 30
 FIRST = (date.min, "")

@@ -35,7 +35,7 @@ from tonne.platform.http.route import Request, Response
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.money import format_money
 from tonne.platform.web.render import see_other
-from tonne.users.names import name_actors
+from tonne.selling.users.names import name_actors
 
 # Months to choose from.
 MONTHS = 24

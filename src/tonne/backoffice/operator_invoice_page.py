@@ -3,7 +3,6 @@
 from datetime import UTC, date, datetime
 from typing import Any
 
-from tonne.accounts.names import find_names_any_account
 from tonne.backoffice.confirmed_step import ConfirmedSteps, Wording, Work
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
@@ -29,7 +28,8 @@ from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
-from tonne.users.names import name_actors
+from tonne.selling.accounts.names import find_names_any_account
+from tonne.selling.users.names import name_actors
 
 MAX_REASON = 500
 # Orders that the page lists. The PDF has all.

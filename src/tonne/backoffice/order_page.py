@@ -3,11 +3,11 @@
 from tonne.dashboard.order_desk import ERRORS, OrderDesk
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.orders.scope_store import find_scope_any_account
 from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.ids import is_id
 from tonne.platform.values.scope import Scope
+from tonne.selling.orders.scope_store import find_scope_any_account
 
 
 class OrderOfOperator:

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from tonne.accounts.names import Names, find_names_any_account
 from tonne.backoffice.stuck_orders import explain_waiting
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.order_export import csv_response
@@ -19,6 +18,7 @@ from tonne.platform.http.route import Request, Response
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.paging import CursorInvalid, Position
 from tonne.retirements.certificates import normal_number
+from tonne.selling.accounts.names import Names, find_names_any_account
 
 PAGE = 50
 # Per operator 10 at once, then one every 30 seconds.

@@ -2,11 +2,6 @@
 
 import asyncio
 
-from tonne.catalog.encode_picture import MAX_FILE_BYTES, encode_picture
-from tonne.catalog.errors import PictureInvalid, PictureSubjectNotFound
-from tonne.catalog.import_pictures import NamedPicture, import_pictures
-from tonne.catalog.pictures import PictureKind, bundle_picture, project_picture
-from tonne.catalog.store import load_catalogue
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
@@ -15,6 +10,11 @@ from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.clock import Clock
 from tonne.platform.web.render import see_other
+from tonne.selling.catalogue.errors import PictureInvalid, PictureSubjectNotFound
+from tonne.selling.catalogue.pictures.encode_picture import MAX_FILE_BYTES, encode_picture
+from tonne.selling.catalogue.pictures.import_pictures import NamedPicture, import_pictures
+from tonne.selling.catalogue.pictures.pictures import PictureKind, bundle_picture, project_picture
+from tonne.selling.catalogue.store import load_catalogue
 
 PICTURES = "/catalogue/pictures"
 # Large pictures are imported by the command: each upload is held in memory.

@@ -3,7 +3,6 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tonne.accounts.names import find_names_any_account
 from tonne.backoffice.confirmed_step import ConfirmedSteps, Wording, Work
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
@@ -19,7 +18,8 @@ from tonne.refunds.decline_refund import decline_refund
 from tonne.refunds.dispute_store import find_dispute_any_account, list_disputes_of_mode_any_account
 from tonne.refunds.model import Dispute, Refund, RefundMethod, RefundState
 from tonne.refunds.store import find_refund_any_account, list_open_any_account, list_refunds_of_mode_any_account
-from tonne.users.names import name_actors
+from tonne.selling.accounts.names import find_names_any_account
+from tonne.selling.users.names import name_actors
 
 PAGE = 30
 # Refunds that wait or are under way. More follow as soon as some of them are done.

@@ -27,7 +27,7 @@ from tonne.platform.values.clock import Clock
 from tonne.platform.values.currency import DECIMALS
 from tonne.platform.values.money import format_money
 from tonne.refunds.bank_refunds import fail_refund_return
-from tonne.users.names import name_actors
+from tonne.selling.users.names import name_actors
 
 MAX_NOTE = 500
 ONE = "/money/returns/{return_id}"

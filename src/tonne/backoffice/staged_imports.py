@@ -13,8 +13,6 @@ import msgspec
 
 from tonne.backoffice.confirmed_step import rehearse
 from tonne.backoffice.staged_import_store import ImportKind, StagedImport, insert_staged, mark_applied, read_files
-from tonne.catalog.import_catalogue import CatalogueError, ImportReport
-from tonne.catalog.import_rows import FileKind, Files
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import RowError, SheetInvalid
@@ -25,6 +23,8 @@ from tonne.platform.values.ids import new_id
 from tonne.platform.values.scope import Mode
 from tonne.retirements.import_confirmations import ConfirmationReport, import_confirmations
 from tonne.retirements.import_lots import import_files
+from tonne.selling.catalogue.imports.import_catalogue import CatalogueError, ImportReport
+from tonne.selling.catalogue.imports.rows import FileKind, Files
 
 # Larger files are imported with the command line.
 MAX_UPLOAD_BYTES = 4 * 1024 * 1024

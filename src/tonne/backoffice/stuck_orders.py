@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import asyncpg
 
-from tonne.accounts.model import PaymentMethod
-from tonne.orders.model import HoldReason, OrderStatus, PaymentState
 from tonne.orders.search_store import FoundOrder
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.orders.model import HoldReason, OrderStatus, PaymentState
 
 LIST_WAITING = """
 SELECT wanted.id, invoice.reference AS invoice, invoice.due_on, charge.declined, charge.next_attempt_at,

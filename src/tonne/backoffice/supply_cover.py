@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 
-from tonne.catalog.model import Catalogue
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
+from tonne.selling.catalogue.model import Catalogue
 
 SALES_DAYS = 56
 # Below this, a project is shown on Today.

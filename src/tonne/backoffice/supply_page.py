@@ -14,7 +14,6 @@ from tonne.backoffice.supply_reads import (
     list_supply_any_account,
 )
 from tonne.backoffice.uploads import read_upload
-from tonne.catalog.snapshot import Catalogues
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
@@ -26,6 +25,7 @@ from tonne.platform.values.scope import Mode
 from tonne.platform.web.render import see_other
 from tonne.retirements.export_lots import export_lots
 from tonne.retirements.lot_store import list_lots, list_project_lots, list_withdrawn_lots
+from tonne.selling.catalogue.snapshot import Catalogues
 
 PROJECTS_PER_PAGE = 50
 LOTS_PER_PAGE = 50

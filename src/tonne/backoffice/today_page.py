@@ -19,7 +19,6 @@ from tonne.backoffice.today_checks import (
     find_item,
     slug_of,
 )
-from tonne.catalog.snapshot import Catalogues
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import DashboardPageNotFound, OperatorViewer
@@ -29,6 +28,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Mode
 from tonne.platform.web.visitor import locale_of
+from tonne.selling.catalogue.snapshot import Catalogues
 
 # Objects listed per check before the link to all.
 SHOWN = 5

@@ -27,7 +27,7 @@ from tonne.platform.values.clock import Clock
 from tonne.platform.values.currency import DECIMALS
 from tonne.platform.values.decimals import parse_decimal, scaled
 from tonne.platform.values.errors import TonneError
-from tonne.users.names import name_actors
+from tonne.selling.users.names import name_actors
 
 MAX_NOTE = 500
 ONE = "/money/transfers/{transfer_id}"

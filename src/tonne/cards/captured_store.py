@@ -7,9 +7,9 @@ from datetime import datetime
 import asyncpg
 
 from tonne.cards.model import ChargeStatus
-from tonne.orders.model import Order, OrderKey
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.orders.model import Order, OrderKey
 
 # A charge for an invoice stands under the first of its orders where it does not pay for all of them.
 _FIRST = """

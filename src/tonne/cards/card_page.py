@@ -12,8 +12,6 @@ from tonne.cards.stored_card_store import find_card
 from tonne.cards.update_card import UpdateCard
 from tonne.gateways.card import CardDetails
 from tonne.gateways.card_simulated import SIMULATED_CARDS
-from tonne.orders.load import load_orders
-from tonne.orders.model import OrderKey
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.mail.link_token import hash_link_token, is_link_token
 from tonne.platform.http.limits.rate_limit import TokenBuckets
@@ -27,7 +25,9 @@ from tonne.platform.web.forms import FormGuard
 from tonne.platform.web.render import Renderer, see_other
 from tonne.platform.web.shown_errors import shown_fault
 from tonne.platform.web.visitor_language import visitor_language
-from tonne.receipts.order_links import order_urls
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import OrderKey
+from tonne.selling.orders.order_links import order_urls
 
 # Payments to confirm that the page lists.
 MAX_LISTED = 50

@@ -4,10 +4,10 @@ from datetime import datetime
 
 from tonne.cards.card_problem_store import list_declined, list_to_confirm, make_confirmations_due
 from tonne.cards.invoice_charge_store import make_declined_invoices_due
-from tonne.orders.model import OrderKey
-from tonne.orders.queue import lock_orders, schedule_payment
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Scope
+from tonne.selling.orders.model import OrderKey
+from tonne.selling.orders.queue import lock_orders, schedule_payment
 
 
 async def charge_again(tx: Connection, scope: Scope, now: datetime) -> int:

@@ -8,20 +8,20 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from tonne.accounts.model import PaymentMethod
 from tonne.cards.call_gateway import Answer, GatewayCalls
 from tonne.cards.charge_store import claim_pending_any_account, read_chargeable
 from tonne.cards.model import ChargeAttempt, RetrySchedule
 from tonne.cards.open_charges import OpenedCharges, open_charges
 from tonne.cards.settle_charges import settle_charges
 from tonne.gateways.card import CardGateway
-from tonne.orders.model import OrderKey, OrderStatus
-from tonne.orders.queue import run_due_any_account
 from tonne.platform.db.batches import run_leased
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Mode
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.orders.model import OrderKey, OrderStatus
+from tonne.selling.orders.queue import run_due_any_account
 
 BATCH = 400
 CONCURRENCY = 16

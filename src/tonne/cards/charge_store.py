@@ -10,11 +10,11 @@ import asyncpg
 from tonne.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, TryCounts
 from tonne.gateways.card import ChargeRequest, HostedPage, PaymentSource, StoredCard
 from tonne.gateways.card_gateways import GATEWAY_OF
-from tonne.orders.model import Order, OrderKey
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.orders.model import Order, OrderKey
 
 # Values of the column `source`, by the type of a payment source.
 _SOURCES = {StoredCard: "stored_card", HostedPage: "hosted_page", type(None): "none"}

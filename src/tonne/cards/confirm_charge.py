@@ -12,14 +12,14 @@ from tonne.cards.settle_charges import settle_charges
 from tonne.gateways.card import CardGateway, ChargeResult
 from tonne.gateways.card_simulated import SimulatedCardGateway
 from tonne.gateways.confirmation import PayerPageFailed, PayerPages
-from tonne.orders.due_work import charges_in
-from tonne.orders.model import Order, OrderStatus
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.events.notification import WorkKind
 from tonne.platform.events.notify import Notifier
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Mode
+from tonne.selling.orders.due_work import charges_in
+from tonne.selling.orders.model import Order, OrderStatus
 
 
 class SettleInvoiceCharge(Protocol):

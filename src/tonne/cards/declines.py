@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from tonne.orders.model import FailureReason
 from tonne.platform.values.language import N_
+from tonne.selling.orders.model import FailureReason
 
 # By the gateway's code. All other codes are `card_declined`: a bank does not want payers to learn that a card is
 # reported as stolen.

@@ -12,9 +12,6 @@ from tonne.cards.model import DeclineCode
 from tonne.cards.simulate_payment import simulate_decline, simulate_payment
 from tonne.gateways.card import CardGateway
 from tonne.gateways.stripe_events import SignatureInvalid, verify_event
-from tonne.orders.due_work import work_after
-from tonne.orders.model import Order
-from tonne.orders.schemas import order_document
 from tonne.platform.db.pool import Database
 from tonne.platform.events.notification import WorkKind
 from tonne.platform.events.notify import Notifier
@@ -23,6 +20,9 @@ from tonne.platform.http.json_body import read
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
+from tonne.selling.orders.due_work import work_after
+from tonne.selling.orders.model import Order
+from tonne.selling.orders.schemas import order_document
 
 
 class DeclineIn(msgspec.Struct, forbid_unknown_fields=True):

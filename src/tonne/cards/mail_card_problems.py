@@ -6,13 +6,10 @@ from email.message import EmailMessage
 
 import structlog
 
-from tonne.accounts.customer_mail import enqueue_customer_mail
 from tonne.cards import card_link_store
 from tonne.cards.card_link_store import DueCardMail
 from tonne.cards.card_links import card_page_url
 from tonne.cards.card_problem_store import UnpaidOrder, list_declined, list_failed, list_to_confirm
-from tonne.orders.load import load_orders
-from tonne.orders.model import OrderKey
 from tonne.platform.db.batches import RETRY_AFTER, run_claimed
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.documents.mail.layout import button_lines, fact_lines, join_blocks, one_line
@@ -24,7 +21,10 @@ from tonne.platform.values.clock import Clock
 from tonne.platform.values.language import N_, Translator
 from tonne.platform.values.scope import Mode
 from tonne.platform.web.wording import LocalWording, wording_in
-from tonne.receipts.order_links import order_urls
+from tonne.selling.accounts.customer_mail import enqueue_customer_mail
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import OrderKey
+from tonne.selling.orders.order_links import order_urls
 
 BATCH = 50
 # Orders per list in one mail. The page lists all.

@@ -6,9 +6,9 @@ from datetime import datetime
 
 from tonne.cards.charge_store import ChargeableOrder, insert_charges
 from tonne.cards.model import ChargeAttempt
-from tonne.orders.model import OrderKey
-from tonne.orders.queue import schedule_payment
 from tonne.platform.db.pool import Connection
+from tonne.selling.orders.model import OrderKey
+from tonne.selling.orders.queue import schedule_payment
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from tonne.accounts.store import lock_account
 from tonne.gateways.card import CardGateway, CardNotDescribed, CardNotFound, StoredCard
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.events.audit.record import record
 from tonne.platform.values.actor import job_actor
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.accounts.store import lock_account
 
 ACTOR = job_actor("remove_closed_cards")
 LEASE = timedelta(minutes=2)

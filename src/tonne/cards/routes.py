@@ -1,16 +1,16 @@
 """Routes of card payments."""
 
-from tonne.accounts.model import PaymentMethod
 from tonne.cards.card_page import CardPage
 from tonne.cards.endpoints import CardEndpoints, DeclineIn, PayIn, StripeEventIn, StripeEventOut
 from tonne.cards.errors import CardPageNotFound, ChargeUnderWay, OrderPaidByInvoice, SignatureRefused
-from tonne.orders.errors import OrderNotFound, TransitionInvalid
-from tonne.orders.model import OrderStatus
-from tonne.orders.schemas import OrderOut
 from tonne.platform.http.errors import FormInvalid, RateLimited, RouteNotFound
 from tonne.platform.http.route import Access, Route, RouteMaker
 from tonne.platform.web.forms import FormIn, FormTokenInvalid
 from tonne.platform.web.render import Renderer
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
+from tonne.selling.orders.model import OrderStatus
+from tonne.selling.orders.schemas import OrderOut
 
 _CARD_ERRORS = (OrderNotFound, RouteNotFound, TransitionInvalid, ChargeUnderWay, OrderPaidByInvoice)
 

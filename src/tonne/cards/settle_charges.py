@@ -12,15 +12,15 @@ from tonne.cards.card_link_store import note_problems
 from tonne.cards.declines import failure_reason_of
 from tonne.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, RetrySchedule, TryCounts, decide_charge
 from tonne.gateways.card import ChargeOutcome, ChargeResult
-from tonne.orders.model import CancellationReason, Order, OrderKey, OrderStatus
-from tonne.orders.move_order import Transitions, move_orders, with_payment
-from tonne.orders.queue import lock_orders, schedule_payment
-from tonne.orders.store import note_cancellation
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit.record import Entry, record_all
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.actor import job_actor
 from tonne.receipts.order_mails import enqueue_receipts
+from tonne.selling.orders.model import CancellationReason, Order, OrderKey, OrderStatus
+from tonne.selling.orders.move_order import Transitions, move_orders, with_payment
+from tonne.selling.orders.queue import lock_orders, schedule_payment
+from tonne.selling.orders.store import note_cancellation
 
 ACTOR = job_actor("charge_cards")
 

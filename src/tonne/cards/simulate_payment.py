@@ -2,7 +2,6 @@
 
 from datetime import datetime
 
-from tonne.accounts.model import PaymentMethod
 from tonne.cards.charge_store import find_pending, read_chargeable
 from tonne.cards.errors import ChargeUnderWay, OrderPaidByInvoice
 from tonne.cards.model import DECLINES, DeclineCode, RetrySchedule
@@ -10,13 +9,14 @@ from tonne.cards.open_charges import OpenedCharges, open_charges
 from tonne.cards.settle_charges import settle_charges
 from tonne.gateways.card import CardGateway, ChargeResult, StoredCard
 from tonne.gateways.card_simulated import SimulatedCardGateway
-from tonne.orders.errors import OrderNotFound, TransitionInvalid
-from tonne.orders.model import Order, OrderStatus
-from tonne.orders.queue import lock_order
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
+from tonne.selling.orders.model import Order, OrderStatus
+from tonne.selling.orders.queue import lock_order
 
 # Always succeeds, whichever card the account has stored.
 GOOD_CARD = StoredCard("cus_test_helper", "4242424242424242")

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from tonne.accounts.limit_store import find_limits
-from tonne.accounts.store import lock_account
 from tonne.cards import stored_card_store
 from tonne.cards.charge_again import charge_again
 from tonne.cards.errors import CardGatewayUnavailable, CardNotStored, CardUnknown, StripeNotConfigured
@@ -16,6 +14,8 @@ from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.accounts.limit_store import find_limits
+from tonne.selling.accounts.store import lock_account
 
 
 async def set_card(

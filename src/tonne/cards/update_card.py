@@ -15,7 +15,6 @@ from tonne.cards.stored_cards import describe_card, store_card
 from tonne.gateways.card import CardDetails, CardGateway
 from tonne.gateways.card_gateways import GATEWAY_OF
 from tonne.gateways.confirmation import CardSetup, CardSetupRequest, PayerPageFailed, PayerPages
-from tonne.orders.due_work import charges_in
 from tonne.platform.db.batches import run_each
 from tonne.platform.db.pool import Database
 from tonne.platform.events.notify import Notifier
@@ -23,6 +22,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.actor import Actor, ActorKind
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.orders.due_work import charges_in
 
 # How often the worker looks at a page from which the payer has not come back.
 CHECK_EVERY = timedelta(minutes=5)

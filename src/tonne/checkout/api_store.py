@@ -8,11 +8,11 @@ import msgspec
 
 from tonne.checkout.model import Checkout
 from tonne.checkout.store import beneficiary_columns, checkout_of
-from tonne.orders.model import OrderStatus
 from tonne.platform.db.pool import Connection
 from tonne.platform.keys.secret_box import HEADER_BYTES
 from tonne.platform.values.paging import Position
 from tonne.platform.values.scope import Scope
+from tonne.selling.orders.model import OrderStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,6 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from tonne.accounts.errors import NameInvalid
-from tonne.accounts.open_organisation import check_name
-from tonne.catalog.price import PriceRequest
-from tonne.catalog.selection import storable
 from tonne.checkout import store
 from tonne.checkout.errors import CustomerNameInvalid, EmailInvalid, ExternalIdInvalid
 from tonne.checkout.link_model import OffsetLink
@@ -18,12 +14,16 @@ from tonne.checkout.model import (
     temporary_id_of,
 )
 from tonne.checkout.shown_offer import PricedOffer
-from tonne.orders.beneficiary import Beneficiary
-from tonne.orders.model import BeneficiaryKind
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.http.client_fields import read_idempotency_key
 from tonne.platform.values.ids import new_id
+from tonne.selling.accounts.errors import NameInvalid
+from tonne.selling.accounts.organisations.open_organisation import check_name
+from tonne.selling.catalogue.prices.price import PriceRequest
+from tonne.selling.catalogue.selection import storable
+from tonne.selling.orders.beneficiary import Beneficiary
+from tonne.selling.orders.model import BeneficiaryKind
 
 # The field of the form.
 NAME_FIELD = "name_on_certificate"

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tonne.catalog.pictures import bundle_picture
-from tonne.catalog.price import PriceRequest, price_for_display, tax_minor_on
-from tonne.catalog.selection import BundleChoiceIn
 from tonne.checkout.amounts import Bought
 from tonne.checkout.offer import LinkOffer, Offered
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.language import N_
 from tonne.platform.values.mass import GRAMS_PER_TONNE
+from tonne.selling.catalogue.pictures.pictures import bundle_picture
+from tonne.selling.catalogue.prices.price import PriceRequest, price_for_display, tax_minor_on
+from tonne.selling.catalogue.selection import BundleChoiceIn
 
 _TAGS = {
     frozenset({"removal"}): N_("Removal"),

@@ -21,7 +21,6 @@ from tonne.checkout.errors import (
 from tonne.checkout.link_counts import LinkCounts
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_store import find_link_any_account
-from tonne.checkout.merchant import Merchant, find_merchant
 from tonne.checkout.model import (
     TEMPORARY_ID_LIFE,
     Checkout,
@@ -46,10 +45,6 @@ from tonne.checkout.shown_offer import PricedOffer, compare_with_start, read_sho
 from tonne.credentials.render_certificate import RenderCertificate
 from tonne.gateways.card_gateways import GATEWAY_NAMES, GATEWAY_OF
 from tonne.gateways.card_simulated import SIMULATED_CARDS
-from tonne.orders.beneficiary import Beneficiary
-from tonne.orders.errors import OfferChanged
-from tonne.orders.load import load_orders
-from tonne.orders.model import Order, OrderKey, OrderStatus
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response, json_response
@@ -64,6 +59,11 @@ from tonne.platform.web.visitor_language import visitor_language
 from tonne.platform.web.wording import LocalWording
 from tonne.retirements.certificate_record import CertificateRecord
 from tonne.retirements.certificates import find_certificate
+from tonne.selling.accounts.merchant import Merchant, find_merchant
+from tonne.selling.orders.beneficiary import Beneficiary
+from tonne.selling.orders.errors import OfferChanged
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import Order, OrderKey, OrderStatus
 
 _PAID = (OrderStatus.PAID, OrderStatus.RETIRING, OrderStatus.COMPLETE)
 # What visitors see instead of the gateway's message, which is often technical.

@@ -7,15 +7,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tonne.catalog.schemas import BundleId, CurrencyCode, Money, Timestamp, Tonnes
 from tonne.checkout.api_store import ApiCheckout
 from tonne.checkout.link_schemas import DecimalString
 from tonne.checkout.model import CheckoutStatus
 from tonne.checkout.redirects import MAX_URL
-from tonne.estimates.schemas import MetadataOut
-from tonne.orders.beneficiary import BENEFICIARY, CustomerIn
-from tonne.orders.model import OrderStatus
-from tonne.orders.schemas import BeneficiaryOut
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.http.client_fields import IdempotencyKey, Metadata, read_idempotency_key
 from tonne.platform.http.json_body import JsonNumber
@@ -24,6 +19,11 @@ from tonne.platform.values.erased import ERASED
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.money import format_money
 from tonne.platform.values.scope import Mode
+from tonne.selling.catalogue.schemas import BundleId, CurrencyCode, Money, Timestamp, Tonnes
+from tonne.selling.estimates.schemas import MetadataOut
+from tonne.selling.orders.beneficiary import BENEFICIARY, CustomerIn
+from tonne.selling.orders.model import OrderStatus
+from tonne.selling.orders.schemas import BeneficiaryOut
 
 _PAID = (OrderStatus.PAID, OrderStatus.RETIRING, OrderStatus.COMPLETE)
 _CANCELLED = (OrderStatus.CANCELLED, OrderStatus.FAILED)

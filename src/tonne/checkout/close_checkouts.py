@@ -8,12 +8,12 @@ from tonne.checkout import queue
 from tonne.checkout.model import CHECK_INTERVAL
 from tonne.checkout.queue import DueCheckout
 from tonne.invoices.cancel_order import cancel_order
-from tonne.orders.model import CancellationReason, OrderStatus
-from tonne.orders.queue import lock_order
 from tonne.platform.db.batches import run_claimed
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.values.actor import job_actor
 from tonne.platform.values.clock import Clock
+from tonne.selling.orders.model import CancellationReason, OrderStatus
+from tonne.selling.orders.queue import lock_order
 
 DELETE_BATCH = 1000
 REASON = "The checkout expired before it was paid."

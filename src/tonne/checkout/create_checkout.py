@@ -7,11 +7,6 @@ from decimal import Decimal
 
 import msgspec
 
-from tonne.accounts.directory import AccountDirectory
-from tonne.accounts.redirect_hosts import list_hosts
-from tonne.catalog.errors import QuantityInvalid, ValueInvalid
-from tonne.catalog.price import PriceRequest
-from tonne.catalog.snapshot import Catalogues
 from tonne.checkout import api_store
 from tonne.checkout.api_store import ApiCheckout
 from tonne.checkout.begin_checkout import Visitor, compose_checkout
@@ -55,6 +50,11 @@ from tonne.platform.values.errors import Fault, Invalid, TonneError
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.mass import MAX_GRAMS
 from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.accounts.redirect_hosts import list_hosts
+from tonne.selling.catalogue.errors import QuantityInvalid, ValueInvalid
+from tonne.selling.catalogue.prices.price import PriceRequest
+from tonne.selling.catalogue.snapshot import Catalogues
 
 # Keys of the order's metadata that Tonne sets.
 _RESERVED = ("external_id", "unverified_external_id")

@@ -5,19 +5,19 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 
-from tonne.accounts.model import Terms
 from tonne.cards.charge_store import find_pending
-from tonne.catalog.model import Catalogue
-from tonne.catalog.price import price
-from tonne.catalog.pricing import PricedLine
 from tonne.checkout.model import Checkout, CheckoutStatus
 from tonne.checkout.order_checkout import price_request_of
-from tonne.orders.load import load_order
-from tonne.orders.model import OrderStatus
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 from tonne.retirements.hold_store import Holder
 from tonne.retirements.holds import hold_supply, release_hold
+from tonne.selling.accounts.model import Terms
+from tonne.selling.catalogue.model import Catalogue
+from tonne.selling.catalogue.prices.price import price
+from tonne.selling.catalogue.prices.pricing import PricedLine
+from tonne.selling.orders.load import load_order
+from tonne.selling.orders.model import OrderStatus
 
 
 @asynccontextmanager

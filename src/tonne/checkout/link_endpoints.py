@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-from tonne.accounts.directory import AccountDirectory
-from tonne.catalog.snapshot import Catalogues
 from tonne.checkout import link_store as store
 from tonne.checkout.create_link import create_link
 from tonne.checkout.errors import OffsetLinkNotFound
@@ -24,6 +22,8 @@ from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
+from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.catalogue.snapshot import Catalogues
 
 
 @dataclass(frozen=True, slots=True)

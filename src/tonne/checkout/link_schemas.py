@@ -5,8 +5,6 @@ from typing import Annotated, Any
 
 import msgspec
 
-from tonne.catalog.schemas import Money, Timestamp, Tonnes
-from tonne.catalog.selection import BundleChoiceIn
 from tonne.checkout.link_model import LinkBeneficiary, OffsetLink
 from tonne.checkout.link_secret import MAX_OVERLAP_S
 from tonne.checkout.redirects import MAX_URL
@@ -17,6 +15,8 @@ from tonne.platform.values.language import LanguageCode
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.money import format_money
 from tonne.platform.values.scope import Mode
+from tonne.selling.catalogue.schemas import Money, Timestamp, Tonnes
+from tonne.selling.catalogue.selection import BundleChoiceIn
 
 
 def _read_title(value: Any) -> str:

@@ -6,12 +6,6 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from tonne.accounts.redirect_hosts import list_hosts
-from tonne.accounts.store import find_account
-from tonne.catalog.errors import BundleInvalid
-from tonne.catalog.model import Catalogue
-from tonne.catalog.selection import FIELD, BundleChoiceIn, resolve, storable
-from tonne.catalog.store import load_catalogue
 from tonne.checkout.errors import OffsetLinkAmountInvalid, OffsetLinkExpiryInvalid, OffsetLinkNotPayable
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_schemas import OffsetLinkIn
@@ -28,6 +22,12 @@ from tonne.platform.values.errors import Fault, Invalid, TonneError
 from tonne.platform.values.ids import new_secret_id
 from tonne.platform.values.mass import MAX_GRAMS
 from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.redirect_hosts import list_hosts
+from tonne.selling.accounts.store import find_account
+from tonne.selling.catalogue.errors import BundleInvalid
+from tonne.selling.catalogue.model import Catalogue
+from tonne.selling.catalogue.selection import FIELD, BundleChoiceIn, resolve, storable
+from tonne.selling.catalogue.store import load_catalogue
 
 # Well within a bigint, so that sums cannot overflow.
 MAX_VALUE_MINOR = 10**17

@@ -4,7 +4,6 @@ from datetime import timedelta
 
 import structlog
 
-from tonne.accounts.customer_mail import enqueue_customer_mail
 from tonne.checkout import queue
 from tonne.checkout.certificate_mails import compose_certificate_mail, read_certificate_recipient
 from tonne.checkout.queue import DueMail
@@ -14,7 +13,8 @@ from tonne.platform.db.pool import Database
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
-from tonne.receipts.order_links import order_url
+from tonne.selling.accounts.customer_mail import enqueue_customer_mail
+from tonne.selling.orders.order_links import order_url
 
 BATCH = 10
 POSTPONE_BATCH = 1000

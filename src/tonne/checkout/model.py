@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import Any
 
 from tonne.checkout.consent import Consent
-from tonne.orders.beneficiary import Beneficiary
 from tonne.platform.values.ids import is_id, new_secret_id
 from tonne.platform.values.scope import Scope
+from tonne.selling.orders.beneficiary import Beneficiary
 
 # A visitor who is on the gateway's payment page by then may still finish there.
 LIFE = timedelta(hours=1)

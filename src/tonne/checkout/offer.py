@@ -6,22 +6,28 @@ from decimal import Decimal
 
 import msgspec
 
-from tonne.accounts.model import Terms
-from tonne.catalog.errors import BelowMinimumOrder, ChargeTooSmall, PriceUnavailable, QuantityInvalid, ValueInvalid
-from tonne.catalog.model import Bundle, Catalogue
-from tonne.catalog.price import PriceRequest, price
-from tonne.catalog.pricing import Priced
-from tonne.catalog.selection import BundleChoiceIn
 from tonne.checkout.errors import AmountInvalid, AmountOutOfBounds, BundleNotOffered, BundleSoldOut
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.shown_offer import PricedOffer
-from tonne.orders.offer_digest import digest_offer
-from tonne.orders.order_tax import tax_of
 from tonne.platform.values.currency import DECIMALS
 from tonne.platform.values.decimals import parse_typed, scaled
 from tonne.platform.values.language import N_
 from tonne.platform.values.mass import MAX_GRAMS, MassUnit, to_grams
 from tonne.platform.values.message_values import MassValue, MoneyValue, NamesValue
+from tonne.selling.accounts.model import Terms
+from tonne.selling.catalogue.errors import (
+    BelowMinimumOrder,
+    ChargeTooSmall,
+    PriceUnavailable,
+    QuantityInvalid,
+    ValueInvalid,
+)
+from tonne.selling.catalogue.model import Bundle, Catalogue
+from tonne.selling.catalogue.prices.price import PriceRequest, price
+from tonne.selling.catalogue.prices.pricing import Priced
+from tonne.selling.catalogue.selection import BundleChoiceIn
+from tonne.selling.orders.order_tax import tax_of
+from tonne.selling.orders.quotes.offer_digest import digest_offer
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tonne.catalog.price import PriceRequest
-from tonne.catalog.selection import BundleChoiceIn
 from tonne.checkout.amounts import AmountUnit, unit_of
 from tonne.checkout.begin_checkout import NAME_FIELD, PUBLIC_FIELD
 from tonne.checkout.bundle_cards import buy_for_display, selected_at_first
@@ -13,11 +11,13 @@ from tonne.checkout.model import Checkout
 from tonne.checkout.offer import LinkOffer, choose, parse_kilograms, parse_quantity, parse_value, price_offer
 from tonne.checkout.shown_offer import PricedOffer
 from tonne.checkout.signed_query import NAME_PARAMETER, SignedQuery
-from tonne.orders.model import BeneficiaryKind
 from tonne.platform.http.route import Request
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.money import format_money
+from tonne.selling.catalogue.prices.price import PriceRequest
+from tonne.selling.catalogue.selection import BundleChoiceIn
+from tonne.selling.orders.model import BeneficiaryKind
 
 _MAX_AMOUNT = 40
 # The query parameter of a button that fills in an amount: `quantity:1.5`.

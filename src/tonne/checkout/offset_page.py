@@ -6,9 +6,6 @@ from typing import Any
 
 import structlog
 
-from tonne.accounts.directory import AccountDirectory
-from tonne.accounts.redirect_hosts import list_hosts
-from tonne.catalog.snapshot import Catalogues
 from tonne.checkout import store as checkout_store
 from tonne.checkout.amounts import Suggestion, suggestions
 from tonne.checkout.attempt_limit import AttemptLimit, OpenLimit
@@ -31,7 +28,6 @@ from tonne.checkout.link_counts import LinkCounts
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_secret import open_link_secrets
 from tonne.checkout.link_store import find_link_any_account
-from tonne.checkout.merchant import find_merchant, find_merchant_logo
 from tonne.checkout.model import hash_token, is_token
 from tonne.checkout.offer import LinkOffer, choose
 from tonne.checkout.offset_form import (
@@ -48,7 +44,6 @@ from tonne.checkout.redirects import check_redirect
 from tonne.checkout.shown_offer import PricedOffer
 from tonne.checkout.signed_query import REPEATED, SIGNATURE, SIGNED, SignedQuery, find_signed_query, verify_query
 from tonne.gateways.card_gateways import takes_cards
-from tonne.orders.beneficiary import Beneficiary
 from tonne.platform.db.pool import Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
@@ -65,6 +60,11 @@ from tonne.platform.web.render import Renderer, see_other
 from tonne.platform.web.shown_errors import texts_of
 from tonne.platform.web.visitor import decimal_sign
 from tonne.platform.web.visitor_language import visitor_language
+from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.accounts.merchant import find_merchant, find_merchant_logo
+from tonne.selling.accounts.redirect_hosts import list_hosts
+from tonne.selling.catalogue.snapshot import Catalogues
+from tonne.selling.orders.beneficiary import Beneficiary
 
 _MAX_LABEL = 100
 # The query parameter with the token of a checkout that the visitor wants to change.

@@ -5,22 +5,22 @@ from datetime import datetime
 import msgspec
 
 from tonne.cards.charge_store import read_chargeable
-from tonne.catalog.price import PriceRequest
-from tonne.catalog.selection import BundleChoiceIn
 from tonne.checkout import queue, store
 from tonne.checkout.errors import AlreadyPaid, CheckoutOver, OffsetLinkClosed
 from tonne.checkout.model import CHECK_INTERVAL, Checkout, CheckoutStatus, hash_token
 from tonne.checkout.offer import LinkOffer, price_offer
 from tonne.checkout.shown_offer import PricedOffer, ShownOffer
 from tonne.invoices.cancel_order import cancel_order
-from tonne.orders.errors import OfferChanged
-from tonne.orders.model import Order, OrderStatus
-from tonne.orders.offer_digest import digest_offer
-from tonne.orders.place_order import CheckoutCustomer, OrderRequest, place_order
-from tonne.orders.queue import lock_order
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.actor import Actor, ActorKind
+from tonne.selling.catalogue.prices.price import PriceRequest
+from tonne.selling.catalogue.selection import BundleChoiceIn
+from tonne.selling.orders.errors import OfferChanged
+from tonne.selling.orders.model import Order, OrderStatus
+from tonne.selling.orders.placing.place_order import CheckoutCustomer, OrderRequest, place_order
+from tonne.selling.orders.queue import lock_order
+from tonne.selling.orders.quotes.offer_digest import digest_offer
 
 
 def price_request_of(checkout: Checkout) -> PriceRequest:

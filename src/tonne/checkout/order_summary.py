@@ -6,17 +6,17 @@ from typing import Any
 
 import msgspec
 
-from tonne.checkout.merchant import Merchant, find_merchant_of
 from tonne.invoices.parties import seller_of
-from tonne.orders.model import Order, PaymentState
 from tonne.platform.db.pool import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.web.wording import LocalWording
 from tonne.receipts.expected_completion import Expectation, expected_completion
-from tonne.receipts.order_links import find_order_url
 from tonne.receipts.order_mails import tax_name
 from tonne.retirements.certificate_record import CertificateRecord
 from tonne.retirements.certificates import find_certificate, find_withdrawal
+from tonne.selling.accounts.merchant import Merchant, find_merchant_of
+from tonne.selling.orders.model import Order, PaymentState
+from tonne.selling.orders.order_links import find_order_url
 
 
 @dataclass(frozen=True, slots=True)

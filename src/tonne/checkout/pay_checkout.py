@@ -7,14 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from tonne.accounts.directory import AccountDirectory
-from tonne.accounts.model import Terms
 from tonne.cards.charge_store import find_pending, make_due_any_account, read_chargeable, record_page
 from tonne.cards.model import ChargeAttempt, RetrySchedule
 from tonne.cards.open_charges import open_charges
 from tonne.cards.settle_charges import settle_charges
-from tonne.catalog.model import Catalogue
-from tonne.catalog.snapshot import Catalogues
 from tonne.checkout import store
 from tonne.checkout.consent import Consent, WithdrawalText
 from tonne.checkout.consent_store import add_text, set_consent
@@ -34,15 +30,19 @@ from tonne.checkout.shown_offer import PricedOffer, ShownOffer
 from tonne.gateways.card import CardGateway, ChargeOutcome, ChargeResult, HostedPage, StoredCard
 from tonne.gateways.card_gateways import GATEWAY_OF
 from tonne.gateways.payment_page import PageNotOpened, PageRequest, PaymentPages
-from tonne.orders.beneficiary import Beneficiary
-from tonne.orders.due_work import charges_in
-from tonne.orders.model import Order, OrderStatus
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.events.notification import WorkKind
 from tonne.platform.events.notify import Notifier
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Mode
+from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.accounts.model import Terms
+from tonne.selling.catalogue.model import Catalogue
+from tonne.selling.catalogue.snapshot import Catalogues
+from tonne.selling.orders.beneficiary import Beneficiary
+from tonne.selling.orders.due_work import charges_in
+from tonne.selling.orders.model import Order, OrderStatus
 
 # Stripe requires its pages to stay open for at least 30 minutes.
 PAGE_LIFE = timedelta(minutes=35)

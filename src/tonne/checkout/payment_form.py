@@ -19,8 +19,8 @@ from tonne.checkout.consent import (
 )
 from tonne.checkout.errors import ConsentMissing
 from tonne.checkout.pay_checkout import Agreed, CheckoutPayer
-from tonne.orders.beneficiary import Beneficiary
 from tonne.platform.values.errors import TonneError
+from tonne.selling.orders.beneficiary import Beneficiary
 
 Fields = Mapping[str, Sequence[str]]
 # In the order of the page.

@@ -8,13 +8,13 @@ import msgspec
 from tonne.checkout.errors import PaymentNotFound
 from tonne.checkout.model import TEMPORARY_ID_LIFE, hash_temporary_id
 from tonne.checkout.store import find_payment
-from tonne.orders.schemas import OrderOut
 from tonne.platform.db.pool import Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import Fault, Invalid
+from tonne.selling.orders.schemas import OrderOut
 
 
 class PaymentOut(msgspec.Struct):

@@ -5,12 +5,9 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from tonne.accounts.model import PaymentMethod
-from tonne.checkout.merchant import Merchant, find_merchant_of
 from tonne.invoices.model import Invoice
 from tonne.invoices.parties import seller_of
 from tonne.invoices.store import find_invoice
-from tonne.orders.model import Order, OrderStatus, PaymentState
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.layout import one_line
 from tonne.platform.documents.pdf import render_pdf
@@ -20,6 +17,9 @@ from tonne.platform.web.wording import LocalWording
 from tonne.receipts.order_mails import tax_name
 from tonne.refunds.model import Refund, RefundPurpose, RefundState
 from tonne.refunds.store import list_of_order
+from tonne.selling.accounts.merchant import Merchant, find_merchant_of
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.orders.model import Order, OrderStatus, PaymentState
 
 _TEMPLATE = Path(__file__).parent / "templates" / "receipt.typ"
 

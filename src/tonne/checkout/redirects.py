@@ -4,11 +4,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from urllib.parse import unquote_plus, urlencode
 
-from tonne.accounts.errors import RedirectHostInvalid
-from tonne.accounts.redirect_hosts import Host, read_host, spell_host
 from tonne.checkout.errors import RedirectRefused
 from tonne.platform.values.scope import Mode
 from tonne.platform.values.urls import WEB, UrlInvalid, parse_url
+from tonne.selling.accounts.errors import RedirectHostInvalid
+from tonne.selling.accounts.redirect_hosts import Host, read_host, spell_host
 
 MAX_URL = 2000
 # The developer's own machine, which has no TLS certificate.

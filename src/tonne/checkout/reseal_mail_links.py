@@ -9,7 +9,7 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.keys.reseal_secrets import BATCH, ResealedBatch, reseal_rows
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.values.actor import Actor
-from tonne.receipts import order_link_store
+from tonne.selling.orders import order_link_store
 
 
 async def reseal_order_links_any_account(

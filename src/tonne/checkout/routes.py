@@ -2,20 +2,7 @@
 
 from typing import Any
 
-from tonne.accounts.errors import AccountSuspended
-from tonne.accounts.model import PaymentMethod
 from tonne.cards.errors import NothingToConfirm
-from tonne.catalog.errors import (
-    BelowMinimumOrder,
-    BundleInvalid,
-    ChargeTooSmall,
-    PriceRoundsToZero,
-    PriceUnavailable,
-    QuantityInvalid,
-    RatiosInvalid,
-    RatiosInvalidFormat,
-    ValueInvalid,
-)
 from tonne.checkout.checkout_endpoints import CheckoutEndpoints
 from tonne.checkout.checkout_page import CheckoutPage, StateOut
 from tonne.checkout.checkout_schemas import CheckoutIn, CheckoutOut
@@ -48,13 +35,26 @@ from tonne.checkout.offset_page import OffsetPage
 from tonne.checkout.order_page import OrderPage
 from tonne.checkout.payment_lookup import PaymentLookup, PaymentOut
 from tonne.checkout.receipt_page import ReceiptPage
-from tonne.orders.model import OrderStatus
 from tonne.platform.http.errors import FormInvalid, RateLimited
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
 from tonne.platform.http.route import Access, Route, RouteMaker
 from tonne.platform.values.errors import Invalid
 from tonne.platform.web.forms import FormIn, FormTokenInvalid
 from tonne.platform.web.render import Renderer
+from tonne.selling.accounts.errors import AccountSuspended
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.catalogue.errors import (
+    BelowMinimumOrder,
+    BundleInvalid,
+    ChargeTooSmall,
+    PriceRoundsToZero,
+    PriceUnavailable,
+    QuantityInvalid,
+    RatiosInvalid,
+    RatiosInvalidFormat,
+    ValueInvalid,
+)
+from tonne.selling.orders.model import OrderStatus
 
 _ONE = "/v1/offset-links/{offset_link_id}"
 _SETTINGS_ERRORS = (

@@ -4,9 +4,9 @@ first."""
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tonne.catalog.pricing import Priced
 from tonne.checkout.model import Checkout
-from tonne.orders.model import OrderTax
+from tonne.selling.catalogue.prices.pricing import Priced
+from tonne.selling.orders.model import OrderTax
 
 _MAX_TOTAL_DIGITS = 19
 

@@ -8,10 +8,10 @@ import msgspec
 from tonne.checkout.consent import BuyerKind, Consent
 from tonne.checkout.model import Checkout, CheckoutStatus
 from tonne.checkout.shown_offer import PricedOffer
-from tonne.orders.beneficiary import Beneficiary
-from tonne.orders.model import BeneficiaryKind, Order
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.orders.beneficiary import Beneficiary
+from tonne.selling.orders.model import BeneficiaryKind, Order
 
 INSERT_CHECKOUT = """
 INSERT INTO checkouts (account_id, id, organisation_id, mode, offset_link_id, token_hash, temporary_id_hash, status,

@@ -6,21 +6,10 @@ from datetime import datetime, timedelta
 
 import click
 
-from tonne.accounts import lookup
-from tonne.accounts.change_account import AccountChange, change_account
-from tonne.accounts.change_billing import BillingChange
-from tonne.accounts.limit_store import AccountLimits, find_limits, list_closed_accounts
-from tonne.accounts.model import Account, AccountKind, Billing, Fulfil, PaymentMethod
-from tonne.accounts.open_account import open_account
-from tonne.catalog.selection import BundleChoiceIn
-from tonne.catalog.set_default_selection import set_account_default
-from tonne.catalog.store import load_catalogue
 from tonne.cli.closing import close_account_command, reopen_account_command
 from tonne.cli.database import ACTOR, run_for_account, run_in_transaction
 from tonne.cli.output import MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_object, print_rows
 from tonne.cli.parameters import BUNDLE_CHOICE, MODE
-from tonne.orders.set_limits import LimitChange, set_account_limits
-from tonne.orders.spending import sum_spending
 from tonne.platform.db.pool import Connection
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.values.clock import utc_now
@@ -29,6 +18,17 @@ from tonne.platform.values.language import LANGUAGES, LanguageCode
 from tonne.platform.values.scope import Mode, Scope
 from tonne.platform.values.spending_limit import month_of
 from tonne.retirements.resume_orders import resume_orders
+from tonne.selling.accounts import lookup
+from tonne.selling.accounts.change_account import AccountChange, change_account
+from tonne.selling.accounts.limit_store import AccountLimits, find_limits, list_closed_accounts
+from tonne.selling.accounts.model import Account, AccountKind, Billing, Fulfil, PaymentMethod
+from tonne.selling.accounts.open_account import open_account
+from tonne.selling.accounts.organisations.change_billing import BillingChange
+from tonne.selling.catalogue.selection import BundleChoiceIn
+from tonne.selling.catalogue.set_default_selection import set_account_default
+from tonne.selling.catalogue.store import load_catalogue
+from tonne.selling.orders.placing.set_limits import LimitChange, set_account_limits
+from tonne.selling.orders.placing.spending import sum_spending
 
 _METHOD = click.Choice([method.value for method in PaymentMethod])
 COLUMNS: tuple[ValueColumn[Account], ...] = (

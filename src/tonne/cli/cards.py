@@ -8,8 +8,6 @@ from collections.abc import Iterator
 import click
 import structlog
 
-from tonne.accounts.lookup import require_account_any_account
-from tonne.accounts.model import PaymentMethod
 from tonne.cards.card_links import card_page_url
 from tonne.cards.stored_cards import remove_card, require_card, set_card
 from tonne.cli.database import (
@@ -31,6 +29,8 @@ from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.lookup import require_account_any_account
+from tonne.selling.accounts.model import PaymentMethod
 
 FACTS: tuple[ValueColumn[CardDetails], ...] = (
     ValueColumn("brand", lambda c: c.brand),

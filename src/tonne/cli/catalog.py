@@ -6,10 +6,6 @@ from pathlib import Path
 
 import click
 
-from tonne.catalog.bundle_store import ListedBundle, list_bundles
-from tonne.catalog.import_catalogue import CatalogueError
-from tonne.catalog.import_rows import FileKind, Files
-from tonne.catalog.switch_bundle import switch_bundle
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.cli.imports import FILE, read_file, reported_errors
 from tonne.cli.output import MoneyColumn, Output, TonnesColumn, ValueColumn, output_options, print_rows, print_table
@@ -19,6 +15,10 @@ from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode
 from tonne.retirements.import_lots import import_files
+from tonne.selling.catalogue.bundle_store import ListedBundle, list_bundles
+from tonne.selling.catalogue.imports.import_catalogue import CatalogueError
+from tonne.selling.catalogue.imports.rows import FileKind, Files
+from tonne.selling.catalogue.switch_bundle import switch_bundle
 
 # Corrections printed after an import.
 SHOWN = 100

@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from tonne.accounts.names import Names, find_names_any_account
 from tonne.cards.errors import ChargeUnknown
 from tonne.cards.model import ChargeStatus
 from tonne.cards.search_store import ChargeSearch, FoundCharge, find_charge_any_account, search_charges_any_account
@@ -24,6 +23,7 @@ from tonne.cli.output import (
 )
 from tonne.cli.parameters import MODE, MOMENT
 from tonne.platform.db.pool import Connection
+from tonne.selling.accounts.names import Names, find_names_any_account
 
 
 @click.group()

@@ -2,7 +2,6 @@
 
 import click
 
-from tonne.accounts.close_account import close_account, reopen_account
 from tonne.backoffice.close_customer import close_customer, disable_public_page, reopen_customer
 from tonne.cards.remove_closed_cards import schedule_removal
 from tonne.cli.database import ACTOR, run_for_account, run_in_transaction
@@ -10,6 +9,7 @@ from tonne.cli.parameters import REASON
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.close_account import close_account, reopen_account
 
 _disable_page = click.option("--disable-page", is_flag=True, help="Also take the public Sustainability page offline.")
 _reason = click.option("--reason", type=REASON, required=True, help="Why, for the audit log.")

@@ -10,7 +10,6 @@ from typing import Concatenate, ParamSpec, TypeVar
 import asyncpg
 import click
 
-from tonne.accounts.lookup import require_account_any_account
 from tonne.cli.operator import operator
 from tonne.cli.progress import bars_on_terminal
 from tonne.platform.db.errors import DATABASE_ERRORS, is_database_unavailable, is_service_held
@@ -26,6 +25,7 @@ from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings, SettingsError
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.lookup import require_account_any_account
 
 P = ParamSpec("P")
 T = TypeVar("T")

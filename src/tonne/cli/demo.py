@@ -8,19 +8,10 @@ from pathlib import Path
 import click
 import msgspec
 
-from tonne.accounts import key_store, store
-from tonne.accounts.api_keys import issue_key
-from tonne.accounts.change_organisation import add_admin, set_address
-from tonne.accounts.model import Account, AccountKind, PaymentMethod
-from tonne.accounts.open_account import open_account
-from tonne.accounts.open_organisation import DEFAULT_FEE_RATE, open_organisation
 from tonne.cards.stored_cards import store_card
-from tonne.catalog.demo import demo_files
-from tonne.catalog.store import load_catalogue
 from tonne.checkout.create_link import create_account_link
 from tonne.checkout.link_schemas import OffsetLinkIn
 from tonne.cli.database import ACTOR, plain_failures, settings_from_environment
-from tonne.estimates.record_estimate import record_estimate
 from tonne.gateways.card import CardDetails
 from tonne.gateways.card_simulated import SIMULATED_CARDS
 from tonne.platform.db.pool import Connection
@@ -34,12 +25,22 @@ from tonne.platform.values.mass import MassUnit
 from tonne.platform.values.scope import Mode, Scope
 from tonne.platform.values.urls import is_loopback
 from tonne.retirements.import_lots import import_files
+from tonne.selling.accounts import store
+from tonne.selling.accounts.keys import store as key_store
+from tonne.selling.accounts.keys.api_keys import issue_key
+from tonne.selling.accounts.model import Account, AccountKind, PaymentMethod
+from tonne.selling.accounts.open_account import open_account
+from tonne.selling.accounts.organisations.change_organisation import add_admin, set_address
+from tonne.selling.accounts.organisations.open_organisation import DEFAULT_FEE_RATE, open_organisation
+from tonne.selling.catalogue.demo import demo_files
+from tonne.selling.catalogue.store import load_catalogue
+from tonne.selling.estimates.record_estimate import record_estimate
+from tonne.selling.users.create_user import create_user, grant_role
+from tonne.selling.users.model import Role, User
+from tonne.selling.users.passwords import Passwords
+from tonne.selling.users.second_factor.totp import new_totp_secret
+from tonne.selling.users.store import find_role, find_user_by_email, set_password_hash, set_totp
 from tonne.sustainability.change_page import PageChange, change_page
-from tonne.users.create_user import create_user, grant_role
-from tonne.users.model import Role, User
-from tonne.users.passwords import Passwords
-from tonne.users.store import find_role, find_user_by_email, set_password_hash, set_totp
-from tonne.users.totp import new_totp_secret
 
 NAME = "Demo organisation"
 DEMO_FILE = "demo.json"

@@ -24,7 +24,6 @@ from tonne.credentials.invariants import INVARIANTS as CREDENTIALS
 from tonne.invoices.card_invariants import INVARIANTS as CARD_INVOICES
 from tonne.invoices.invariants import INVARIANTS as INVOICES
 from tonne.journal.invariants import INVARIANTS as JOURNAL
-from tonne.orders.invariants import INVARIANTS as ORDERS
 from tonne.platform.db.errors import DATABASE_ERRORS
 from tonne.platform.db.invariant import FOR_CHECKS, Invariant, InvariantCheck, group_by_scan
 from tonne.platform.db.pool import Connection
@@ -40,6 +39,7 @@ from tonne.refunds.invariants import INVARIANTS as REFUNDS
 from tonne.retention.check_archives import ARCHIVES, ARCHIVES_MEANING, ARCHIVES_REMEDY, find_incomplete
 from tonne.retention.removal_store import list_archived
 from tonne.retirements.invariants import INVARIANTS as RETIREMENTS
+from tonne.selling.orders.invariants import INVARIANTS as ORDERS
 from tonne.transparency.check_tree import TREE, TREE_MEANING, TREE_REMEDY, find_broken_trees
 from tonne.transparency.invariants import INVARIANTS as LOG
 from tonne.webhooks.invariants import INVARIANTS as WEBHOOKS

@@ -3,11 +3,11 @@
 import click
 
 from tonne.cli.database import run_for_account
-from tonne.estimates.errors import MassInvalid
-from tonne.estimates.record_estimate import mass_in_grams, record_estimate
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.decimals import parse_decimal
 from tonne.platform.values.mass import MassUnit
+from tonne.selling.estimates.errors import MassInvalid
+from tonne.selling.estimates.record_estimate import mass_in_grams, record_estimate
 
 
 @click.group()

@@ -8,8 +8,8 @@ from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.imports import FILE, read_file, reported_errors
 from tonne.cli.output import print_table
 from tonne.cli.table import printable
-from tonne.factors.import_factors import import_factors
 from tonne.platform.values.clock import utc_now
+from tonne.selling.estimates.factors.import_factors import import_factors
 
 
 @click.group()

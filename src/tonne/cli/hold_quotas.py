@@ -2,7 +2,6 @@
 
 import click
 
-from tonne.accounts.lookup import require_account_any_account, require_organisation
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction
 from tonne.cli.output import Output, TonnesColumn, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import MODE
@@ -10,8 +9,9 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.scope import Mode
-from tonne.quotes.hold_quota_store import HoldQuota, list_quotas_any_account
-from tonne.quotes.set_hold_quota import read_quota, set_hold_quota
+from tonne.selling.accounts.lookup import require_account_any_account, require_organisation
+from tonne.selling.orders.quotes.hold_quota_store import HoldQuota, list_quotas_any_account
+from tonne.selling.orders.quotes.set_hold_quota import read_quota, set_hold_quota
 
 COLUMNS: tuple[ValueColumn[HoldQuota], ...] = (
     ValueColumn("subject_id", lambda each: each.subject_id, head="account or organisation"),

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from tonne.accounts.names import Names, find_names_any_account
 from tonne.banking.csv_statement import Spelling
 from tonne.banking.identity import Verdict
 from tonne.banking.local_numbers import DateOrder, DecimalMark
@@ -53,6 +52,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.iban import is_iban
 from tonne.platform.values.scope import Mode
+from tonne.selling.accounts.names import Names, find_names_any_account
 
 # Orders named in a message.
 SHOWN = 10

@@ -4,18 +4,19 @@ from datetime import datetime, timedelta
 
 import click
 
-from tonne.accounts import key_store, lookup
-from tonne.accounts.api_keys import issue_key, revoke_key, rotate_key
-from tonne.accounts.errors import KeyNotFound
-from tonne.accounts.key_restrictions import KeyRight, check_restrictions
-from tonne.accounts.model import ApiKey
 from tonne.cli.database import ACTOR, run_for_account, run_in_transaction
 from tonne.cli.output import MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_rows
-from tonne.orders.set_limits import set_key_limit
 from tonne.platform.db.pool import Connection
 from tonne.platform.http.permissions import PERMISSIONS
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.clock import utc_now
+from tonne.selling.accounts import lookup
+from tonne.selling.accounts.errors import KeyNotFound
+from tonne.selling.accounts.keys import store as key_store
+from tonne.selling.accounts.keys.api_keys import issue_key, revoke_key, rotate_key
+from tonne.selling.accounts.keys.restrictions import KeyRight, check_restrictions
+from tonne.selling.accounts.model import ApiKey
+from tonne.selling.orders.placing.set_limits import set_key_limit
 
 
 def _permissions(key: ApiKey) -> str:

@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 
 import click
 
-from tonne.catalog.selection import BundleChoiceIn, storable
 from tonne.checkout.change_link import (
     change_link_any_account,
     read_link_settings,
@@ -33,6 +32,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.paging import START
 from tonne.platform.values.scope import Scope
+from tonne.selling.catalogue.selection import BundleChoiceIn, storable
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import click
 
-from tonne.accounts.lookup import require_organisation
 from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.output import (
     STATUS_STYLES,
@@ -26,6 +25,7 @@ from tonne.platform.documents.mail.outbox_listing import (
 )
 from tonne.platform.documents.mail.retry_mail import discard_failed_mail_any_account, retry_failed_mail_any_account
 from tonne.platform.values.clock import utc_now
+from tonne.selling.accounts.lookup import require_organisation
 
 COLUMNS: tuple[ValueColumn[StoredMail], ...] = (
     ValueColumn("id", lambda m: m.id),

@@ -6,13 +6,13 @@ from tonne.checkout.resend_order import OrderMail, resend_order
 from tonne.cli.database import ACTOR, run_connected
 from tonne.cli.parameters import EMAIL
 from tonne.cli.signed_files import render_invoice
-from tonne.orders.errors import OrderNotFound
-from tonne.orders.scope_store import find_scope_any_account
 from tonne.platform.db.pool import Connection
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.errors import TonneError
+from tonne.selling.orders.errors import OrderNotFound
+from tonne.selling.orders.scope_store import find_scope_any_account
 
 
 @click.command("resend")

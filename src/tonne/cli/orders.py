@@ -6,8 +6,6 @@ from typing import Any
 import click
 import msgspec
 
-from tonne.accounts.lookup import require_account_any_account, require_organisation
-from tonne.accounts.names import Names, find_names_any_account
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.cli.order_columns import FACTS, TIMELINE
 from tonne.cli.order_names import certificates, rename
@@ -29,10 +27,6 @@ from tonne.cli.parameters import MODE, MOMENT, REASON
 from tonne.cli.refunds import refund_order
 from tonne.dashboard.order_facts import ShownOrder, describe_order
 from tonne.dashboard.order_timeline import collect_timeline
-from tonne.orders.errors import OrderNotFound
-from tonne.orders.load import load_order
-from tonne.orders.model import Order, OrderStatus, PaymentState
-from tonne.orders.scope_store import find_scope_any_account
 from tonne.orders.search_store import (
     FoundOrder,
     OrderSearch,
@@ -44,6 +38,12 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.timeline import TimelineEntry
 from tonne.refunds.cancel_order import Cancellation, cancel_by_id
+from tonne.selling.accounts.lookup import require_account_any_account, require_organisation
+from tonne.selling.accounts.names import Names, find_names_any_account
+from tonne.selling.orders.errors import OrderNotFound
+from tonne.selling.orders.load import load_order
+from tonne.selling.orders.model import Order, OrderStatus, PaymentState
+from tonne.selling.orders.scope_store import find_scope_any_account
 
 
 @click.group()

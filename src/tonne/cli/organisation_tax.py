@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from tonne.accounts.set_tax_profile import read_tax_profile, set_tax_profile
-from tonne.accounts.tax_profile import TaxProfile
 from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.output import Output, ValueColumn, output_options, print_object
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.decimals import parse_decimal
 from tonne.platform.values.tax import TaxTreatment, format_rate
+from tonne.selling.accounts.tax.set_tax_profile import read_tax_profile, set_tax_profile
+from tonne.selling.accounts.tax.tax_profile import TaxProfile
 
 DEFAULT = "default"
 FACTS: tuple[ValueColumn[TaxProfile], ...] = (

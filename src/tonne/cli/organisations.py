@@ -6,13 +6,6 @@ from fractions import Fraction
 
 import click
 
-from tonne.accounts import change_organisation, store
-from tonne.accounts.limit_store import find_organisation_closed
-from tonne.accounts.lookup import require_organisation
-from tonne.accounts.model import Organisation, OrganisationDetails
-from tonne.accounts.open_organisation import DEFAULT_FEE_RATE, open_organisation
-from tonne.catalog.selection import BundleChoiceIn
-from tonne.catalog.set_default_selection import set_organisation_default
 from tonne.cli.closing import close_organisation_command, reopen_organisation_command
 from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.organisation_tax import tax
@@ -22,6 +15,14 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.decimals import format_scaled
 from tonne.platform.values.scope import Mode
+from tonne.selling.accounts import store
+from tonne.selling.accounts.limit_store import find_organisation_closed
+from tonne.selling.accounts.lookup import require_organisation
+from tonne.selling.accounts.model import Organisation, OrganisationDetails
+from tonne.selling.accounts.organisations import change_organisation
+from tonne.selling.accounts.organisations.open_organisation import DEFAULT_FEE_RATE, open_organisation
+from tonne.selling.catalogue.selection import BundleChoiceIn
+from tonne.selling.catalogue.set_default_selection import set_organisation_default
 
 COLUMNS: tuple[ValueColumn[Organisation], ...] = (
     ValueColumn("id", lambda o: o.id),

@@ -6,9 +6,6 @@ from decimal import Decimal, InvalidOperation
 
 import click
 
-from tonne.accounts.errors import FeeRateInvalid
-from tonne.accounts.open_organisation import check_fee_rate
-from tonne.catalog.selection import BundleChoiceIn
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.documents.sheets.columns import CellError, parse_time
 from tonne.platform.values.clock import utc_now
@@ -16,6 +13,9 @@ from tonne.platform.values.currency import DECIMALS
 from tonne.platform.values.decimals import parse_decimal, scaled
 from tonne.platform.values.money import format_money
 from tonne.platform.values.scope import Mode
+from tonne.selling.accounts.errors import FeeRateInvalid
+from tonne.selling.accounts.organisations.open_organisation import check_fee_rate
+from tonne.selling.catalogue.selection import BundleChoiceIn
 
 
 def parse_amount(text: str, currency: str, name: str) -> int:

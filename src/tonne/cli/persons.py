@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 import msgspec
 
-from tonne.accounts.lookup import require_organisation
 from tonne.cli.database import ACTOR, plain_failures, run_connected
 from tonne.cli.output import Format, Output, TimeColumn, ValueColumn, output_options, print_rows, print_table
 from tonne.cli.parameters import MODE, MOMENT
@@ -22,6 +21,7 @@ from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode
+from tonne.selling.accounts.lookup import require_organisation
 
 RECORDS: tuple[ValueColumn[PersonRecord], ...] = (
     ValueColumn("type", lambda r: r.kind),

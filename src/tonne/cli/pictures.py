@@ -6,16 +6,16 @@ from typing import cast
 
 import click
 
-from tonne.catalog.encode_picture import MAX_FILE_BYTES, Picture, encode_picture
-from tonne.catalog.errors import PictureInvalid
-from tonne.catalog.import_pictures import NamedPicture, import_pictures
-from tonne.catalog.picture_store import PictureSubject, list_subjects
-from tonne.catalog.pictures import PictureKind
 from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.output import Output, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import MODE
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode
+from tonne.selling.catalogue.errors import PictureInvalid
+from tonne.selling.catalogue.pictures.encode_picture import MAX_FILE_BYTES, Picture, encode_picture
+from tonne.selling.catalogue.pictures.import_pictures import NamedPicture, import_pictures
+from tonne.selling.catalogue.pictures.pictures import PictureKind
+from tonne.selling.catalogue.pictures.store import PictureSubject, list_subjects
 
 FOLDERS: dict[str, PictureKind] = {"bundles": "bundle", "projects": "project"}
 ENDINGS = (".jpg", ".jpeg", ".png", ".webp")

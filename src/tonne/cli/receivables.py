@@ -5,7 +5,6 @@ from pathlib import Path
 
 import click
 
-from tonne.accounts.lookup import require_organisation
 from tonne.cli.database import plain_failures, run_in_transaction, settings_from_environment
 from tonne.cli.output import Format, MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import MODE
@@ -22,6 +21,7 @@ from tonne.invoices.statement_store import StatementEntry
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode
+from tonne.selling.accounts.lookup import require_organisation
 
 _DAY = click.DateTime(formats=["%Y-%m-%d"])
 _AGED: tuple[ValueColumn[AgedDebt], ...] = (

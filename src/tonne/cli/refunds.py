@@ -15,9 +15,6 @@ from tonne.cli.output import (
 )
 from tonne.cli.parameters import MODE, REASON
 from tonne.gateways.payment_record import DisputeState
-from tonne.orders.errors import OrderNotFound
-from tonne.orders.load import load_order
-from tonne.orders.scope_store import find_scope_any_account
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.money import format_money
@@ -28,6 +25,9 @@ from tonne.refunds.errors import DisputeNotFound, RefundNotFound
 from tonne.refunds.model import Dispute, Refund, RefundMethod, RefundState
 from tonne.refunds.request_refund import RefundRequest, parse_amount, request_refund
 from tonne.refunds.store import RefundSearch, find_refund_any_account, search_refunds_any_account
+from tonne.selling.orders.errors import OrderNotFound
+from tonne.selling.orders.load import load_order
+from tonne.selling.orders.scope_store import find_scope_any_account
 
 _LIMIT = click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most.")
 REFUND_COLUMNS: tuple[ValueColumn[Refund], ...] = (

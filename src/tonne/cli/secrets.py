@@ -9,7 +9,6 @@ from tonne.checkout.reseal_link_secrets import reseal_links_any_account
 from tonne.checkout.reseal_mail_links import reseal_card_links_any_account, reseal_order_links_any_account
 from tonne.cli.database import ACTOR, run_connected
 from tonne.cli.output import STATUS_STYLES, Output, ValueColumn, output_options, print_rows
-from tonne.dashboard.reseal_totp import reseal_totp
 from tonne.platform.db.pool import Connection
 from tonne.platform.keys import reseal_secrets
 from tonne.platform.keys import secret_key_store as secret_store
@@ -19,6 +18,7 @@ from tonne.platform.keys.secret_box import SecretBox, SecretKeyMissing, create_k
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
+from tonne.selling.users.second_factor.reseal_totp import reseal_totp
 
 
 class KeyUse(NamedTuple):

@@ -9,8 +9,8 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
-from tonne.users import store
-from tonne.users.create_user import (
+from tonne.selling.users import store
+from tonne.selling.users.create_user import (
     create_user,
     delete_user,
     disable_user,
@@ -19,11 +19,11 @@ from tonne.users.create_user import (
     remove_member,
     require_user,
 )
-from tonne.users.links import create_password_link
-from tonne.users.model import Role, User
-from tonne.users.oidc_sign_in import unlink_user
-from tonne.users.second_factor import reset_second_factors
-from tonne.users.totp import current_code
+from tonne.selling.users.links import create_password_link
+from tonne.selling.users.model import Role, User
+from tonne.selling.users.oidc.oidc_sign_in import unlink_user
+from tonne.selling.users.second_factor.second_factor import reset_second_factors
+from tonne.selling.users.second_factor.totp import current_code
 
 ROLE = click.Choice([role.value for role in Role])
 COLUMNS: tuple[ValueColumn[User], ...] = (

@@ -2,13 +2,13 @@
 
 from tonne.credentials.issue_credential import IssueCredential
 from tonne.credentials.render_certificate import RenderCertificate
-from tonne.orders import store as order_store
-from tonne.orders.errors import OrderNotFound
 from tonne.platform.db.pool import Database
 from tonne.platform.http.lists import list_response
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.retirements.certificates import StoredCertificate, list_of_order, normal_number
 from tonne.retirements.errors import CertificateNotAvailable
+from tonne.selling.orders import store as order_store
+from tonne.selling.orders.errors import OrderNotFound
 
 
 class CertificateEndpoints:

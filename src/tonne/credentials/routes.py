@@ -2,12 +2,12 @@
 
 from tonne.credentials.endpoints import CertificateEndpoints
 from tonne.credentials.schemas import CredentialOut
-from tonne.orders.errors import OrderNotFound
 from tonne.platform.http.lists import ListOut
 from tonne.platform.http.route import PDF_FILE, Parameter, Route, RouteMaker
 from tonne.platform.keys.signing.errors import SigningUnavailable
 from tonne.retirements.certificate_record import CertificateOut
 from tonne.retirements.errors import CertificateNotAvailable
+from tonne.selling.orders.errors import OrderNotFound
 
 
 def certificate_file_routes(endpoints: CertificateEndpoints) -> list[Route]:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from tonne.accounts.names import find_key_names
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.actor import ActorKind
-from tonne.users.store import find_user_names
+from tonne.selling.accounts.names import find_key_names
+from tonne.selling.users.store import find_user_names
 
 OPERATOR = "the operator"
 _OTHERS = {

@@ -1,6 +1,5 @@
 """The page behind the link of an invitation."""
 
-from tonne.accounts.lookup import require_organisation
 from tonne.dashboard.form import Form
 from tonne.dashboard.viewer import organisation_base
 from tonne.platform.db.pool import Database
@@ -10,12 +9,13 @@ from tonne.platform.values.errors import TonneError
 from tonne.platform.values.scope import Mode
 from tonne.platform.web.forms import FormGuard
 from tonne.platform.web.render import Renderer, see_other
-from tonne.users.invitations import accept_as_new_user, accept_as_user
-from tonne.users.link_store import INVITATION
-from tonne.users.links import require_link
-from tonne.users.passwords import Passwords, check_new_password
-from tonne.users.sessions import Sessions
-from tonne.users.store import find_user_by_email
+from tonne.selling.accounts.lookup import require_organisation
+from tonne.selling.users.invitations import accept_as_new_user, accept_as_user
+from tonne.selling.users.link_store import INVITATION
+from tonne.selling.users.links import require_link
+from tonne.selling.users.passwords import Passwords, check_new_password
+from tonne.selling.users.sessions import Sessions
+from tonne.selling.users.store import find_user_by_email
 
 
 class InvitationPage:

@@ -9,7 +9,6 @@ from datetime import timedelta
 from tonne.dashboard.form import Form
 from tonne.dashboard.sign_in_page import SignInPage
 from tonne.dashboard.viewer import DashboardPageNotFound, safe_next, second_step
-from tonne.gateways.oidc import OidcAttempt, OidcGateway, OidcRefused, OidcUnavailable
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.route import Request, Response
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
@@ -17,9 +16,10 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other
-from tonne.users.errors import SignInRefused
-from tonne.users.oidc_sign_in import OidcSignIn
-from tonne.users.sign_in import SignIn
+from tonne.selling.users.errors import SignInRefused
+from tonne.selling.users.oidc.oidc import OidcAttempt, OidcGateway, OidcRefused, OidcUnavailable
+from tonne.selling.users.oidc.oidc_sign_in import OidcSignIn
+from tonne.selling.users.sign_in import SignIn
 
 ATTEMPT_LASTS = timedelta(minutes=10)
 # What a sealed attempt belongs to: it opens nowhere else.

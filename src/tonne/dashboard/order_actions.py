@@ -5,17 +5,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tonne.accounts.model import PaymentMethod
 from tonne.cards.simulate_payment import simulate_payment
 from tonne.checkout.resend_order import OrderMail, resend_order
 from tonne.gateways.card import CardGateway
 from tonne.invoices.render_invoice import RenderInvoice
 from tonne.invoices.settle_invoice import settle_test_invoice
 from tonne.invoices.simulate_card_invoice import simulate_card_invoice
-from tonne.orders.beneficiary import Beneficiary
-from tonne.orders.errors import OrderNotFound
-from tonne.orders.load import load_order
-from tonne.orders.model import Order, OrderStatus, PaymentState
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.db.pool import Database
 from tonne.platform.events.notification import WorkKind
@@ -31,6 +26,11 @@ from tonne.refunds.request_refund import RefundRequest, request_refund
 from tonne.refunds.store import RefundKeyTaken
 from tonne.retirements.rename_order import rename_order
 from tonne.retirements.retire_test_order import RetireTestOrder
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.orders.beneficiary import Beneficiary
+from tonne.selling.orders.errors import OrderNotFound
+from tonne.selling.orders.load import load_order
+from tonne.selling.orders.model import Order, OrderStatus, PaymentState
 
 
 class HelperStep(StrEnum):

@@ -17,8 +17,6 @@ from tonne.invoices.annex import load_annex
 from tonne.invoices.remaining import find_remaining
 from tonne.invoices.render_invoice import RenderInvoice
 from tonne.invoices.store import find_invoice
-from tonne.orders.beneficiary import Beneficiary
-from tonne.orders.model import BeneficiaryKind, OrderStatus, PaymentState
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.http.errors import RateLimited, RouteNotFound
@@ -34,7 +32,9 @@ from tonne.receipts.recipients import payer_of
 from tonne.refunds.model import MAX_REASON
 from tonne.refunds.request_refund import parse_amount
 from tonne.retirements.certificates import list_of_order, normal_number
-from tonne.users.model import Right
+from tonne.selling.orders.beneficiary import Beneficiary
+from tonne.selling.orders.model import BeneficiaryKind, OrderStatus, PaymentState
+from tonne.selling.users.model import Right
 
 OrderViewer = MemberViewer | OperatorViewer
 CANCELLABLE = (OrderStatus.RECEIVED, OrderStatus.PLACED, OrderStatus.PAID)

@@ -4,7 +4,6 @@ import csv
 import io
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
-from tonne.accounts.names import Names
 from tonne.orders.list_store import ListedOrders
 from tonne.orders.search_store import FoundOrder
 from tonne.platform.documents.sheets.formulas import escape_formula
@@ -13,6 +12,7 @@ from tonne.platform.values.clock import to_wire
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.money import format_money
 from tonne.platform.values.paging import START, Position
+from tonne.selling.accounts.names import Names
 
 CSV = b"text/csv; charset=utf-8"
 # Rows per query. Between two of them no connection is held: slow readers block nobody.

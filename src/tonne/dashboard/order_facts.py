@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from tonne.accounts.model import PaymentMethod
-from tonne.accounts.names import Names, find_names
 from tonne.cards.card_problem_store import list_declined, list_to_confirm
 from tonne.invoices.billing_store import find_group_of
 from tonne.invoices.collect_orders import is_above_credit_limit
@@ -12,11 +10,13 @@ from tonne.invoices.issue_invoices import is_held_back
 from tonne.invoices.model import Invoice
 from tonne.invoices.seller_details import missing_settings
 from tonne.invoices.store import find_invoice
-from tonne.orders.model import Order, OrderStatus
-from tonne.orders.store import find_key_of_order
 from tonne.platform.db.pool import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.accounts.names import Names, find_names
+from tonne.selling.orders.model import Order, OrderStatus
+from tonne.selling.orders.store import find_key_of_order
 
 _CHARGE = "the charge of the card"
 SERVICE, OPERATOR, CUSTOMER, CLIENT = "the service", "the operator", "the customer", "the client"

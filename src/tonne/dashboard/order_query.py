@@ -7,14 +7,14 @@ from enum import StrEnum
 from typing import TypeVar
 from urllib.parse import urlencode
 
-from tonne.accounts.model import PaymentMethod
 from tonne.dashboard.form import Form
 from tonne.orders.list_store import OrderFilter
-from tonne.orders.model import OrderStatus, PaymentState
 from tonne.platform.http.route import Request
 from tonne.platform.values.ids import is_id
 from tonne.platform.values.paging import Position, make_cursor, parse_cursor
 from tonne.platform.values.scope import Mode
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.orders.model import OrderStatus, PaymentState
 
 E = TypeVar("E", bound=StrEnum)
 MAX_TERM = 255

@@ -5,7 +5,6 @@ For `tonne order show` and the dashboard.
 
 from collections.abc import Awaitable, Callable
 
-from tonne.accounts.timeline import audit_timeline
 from tonne.cards.timeline import charge_timeline
 from tonne.checkout.timeline import checkout_timeline
 from tonne.invoices.timeline import (
@@ -15,7 +14,6 @@ from tonne.invoices.timeline import (
     transfer_timeline,
     write_off_timeline,
 )
-from tonne.orders.timeline import order_timeline
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.timeline import mail_timeline
 from tonne.platform.events.timeline import event_timeline
@@ -23,6 +21,8 @@ from tonne.platform.values.scope import Scope
 from tonne.platform.values.timeline import TimelineEntry
 from tonne.refunds.timeline import dispute_timeline, refund_timeline
 from tonne.retirements.timeline import certificate_timeline, lot_case_timeline, retirement_timeline
+from tonne.selling.accounts.timeline import audit_timeline
+from tonne.selling.orders.timeline import order_timeline
 from tonne.webhooks.timeline import webhook_timeline
 
 TimelineSource = Callable[[Connection, Scope, str], Awaitable[list[TimelineEntry]]]

@@ -9,10 +9,6 @@ from tonne.dashboard.actor_words import name_actors
 from tonne.dashboard.order_facts import ShownOrder, describe_order
 from tonne.dashboard.order_timeline import collect_timeline
 from tonne.dashboard.order_words import happened, kind_label, without_commands
-from tonne.estimates.model import Estimate
-from tonne.estimates.store import find_estimate
-from tonne.orders import store
-from tonne.orders.model import Order
 from tonne.platform.db.pool import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Scope
@@ -22,6 +18,10 @@ from tonne.refunds.order_money import OrderMoney, read_money
 from tonne.refunds.permission import allows_refunds
 from tonne.retirements.certificates import StoredCertificate, list_of_order
 from tonne.retirements.timeline import HeldParcel, list_held_parcels
+from tonne.selling.estimates.model import Estimate
+from tonne.selling.estimates.store import find_estimate
+from tonne.selling.orders import store
+from tonne.selling.orders.model import Order
 from tonne.webhooks.timeline import EventDelivery, list_deliveries
 
 

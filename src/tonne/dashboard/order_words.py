@@ -3,10 +3,10 @@
 import re
 from typing import Any
 
-from tonne.accounts.model import PaymentMethod
 from tonne.orders.list_store import SCANNED
-from tonne.orders.model import OrderStatus, PaymentState
 from tonne.platform.values.timeline import TimelineEntry
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.orders.model import OrderStatus, PaymentState
 
 STATUSES = [(status, status.capitalize()) for status in OrderStatus]
 PAYMENT_STATES = [(state, state.capitalize()) for state in PaymentState]

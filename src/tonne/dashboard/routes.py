@@ -24,8 +24,8 @@ from tonne.platform.values.errors import TonneError
 from tonne.platform.values.scope import Mode
 from tonne.platform.web.forms import FormIn, FormTokenInvalid
 from tonne.platform.web.render import Renderer, see_other
-from tonne.users.act_as import ActAsReadOnly
-from tonne.users.errors import (
+from tonne.selling.users.act_as import ActAsReadOnly
+from tonne.selling.users.errors import (
     LinkExpired,
     PasskeyInvalid,
     PasskeyNotFound,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from tonne.dashboard.viewer import MemberForm, MemberPage, OperatorForm, OperatorPage
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.values.errors import TonneError
-from tonne.users.model import Right
+from tonne.selling.users.model import Right
 
 
 @dataclass(frozen=True, slots=True)

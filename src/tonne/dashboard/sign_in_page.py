@@ -11,14 +11,14 @@ from tonne.platform.http.route import Request, Response
 from tonne.platform.values.actor import Actor, ActorKind
 from tonne.platform.web.forms import FIELD, FormGuard
 from tonne.platform.web.render import Renderer, see_other
-from tonne.users.change_password import ChangePassword
-from tonne.users.errors import CodeRefused, PasskeyRefused, PasskeysUnavailable, PasswordInvalid, SignInRefused
-from tonne.users.link_store import PASSWORD_RESET
-from tonne.users.links import require_link
-from tonne.users.model import UserSession
-from tonne.users.passkey_domain import PasskeyDomain
-from tonne.users.sessions import Sessions
-from tonne.users.sign_in import SignIn
+from tonne.selling.users.change_password import ChangePassword
+from tonne.selling.users.errors import CodeRefused, PasskeyRefused, PasskeysUnavailable, PasswordInvalid, SignInRefused
+from tonne.selling.users.link_store import PASSWORD_RESET
+from tonne.selling.users.links import require_link
+from tonne.selling.users.model import UserSession
+from tonne.selling.users.second_factor.passkey_domain import PasskeyDomain
+from tonne.selling.users.sessions import Sessions
+from tonne.selling.users.sign_in import SignIn
 
 # Mails with a link for a new password: per client 5 at once, then one every 5 minutes.
 RESETS = 5

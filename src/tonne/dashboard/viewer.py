@@ -15,13 +15,13 @@ from tonne.platform.values.ids import is_id
 from tonne.platform.values.scope import Mode
 from tonne.platform.web.forms import FormGuard
 from tonne.platform.web.render import see_other
-from tonne.users.act_as import ActAsReadOnly, find_acting
-from tonne.users.act_as_store import ActAsPeriod
-from tonne.users.errors import RoleRefused
-from tonne.users.model import Membership, Right, User, UserSession, role_allows
-from tonne.users.sessions import Sessions
-from tonne.users.sign_in import user_actor
-from tonne.users.store import list_memberships
+from tonne.selling.users.act_as import ActAsReadOnly, find_acting
+from tonne.selling.users.act_as_store import ActAsPeriod
+from tonne.selling.users.errors import RoleRefused
+from tonne.selling.users.model import Membership, Right, User, UserSession, role_allows
+from tonne.selling.users.sessions import Sessions
+from tonne.selling.users.sign_in import user_actor
+from tonne.selling.users.store import list_memberships
 
 SIGN_IN = "/dashboard/sign-in"
 OPERATOR = "/operator"

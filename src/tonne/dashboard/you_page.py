@@ -16,14 +16,14 @@ from tonne.platform.http.route import Request, Response
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.scope import Mode
 from tonne.platform.web.render import see_other
-from tonne.users.change_password import ChangePassword
-from tonne.users.errors import CodeRefused, PasswordInvalid, SecondFactorNeeded, SignInRefused, SignInTooOld
-from tonne.users.passkey_store import list_passkeys
-from tonne.users.passkeys import Passkeys, find_passkey
-from tonne.users.second_factor import SecondFactor, TotpSetup, turn_off_app
-from tonne.users.sessions import Sessions, is_recent
-from tonne.users.sign_in import SignIn
-from tonne.users.store import count_recovery_codes, list_memberships
+from tonne.selling.users.change_password import ChangePassword
+from tonne.selling.users.errors import CodeRefused, PasswordInvalid, SecondFactorNeeded, SignInRefused, SignInTooOld
+from tonne.selling.users.second_factor.passkey_store import list_passkeys
+from tonne.selling.users.second_factor.passkeys import Passkeys, find_passkey
+from tonne.selling.users.second_factor.second_factor import SecondFactor, TotpSetup, turn_off_app
+from tonne.selling.users.sessions import Sessions, is_recent
+from tonne.selling.users.sign_in import SignIn
+from tonne.selling.users.store import count_recovery_codes, list_memberships
 
 YOU = "/dashboard/you"
 # Passkeys are added and removed only shortly after signing in: an unattended browser must not be enough.

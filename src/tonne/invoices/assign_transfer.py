@@ -2,7 +2,6 @@
 
 from datetime import datetime
 
-from tonne.accounts.model import PaymentMethod
 from tonne.invoices.assignment_store import (
     NewAssignment,
     find_assignment_any_account,
@@ -21,6 +20,7 @@ from tonne.invoices.transfer_store import lock_transfers_any_account, refresh_st
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor
+from tonne.selling.accounts.model import PaymentMethod
 
 
 async def assign_transfer(

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from tonne.cards.captured_store import CapturedCharge
 from tonne.invoices.model import BilledOrder, Invoice
-from tonne.orders.model import OrderKey
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Scope
+from tonne.selling.orders.model import OrderKey
 
 
 class InvoiceOrderKey(NamedTuple):

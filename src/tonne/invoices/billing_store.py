@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import asyncpg
 
-from tonne.accounts.model import Billing, Fulfil
-from tonne.orders.model import Order, OrderKey
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.platform.values.scope import Mode
 from tonne.platform.values.tax import TaxTreatment
+from tonne.selling.accounts.model import Billing, Fulfil
+from tonne.selling.orders.model import Order, OrderKey
 
 
 class GroupKey(NamedTuple):

@@ -12,13 +12,13 @@ from tonne.invoices.issue_credit_note import credit_orders
 from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.invoices.settle_invoice import CHUNK, lock_with_orders_any_account
 from tonne.invoices.store import postpone
-from tonne.orders.load import load_orders
-from tonne.orders.model import CancellationReason, OrderStatus
-from tonne.orders.move_order import Transitions, move_orders
-from tonne.orders.store import note_cancellation
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import CancellationReason, OrderStatus
+from tonne.selling.orders.move_order import Transitions, move_orders
+from tonne.selling.orders.store import note_cancellation
 
 _log = structlog.get_logger()
 

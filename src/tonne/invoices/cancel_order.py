@@ -6,15 +6,15 @@ from msgspec import structs
 
 from tonne.invoices.credit_note import CreditCause
 from tonne.invoices.issue_credit_note import credit_order
-from tonne.orders.errors import OrderNotFound, TransitionInvalid
-from tonne.orders.model import CancellationReason, Order, OrderStatus
-from tonne.orders.move_order import move_order
-from tonne.orders.queue import lock_order
-from tonne.orders.store import note_cancellation
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor, ActorKind
 from tonne.platform.values.scope import Scope
+from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
+from tonne.selling.orders.model import CancellationReason, Order, OrderStatus
+from tonne.selling.orders.move_order import move_order
+from tonne.selling.orders.queue import lock_order
+from tonne.selling.orders.store import note_cancellation
 
 _CODES = {
     ActorKind.KEY: CancellationReason.REQUESTED_BY_CLIENT,

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec import structs
 
-from tonne.accounts.model import Billing, Fulfil, PaymentMethod
 from tonne.invoices import billing_store
 from tonne.invoices.billing_store import BillingSettings, GroupKey, UnbilledOrder
 from tonne.invoices.model import client_reference
-from tonne.orders.model import Order, OrderStatus
-from tonne.orders.move_order import Transitions
 from tonne.platform.db.pool import Connection
+from tonne.selling.accounts.model import Billing, Fulfil, PaymentMethod
+from tonne.selling.orders.model import Order, OrderStatus
+from tonne.selling.orders.move_order import Transitions
 
 # Orders of the last minutes of a month may still wait for a worker when the next one begins.
 GRACE = timedelta(minutes=15)

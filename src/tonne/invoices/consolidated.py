@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from tonne.accounts.model import PaymentMethod
 from tonne.invoices.billing_store import BillingGroup, LineTotal, OrderToBill
 from tonne.invoices.model import (
     FEE_LABEL,
@@ -29,6 +28,7 @@ from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.money import apportion, format_money
 from tonne.platform.values.scope import Mode
 from tonne.platform.values.tax import TaxTerms, TaxTreatment, tax_on
+from tonne.selling.accounts.model import PaymentMethod
 
 NO_BANK = BankAccount(account_holder="", iban=None, bic=None, bank_name=None)
 

@@ -8,10 +8,10 @@ from tonne.invoices.errors import CreditTooHigh, InvoiceNotOpen
 from tonne.invoices.issue_credit_note import credit_order
 from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.invoices.settle_invoice import lock_with_orders_any_account
-from tonne.orders.errors import OrderNotFound
-from tonne.orders.load import load_orders
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.actor import Actor
+from tonne.selling.orders.errors import OrderNotFound
+from tonne.selling.orders.load import load_orders
 
 
 async def correct_invoice(

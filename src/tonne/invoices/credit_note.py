@@ -10,10 +10,10 @@ import msgspec
 from tonne.invoices.credit_note_record import CreditNoteLine, CreditNoteRecord
 from tonne.invoices.credit_note_xml import credited_tax
 from tonne.invoices.model import BilledOrder, Invoice, InvoiceStatus
-from tonne.orders.model import OrderKey
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.money import apportion, format_money
 from tonne.platform.values.scope import Mode
+from tonne.selling.orders.model import OrderKey
 
 # A credit note with more orders lists accounts instead: the orders are on the invoice.
 MAX_LINES = 200

@@ -5,18 +5,18 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.accounts.key_store import find_key_kind
-from tonne.accounts.model import AccountKind
 from tonne.invoices import credit_note_store
 from tonne.invoices.credit_note import CreditCause, CreditNote
 from tonne.invoices.errors import CreditNoteNotFound
 from tonne.invoices.render_invoice import RenderInvoice
-from tonne.orders.errors import OrderNotFound
-from tonne.orders.load import load_order
 from tonne.platform.db.pool import Database
 from tonne.platform.http.route import PDF_FILE, Request, Response, Route, RouteMaker
 from tonne.platform.keys.signing.errors import SigningUnavailable
 from tonne.platform.values.money import format_money
+from tonne.selling.accounts.keys.store import find_key_kind
+from tonne.selling.accounts.model import AccountKind
+from tonne.selling.orders.errors import OrderNotFound
+from tonne.selling.orders.load import load_order
 
 
 class CreditNoteOut(msgspec.Struct, frozen=True):

@@ -8,10 +8,10 @@ import asyncpg
 
 from tonne.invoices.credit_note import CreditCause, CreditedOrder, CreditNote
 from tonne.invoices.model import Invoice
-from tonne.orders.model import Order
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.orders.model import Order
 
 NOTE_COLUMNS = """
 note.id, note.invoice_id, note.organisation_id, note.mode, note.number, note.reference, note.currency, note.total_minor,

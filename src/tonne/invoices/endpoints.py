@@ -1,7 +1,5 @@
 """HTTP endpoints: the invoice as a PDF, and the test helper that settles it."""
 
-from tonne.accounts.key_store import find_key_kind
-from tonne.accounts.model import AccountKind, PaymentMethod
 from tonne.cards.errors import ChargeUnderWay
 from tonne.invoices import store as invoice_store
 from tonne.invoices.annex import load_annex
@@ -13,11 +11,6 @@ from tonne.invoices.remaining import find_remaining
 from tonne.invoices.render_invoice import RenderInvoice
 from tonne.invoices.settle_invoice import settle_test_invoice
 from tonne.invoices.simulate_card_invoice import simulate_card_invoice
-from tonne.orders.due_work import work_after
-from tonne.orders.errors import OrderNotFound
-from tonne.orders.load import load_order
-from tonne.orders.model import OrderStatus
-from tonne.orders.schemas import OrderOut, order_document
 from tonne.platform.db.pool import Database
 from tonne.platform.events.notification import WorkKind
 from tonne.platform.events.notify import Notifier
@@ -26,6 +19,13 @@ from tonne.platform.http.route import PDF_FILE, Request, Response, Route, RouteM
 from tonne.platform.keys.signing.errors import SigningUnavailable
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
+from tonne.selling.accounts.keys.store import find_key_kind
+from tonne.selling.accounts.model import AccountKind, PaymentMethod
+from tonne.selling.orders.due_work import work_after
+from tonne.selling.orders.errors import OrderNotFound
+from tonne.selling.orders.load import load_order
+from tonne.selling.orders.model import OrderStatus
+from tonne.selling.orders.schemas import OrderOut, order_document
 
 HELD_BACK = (
     "The invoice of this order is not issued yet: it waits until the seller has set its name, address, tax id and bank "

@@ -8,8 +8,6 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.accounts.model import PaymentMethod
-from tonne.catalog.schemas import CurrencyCode, Money
 from tonne.invoices.billed_order_store import find_all_order_keys_any_account
 from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.platform.db.pool import Connection
@@ -17,6 +15,8 @@ from tonne.platform.events.further import FurtherEvent, find_wanting, record_fur
 from tonne.platform.events.notification import Stream
 from tonne.platform.values.money import format_money
 from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.catalogue.schemas import CurrencyCode, Money
 
 ISSUED = "invoice.issued"
 # With the reminder, a few days after the due date.

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from datetime import date
 
-from tonne.accounts.model import PaymentMethod
 from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.platform.values.scope import Mode
+from tonne.selling.accounts.model import PaymentMethod
 
 
 @dataclass(frozen=True, slots=True)

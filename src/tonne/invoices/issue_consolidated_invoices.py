@@ -17,15 +17,15 @@ from tonne.invoices.issue_invoices import HELD_BACK_RETRY, take_issue_numbers
 from tonne.invoices.model import Invoice
 from tonne.invoices.pay_by_card import pay_by_card
 from tonne.invoices.seller_details import missing_settings
-from tonne.orders.model import Order, OrderKey
-from tonne.orders.move_order import TaxShare, show_taxes
-from tonne.orders.queue import lock_keys
 from tonne.platform.db.batches import run_each
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.charge_amounts import minimum_charge
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Mode
+from tonne.selling.orders.model import Order, OrderKey
+from tonne.selling.orders.move_order import TaxShare, show_taxes
+from tonne.selling.orders.queue import lock_keys
 
 # Groups that are claimed together.
 BATCH = 10

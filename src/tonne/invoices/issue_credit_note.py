@@ -21,10 +21,10 @@ from tonne.invoices.invoice_events import CANCELLED, CREDITED, record_invoices
 from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.invoices.release_surplus import release_surplus
 from tonne.invoices.return_transfer import return_part_payments
-from tonne.orders.model import Order, OrderKey
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor
+from tonne.selling.orders.model import Order, OrderKey
 
 
 async def credit_order(

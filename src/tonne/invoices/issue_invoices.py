@@ -7,7 +7,6 @@ from datetime import UTC, date, datetime, timedelta
 import structlog
 from msgspec import structs
 
-from tonne.accounts.model import PaymentMethod
 from tonne.invoices import store as invoice_store
 from tonne.invoices.billed_order_store import insert_billed_orders
 from tonne.invoices.billing_store import find_billing_settings
@@ -15,16 +14,17 @@ from tonne.invoices.collect_orders import collect_orders, grant_credit, is_bille
 from tonne.invoices.invoice_events import ISSUED, record_invoices
 from tonne.invoices.model import billed_order, compose_invoice
 from tonne.invoices.seller_details import missing_settings
-from tonne.orders.load import load_orders
-from tonne.orders.model import HoldReason, Order, OrderKey, OrderStatus
-from tonne.orders.move_order import Transitions, move_orders, with_payment
-from tonne.orders.queue import postpone, run_due_any_account
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.events.log import lock_streams
 from tonne.platform.events.notification import Stream
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Mode
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import HoldReason, Order, OrderKey, OrderStatus
+from tonne.selling.orders.move_order import Transitions, move_orders, with_payment
+from tonne.selling.orders.queue import postpone, run_due_any_account
 
 # Live orders whose invoices wait for settings of the seller are retried after this time.
 HELD_BACK_RETRY = timedelta(minutes=1)

@@ -2,7 +2,6 @@
 
 from datetime import datetime
 
-from tonne.accounts.customer_mail import enqueue_customer_mail
 from tonne.cards.mail_card_problems import read_payer
 from tonne.cards.model import ChargeAttempt
 from tonne.cards.stored_card_store import find_card
@@ -16,6 +15,7 @@ from tonne.platform.documents.mail.send_mail import compose_mail
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode, Scope
 from tonne.platform.web.wording import LocalWording, wording_in
+from tonne.selling.accounts.customer_mail import enqueue_customer_mail
 
 
 async def enqueue_card_receipt(

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from tonne.accounts.model import PaymentMethod
 from tonne.banking.statement import StatementLine
 from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.invoices.reference import references_in
 from tonne.platform.values.scope import Mode
+from tonne.selling.accounts.model import PaymentMethod
 
 
 @dataclass(slots=True)

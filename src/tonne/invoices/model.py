@@ -7,8 +7,6 @@ from typing import Any
 
 import msgspec
 
-from tonne.accounts.model import Billing, PaymentMethod
-from tonne.accounts.tax_profile import TaxProfile
 from tonne.invoices.parties import buyer_of, rate_text, seller_of, taxes_of
 from tonne.invoices.record import (
     BankAccount,
@@ -19,7 +17,6 @@ from tonne.invoices.record import (
     Treatment,
 )
 from tonne.invoices.reference import reference_of
-from tonne.orders.model import Order, OrderKey
 from tonne.platform.settings.bank_accounts import own_account, parse_bank_accounts
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.ids import is_id, new_id
@@ -28,6 +25,9 @@ from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.money import format_money
 from tonne.platform.values.scope import Mode
 from tonne.platform.values.tax import TaxTerms
+from tonne.selling.accounts.model import Billing, PaymentMethod
+from tonne.selling.accounts.tax.tax_profile import TaxProfile
+from tonne.selling.orders.model import Order, OrderKey
 
 FEE_LABEL = N_("Service fee")
 # Where clients put their own reference in the metadata of an order; the first that is given counts.

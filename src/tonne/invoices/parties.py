@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
-from tonne.accounts.tax_profile import TaxProfile
 from tonne.invoices.record import InvoiceBuyer, InvoiceSeller, InvoiceTax, PostalAddress
 from tonne.invoices.seller_details import printed_tax_id, vat_id_of
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.money import format_money
 from tonne.platform.values.tax import TaxTerms, TaxTreatment, format_rate
+from tonne.selling.accounts.tax.tax_profile import TaxProfile
 
 
 def seller_of(settings: Settings) -> InvoiceSeller:

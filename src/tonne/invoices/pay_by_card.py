@@ -2,7 +2,6 @@
 
 from datetime import datetime
 
-from tonne.accounts.model import PaymentMethod
 from tonne.cards.invoice_charge_store import (
     CardInvoice,
     has_open_charge_any_account,
@@ -18,11 +17,12 @@ from tonne.invoices.credit_note import CreditCause, credit_in_part, without
 from tonne.invoices.errors import InvoiceNotOpen
 from tonne.invoices.issue_credit_note import issue_credit_note
 from tonne.invoices.model import Invoice, InvoiceStatus
-from tonne.orders.queue import lock_keys
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.actor import Actor, job_actor
 from tonne.platform.values.charge_amounts import charge_unit
 from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.orders.queue import lock_keys
 
 ACTOR = job_actor("charge_invoices")
 ROUNDING = "Rounded down to an amount that a card can be charged"

@@ -22,14 +22,14 @@ from tonne.invoices.mail_card_receipt import enqueue_card_receipt
 from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.invoices.pay_by_card import ACTOR
 from tonne.invoices.settle_invoice import CHUNK, mark_invoice_paid, pay_orders_any_account
-from tonne.orders.load import load_orders
-from tonne.orders.model import CancellationReason, FailureReason, OrderStatus
-from tonne.orders.move_order import Transitions, move_orders
-from tonne.orders.queue import lock_keys
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Scope
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import CancellationReason, FailureReason, OrderStatus
+from tonne.selling.orders.move_order import Transitions, move_orders
+from tonne.selling.orders.queue import lock_keys
 
 _log = structlog.get_logger()
 

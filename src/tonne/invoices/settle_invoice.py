@@ -6,7 +6,6 @@ from datetime import datetime
 
 from msgspec import structs
 
-from tonne.accounts.model import PaymentMethod
 from tonne.invoices import store as invoice_store
 from tonne.invoices.assignment_store import sum_received_any_account
 from tonne.invoices.billed_order_store import find_order_keys_any_account
@@ -18,11 +17,6 @@ from tonne.invoices.model import Invoice, InvoiceStatus
 from tonne.invoices.pay_by_card import stop_charging
 from tonne.invoices.release_surplus import release_surplus
 from tonne.invoices.transfer_store import refresh_states_any_account
-from tonne.orders.errors import OrderNotFound
-from tonne.orders.load import load_orders
-from tonne.orders.model import Order, OrderStatus, PaymentState
-from tonne.orders.move_order import Transitions, move_orders, with_payment
-from tonne.orders.queue import lock_keys, lock_order
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.events.log import lock_streams
@@ -30,6 +24,12 @@ from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.orders.errors import OrderNotFound
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import Order, OrderStatus, PaymentState
+from tonne.selling.orders.move_order import Transitions, move_orders, with_payment
+from tonne.selling.orders.queue import lock_keys, lock_order
 
 # Orders that are in memory at the same time while an invoice is settled.
 CHUNK = 500

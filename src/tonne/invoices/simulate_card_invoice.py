@@ -12,13 +12,13 @@ from tonne.invoices.issue_consolidated_invoices import bill_alone
 from tonne.invoices.issue_invoices import issue_invoices
 from tonne.invoices.pay_by_card import open_invoice_charge
 from tonne.invoices.settle_card_invoice import settle_invoice_charge
-from tonne.orders.load import load_order
-from tonne.orders.model import Order, OrderStatus
-from tonne.orders.queue import lock_order
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Scope
+from tonne.selling.orders.load import load_order
+from tonne.selling.orders.model import Order, OrderStatus
+from tonne.selling.orders.queue import lock_order
 
 
 async def simulate_card_invoice(

@@ -5,15 +5,15 @@ from datetime import date, datetime
 
 import asyncpg
 
-from tonne.accounts.model import Billing, PaymentMethod
-from tonne.accounts.tax_profile_store import find_tax_profile
 from tonne.invoices.model import BilledOrganisation, Invoice, InvoiceStatus
-from tonne.orders.model import OrderKey
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.notification import Stream
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.accounts.model import Billing, PaymentMethod
+from tonne.selling.accounts.tax.store import find_tax_profile
+from tonne.selling.orders.model import OrderKey
 
 INVOICE_COLUMNS = """
 invoices.id, invoices.organisation_id, invoices.mode, invoices.number, invoices.reference, invoices.currency,

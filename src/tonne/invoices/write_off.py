@@ -6,7 +6,6 @@ what is owed.
 
 from datetime import datetime
 
-from tonne.accounts.model import PaymentMethod
 from tonne.invoices import write_off_store
 from tonne.invoices.assignment_store import sum_received_any_account
 from tonne.invoices.billed_order_store import list_unfulfilled_orders
@@ -20,6 +19,7 @@ from tonne.platform.settings.currency_limits import limit_minor
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.actor import Actor, person_of
 from tonne.platform.values.ids import new_id
+from tonne.selling.accounts.model import PaymentMethod
 
 
 async def write_off_invoice(

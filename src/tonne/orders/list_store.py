@@ -10,12 +10,12 @@ from datetime import UTC, datetime, timedelta
 
 import asyncpg
 
-from tonne.orders.model import OrderKey, OrderStatus, PaymentState
 from tonne.orders.search_store import FOUND, FoundOrder
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.paging import START, Position
 from tonne.platform.values.scope import Mode
+from tonne.selling.orders.model import OrderKey, OrderStatus, PaymentState
 
 SCANNED = 10_000
 # A term may name the orders of an invoice or a customer, which may be very many. The newest are enough to find one.

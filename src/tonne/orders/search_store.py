@@ -6,9 +6,9 @@ from datetime import datetime
 
 import asyncpg
 
-from tonne.orders.model import OrderKey
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
+from tonne.selling.orders.model import OrderKey
 
 FOUND = """
 orders.id, orders.mode, orders.status, orders.payment_state, orders.created_at, orders.quantity_grams,

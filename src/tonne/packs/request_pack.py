@@ -2,7 +2,6 @@
 
 from datetime import date, datetime, timedelta
 
-from tonne.accounts.store import lock_organisation_mode
 from tonne.packs.model import (
     MOST_CERTIFICATES,
     AuditPack,
@@ -17,6 +16,7 @@ from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.accounts.store import lock_organisation_mode
 
 MOST_WAITING = 3
 KEPT = timedelta(days=7)

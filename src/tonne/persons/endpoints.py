@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-from tonne.accounts import key_store
-from tonne.accounts.key_restrictions import KeyRight
 from tonne.persons.erase_person import erase_person
 from tonne.persons.errors import PersonInUse, PersonInvalid, PersonsNotAllowed
 from tonne.persons.export_person import export_person
@@ -17,6 +15,8 @@ from tonne.platform.http.json_body import read
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Mode
+from tonne.selling.accounts.keys import store as key_store
+from tonne.selling.accounts.keys.restrictions import KeyRight
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,7 @@ from typing import Any
 import msgspec
 
 from tonne.checkout.person_store import CheckoutTexts, list_texts
-from tonne.estimates.person_store import find_texts
 from tonne.invoices.person_store import list_of_payer_any_account
-from tonne.orders.load import load_orders
-from tonne.orders.model import OrderKey
-from tonne.orders.schemas import order_document
 from tonne.persons.find_person import by_scope, find_person
 from tonne.persons.model import Found, Item, Search
 from tonne.platform.db.pool import Connection
@@ -22,6 +18,10 @@ from tonne.platform.documents.mail.person_store import PersonMail
 from tonne.platform.events.person_store import list_of_order
 from tonne.platform.values.clock import to_wire
 from tonne.retirements.certificates import list_of_order as list_certificates
+from tonne.selling.estimates.person_store import find_texts
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import OrderKey
+from tonne.selling.orders.schemas import order_document
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,19 +5,8 @@ from itertools import groupby
 
 import msgspec
 
-from tonne.accounts.person_store import (
-    AddressUse,
-    list_address_uses,
-    list_audit_mentions,
-    list_corrected_orders,
-    list_scopes,
-)
 from tonne.checkout.model import CheckoutStatus
 from tonne.checkout.person_store import list_texts, scan_checkouts
-from tonne.estimates.person_store import find_texts, scan_estimates
-from tonne.orders.load import load_orders
-from tonne.orders.model import BeneficiaryKind, Order, OrderKey, OrderStatus
-from tonne.orders.person_store import find_cancel_reason, scan_orders
 from tonne.persons.model import Found, FoundBy, Item, Person, Search
 from tonne.persons.redaction import redaction_of
 from tonne.platform.db.pool import Connection
@@ -28,7 +17,18 @@ from tonne.platform.values.scope import Scope
 from tonne.refunds.person_store import list_refund_ids, list_unfinished
 from tonne.retirements.certificates import list_of_order as list_certificates
 from tonne.retirements.person_store import list_unfinished_cases
-from tonne.users.person_store import list_user_uses
+from tonne.selling.accounts.person_store import (
+    AddressUse,
+    list_address_uses,
+    list_audit_mentions,
+    list_corrected_orders,
+    list_scopes,
+)
+from tonne.selling.estimates.person_store import find_texts, scan_estimates
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import BeneficiaryKind, Order, OrderKey, OrderStatus
+from tonne.selling.orders.person_store import find_cancel_reason, scan_orders
+from tonne.selling.users.person_store import list_user_uses
 
 # Rows per statement. There is no index on what clients wrote, so all rows are read.
 SCANNED = 20_000

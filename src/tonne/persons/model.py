@@ -9,14 +9,14 @@ from datetime import datetime
 from enum import StrEnum
 from urllib.parse import quote
 
-from tonne.accounts.errors import NameInvalid
-from tonne.accounts.open_organisation import check_name
-from tonne.accounts.person_store import AddressUse
 from tonne.persons.errors import PersonInvalid
 from tonne.platform.documents.mail.person_store import PersonMail
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.values.erased import ERASED
 from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.accounts.errors import NameInvalid
+from tonne.selling.accounts.organisations.open_organisation import check_name
+from tonne.selling.accounts.person_store import AddressUse
 
 # PostgreSQL changes only these letters if the collation of the database is C.
 _ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)

@@ -5,12 +5,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tonne.catalog.schemas import Timestamp
 from tonne.persons.errors import PersonInvalid
 from tonne.persons.export_person import PersonRecord
 from tonne.persons.model import Erasure, FoundBy, Person, parse_person
 from tonne.platform.values.clock import to_wire
 from tonne.platform.values.scope import Mode
+from tonne.selling.catalogue.schemas import Timestamp
 
 _PERSON = "One of `email` and `name` is required, not both."
 

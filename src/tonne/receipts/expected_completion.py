@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from tonne.orders.model import Order, OrderStatus
 from tonne.platform.db.pool import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode
 from tonne.platform.web.wording import ENGLISH, LocalWording
+from tonne.selling.orders.model import Order, OrderStatus
 
 # A worker allocates paid orders within seconds. One that is still not allocated then waits for credits.
 ALLOCATED_WITHIN = timedelta(hours=1)

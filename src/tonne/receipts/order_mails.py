@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from email.message import EmailMessage
 
-from tonne.orders.model import Order, OrderStatus
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.layout import button_lines, fact_lines, join_blocks, one_line, sum_lines
 from tonne.platform.documents.mail.send_mail import compose_mail
@@ -18,8 +17,9 @@ from tonne.platform.values.scope import Mode
 from tonne.platform.values.tax import TaxTreatment
 from tonne.platform.web.wording import LocalWording, wording_in
 from tonne.receipts.expected_completion import Expectation, expected_completion
-from tonne.receipts.order_links import order_urls
 from tonne.receipts.recipients import Parties, enqueue_order_mail, payer_of, read_parties
+from tonne.selling.orders.model import Order, OrderStatus
+from tonne.selling.orders.order_links import order_urls
 
 # Where the money was returned to.
 REFUNDED = N_(

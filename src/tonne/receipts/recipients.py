@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from email.message import EmailMessage
 
-from tonne.accounts.customer_mail import enqueue_customer_mail
-from tonne.orders.model import Order
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.documents.mail.send_mail import is_mail_address
+from tonne.selling.accounts.customer_mail import enqueue_customer_mail
+from tonne.selling.orders.model import Order
 
 READ_PARTIES = """
 SELECT orders.id, CASE WHEN accounts.kind = 'client_account' THEN accounts.name ELSE organisations.name END AS merchant,

@@ -10,7 +10,6 @@ from tonne.invoices.return_store import find_returns_any_account
 from tonne.invoices.return_transfer import fail_return, plan_return
 from tonne.invoices.store import find_invoice, lock_invoices_any_account
 from tonne.invoices.transfer_model import BankReturn, ReturnStatus
-from tonne.orders.model import Order
 from tonne.platform.db.batches import run_each
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.values.actor import Actor, job_actor
@@ -21,6 +20,7 @@ from tonne.refunds import store
 from tonne.refunds.model import Refund, RefundState
 from tonne.refunds.order_money import OrderMoney, add_refund, change_refund, lock_money, settle
 from tonne.refunds.store import claim_bank_refunds_any_account, store_returns, wake_bank_refund_any_account
+from tonne.selling.orders.model import Order
 
 BATCH = 50
 # How often a worker looks whether the bank has sent the money.

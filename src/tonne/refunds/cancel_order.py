@@ -3,14 +3,11 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from tonne.accounts.model import PaymentMethod
 from tonne.cards.model import ChargeStatus
 from tonne.gateways.card import MODE_MISMATCH
 from tonne.invoices.cancel_order import cancel_order
 from tonne.invoices.credit_note import CreditCause
 from tonne.invoices.issue_credit_note import credit_order
-from tonne.orders.errors import OrderNotFound, TransitionInvalid
-from tonne.orders.model import CancellationReason, Order, OrderStatus
 from tonne.platform.db.pool import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.actor import Actor, ActorKind
@@ -22,6 +19,9 @@ from tonne.refunds.order_money import OrderMoney, lock_money
 from tonne.refunds.permission import require_permission
 from tonne.refunds.release_order import release_order
 from tonne.refunds.request_refund import RefundRequest, plan_refund
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
+from tonne.selling.orders.model import CancellationReason, Order, OrderStatus
 
 _ALLOCATED = (OrderStatus.RETIRING, OrderStatus.COMPLETE)
 GOODWILL_ONLY = (

@@ -3,13 +3,13 @@
 from dataclasses import replace
 from datetime import datetime
 
-from tonne.orders.model import OrderStatus
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.actor import Actor
 from tonne.refunds.approve_refund import lock_refund
 from tonne.refunds.errors import RefundNotWaiting, RefundOwed
 from tonne.refunds.model import Refund, RefundState
 from tonne.refunds.order_money import change_refund
+from tonne.selling.orders.model import OrderStatus
 
 
 async def decline_refund(tx: Connection, refund_id: str, reason: str, *, actor: Actor, now: datetime) -> Refund:

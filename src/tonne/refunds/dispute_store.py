@@ -7,10 +7,10 @@ import asyncpg
 
 from tonne.cards.captured_store import CapturedCharge
 from tonne.gateways.payment_record import DisputeState
-from tonne.orders.model import Order
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode, Scope
 from tonne.refunds.model import Dispute
+from tonne.selling.orders.model import Order
 
 _DISPUTE = """account_id, id, organisation_id, mode, order_id, charge_id, reference, amount_minor, withdrawn_minor,
 currency, reason, state, evidence_due, opened_at, recorded_at, closed_at"""

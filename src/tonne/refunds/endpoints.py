@@ -5,9 +5,6 @@ from functools import partial
 
 import msgspec
 
-from tonne.orders.errors import OrderNotFound
-from tonne.orders.load import load_order
-from tonne.orders.schemas import order_document
 from tonne.platform.db.idempotency import create_once
 from tonne.platform.db.pool import Database
 from tonne.platform.events.notification import WorkKind
@@ -27,6 +24,9 @@ from tonne.refunds.permission import require_permission
 from tonne.refunds.request_refund import RefundRequest, parse_amount, request_refund
 from tonne.refunds.schemas import CancelIn, DisputeIn, RefundIn, refund_out
 from tonne.refunds.simulate_dispute import simulate_dispute
+from tonne.selling.orders.errors import OrderNotFound
+from tonne.selling.orders.load import load_order
+from tonne.selling.orders.schemas import order_document
 
 REASON = "Requested by the client"
 _AFTER_CANCELLATION = (WorkKind.EVENTS, WorkKind.REFUNDS, WorkKind.CREDIT_NOTES, WorkKind.MAILS)

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from tonne.orders.load import load_orders
-from tonne.orders.model import OrderKey
 from tonne.platform.db.batches import RETRY_AFTER, run_claimed
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection, Database
@@ -13,6 +11,8 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.receipts.order_mails import REFUNDED_TO_BANK, REFUNDED_TO_CARD, enqueue_refund_mail
 from tonne.refunds.model import RefundMethod, RefundPurpose
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import OrderKey
 
 BATCH = 50
 _RETURNED = {RefundMethod.CARD: REFUNDED_TO_CARD, RefundMethod.BANK: REFUNDED_TO_BANK}

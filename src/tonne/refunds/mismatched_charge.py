@@ -20,9 +20,6 @@ from tonne.gateways.payment_record import PaymentNotRead, RecordedPayment
 from tonne.invoices.cancel_invoice import cancel_invoice
 from tonne.invoices.cancel_order import cancel_order
 from tonne.invoices.store import find_invoices_any_account
-from tonne.orders.errors import TransitionInvalid
-from tonne.orders.model import CancellationReason, Order, OrderStatus
-from tonne.orders.move_order import mark_paid
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor
@@ -31,6 +28,9 @@ from tonne.platform.values.money import format_money
 from tonne.refunds.errors import ChargeNotMismatched
 from tonne.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState
 from tonne.refunds.order_money import OrderMoney, add_refund, lock_money
+from tonne.selling.orders.errors import TransitionInvalid
+from tonne.selling.orders.model import CancellationReason, Order, OrderStatus
+from tonne.selling.orders.move_order import mark_paid
 
 WRITTEN_OFF = "A payment of the gateway's other mode: no real money arrived for this order."
 

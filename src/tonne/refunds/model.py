@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from tonne.gateways.payment_record import DisputeState
-from tonne.orders.model import OrderKey
 from tonne.platform.values.scope import Scope
+from tonne.selling.orders.model import OrderKey
 
 MAX_REASON = 500
 # Delays before the second, third, … attempt after a failed refund. The last one repeats indefinitely.

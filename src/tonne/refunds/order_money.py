@@ -7,7 +7,6 @@ from datetime import datetime
 import structlog
 from msgspec import structs
 
-from tonne.accounts.model import PaymentMethod
 from tonne.cards.captured_store import CapturedCharge, find_captured, find_paying, lock_shared, update_captured
 from tonne.cards.model import ChargeStatus
 from tonne.gateways.payment_record import DisputeState
@@ -16,10 +15,6 @@ from tonne.invoices.credit_note import CreditCause
 from tonne.invoices.credit_note_store import sum_corrections
 from tonne.invoices.issue_credit_note import credit_order
 from tonne.invoices.store import find_invoice
-from tonne.orders.load import load_order
-from tonne.orders.model import CancellationReason, Order, OrderKey, OrderStatus, PaymentState
-from tonne.orders.move_order import show_payment
-from tonne.orders.queue import lock_order, wake_paid
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit.record import Entry, record_all
 from tonne.platform.values.actor import Actor
@@ -39,6 +34,11 @@ from tonne.refunds.model import (
 )
 from tonne.refunds.refund_events import record_refund
 from tonne.refunds.release_order import release_order
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.orders.load import load_order
+from tonne.selling.orders.model import CancellationReason, Order, OrderKey, OrderStatus, PaymentState
+from tonne.selling.orders.move_order import show_payment
+from tonne.selling.orders.queue import lock_order, wake_paid
 
 _OVER = (OrderStatus.CANCELLED, OrderStatus.FAILED)
 _log = structlog.get_logger()

@@ -7,7 +7,6 @@ import structlog
 from tonne.cards.captured_store import CapturedCharge, finish_check
 from tonne.cards.model import ChargeStatus
 from tonne.gateways.payment_record import RecordedPayment, RecordedRefund
-from tonne.orders.model import Order
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.ids import new_id
 from tonne.refunds.dispute_store import list_disputes
@@ -22,6 +21,7 @@ from tonne.refunds.record_refund import (
     update_refund,
 )
 from tonne.refunds.shared_payment import record_shared_payment
+from tonne.selling.orders.model import Order
 
 _log = structlog.get_logger()
 

@@ -5,7 +5,6 @@ from datetime import datetime
 
 from tonne.invoices.credit_note import CreditCause
 from tonne.invoices.issue_credit_note import credit_order
-from tonne.orders.errors import OrderNotFound
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.db.pool import Connection
 from tonne.platform.settings.currency_limits import limit_minor
@@ -22,6 +21,7 @@ from tonne.refunds.bank_refunds import plan_bank_refund
 from tonne.refunds.errors import NothingToRefund, RefundAmountInvalid, RefundExceedsPaid
 from tonne.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState
 from tonne.refunds.order_money import OrderMoney, add_refund, lock_money, settle
+from tonne.selling.orders.errors import OrderNotFound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

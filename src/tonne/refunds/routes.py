@@ -2,10 +2,6 @@
 
 from typing import Any
 
-from tonne.accounts.model import PaymentMethod
-from tonne.orders.errors import OrderNotFound, TransitionInvalid
-from tonne.orders.model import CancellationReason, OrderStatus, PaymentState
-from tonne.orders.schemas import OrderOut
 from tonne.platform.http.errors import RouteNotFound
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
 from tonne.platform.http.route import Route, RouteMaker
@@ -18,6 +14,10 @@ from tonne.refunds.errors import (
     RefundNotAllowed,
 )
 from tonne.refunds.schemas import CancelIn, DisputeIn, RefundIn, RefundOut
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
+from tonne.selling.orders.model import CancellationReason, OrderStatus, PaymentState
+from tonne.selling.orders.schemas import OrderOut
 
 
 def refund_routes(endpoints: RefundEndpoints) -> list[Route]:

@@ -5,15 +5,15 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tonne.catalog.schemas import CurrencyCode, Money, Timestamp
 from tonne.gateways.payment_record import DisputeState
-from tonne.orders.schemas import OrderId
 from tonne.platform.http.client_fields import IdempotencyKey
 from tonne.platform.http.json_body import JsonNumber
 from tonne.platform.values.clock import to_wire
 from tonne.platform.values.decimals import PATTERN, parse_decimal
 from tonne.platform.values.money import format_money
 from tonne.refunds.model import MAX_REASON, Refund, RefundMethod, RefundState
+from tonne.selling.catalogue.schemas import CurrencyCode, Money, Timestamp
+from tonne.selling.orders.schemas import OrderId
 
 
 def _read_amount(value: Any) -> str:

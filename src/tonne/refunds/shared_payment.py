@@ -17,8 +17,6 @@ from tonne.invoices.billed_order_store import list_billed_orders, list_paid_shar
 from tonne.invoices.credit_note import CreditCause, credit_in_part, without
 from tonne.invoices.issue_credit_note import issue_credit_note
 from tonne.invoices.store import lock_invoices_any_account
-from tonne.orders.model import OrderKey
-from tonne.orders.queue import lock_orders
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.money import apportion
@@ -42,6 +40,8 @@ from tonne.refunds.record_refund import (
     store_found_dispute,
     update_refund,
 )
+from tonne.selling.orders.model import OrderKey
+from tonne.selling.orders.queue import lock_orders
 
 # Their money has left the gateway, or is about to.
 _SENT = {RefundState.PENDING, RefundState.SUCCEEDED}

@@ -5,13 +5,13 @@ from datetime import datetime
 from tonne.cards.captured_store import find_captured, find_paying
 from tonne.gateways.card_simulated import SimulatedCardGateway
 from tonne.gateways.payment_record import DisputeState
-from tonne.orders.errors import OrderNotFound
-from tonne.orders.load import load_order
-from tonne.orders.store import find_by_id
 from tonne.platform.db.pool import Database
 from tonne.platform.values.scope import Scope
 from tonne.refunds.errors import NothingToDispute
 from tonne.refunds.record_payment import record_payment
+from tonne.selling.orders.errors import OrderNotFound
+from tonne.selling.orders.load import load_order
+from tonne.selling.orders.store import find_by_id
 
 
 async def simulate_dispute(

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import asyncpg
 
 from tonne.cards.captured_store import CapturedCharge
-from tonne.orders.model import Order, OrderKey
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode, Scope
 from tonne.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState
+from tonne.selling.orders.model import Order, OrderKey
 
 _REFUND = """account_id, id, organisation_id, mode, order_id, method, charge_id, amount_minor, currency, purpose,
 reason, state, attempt, repeats, reference, message, requested_by, approved_by, idempotency_key, request_digest,

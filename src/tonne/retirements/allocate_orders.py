@@ -9,12 +9,6 @@ from typing import NamedTuple
 import structlog
 from msgspec import structs
 
-from tonne.catalog.sources import BundleSource, lock_sources, save_drawn
-from tonne.orders.load import load_orders
-from tonne.orders.model import Order, OrderKey, OrderProject, OrderStatus, PaymentState, ProjectStatus
-from tonne.orders.move_order import Transitions, move_orders
-from tonne.orders.queue import postpone, run_due_any_account
-from tonne.orders.store import insert_projects
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
@@ -28,6 +22,12 @@ from tonne.retirements.model import ParcelStatus, Share
 from tonne.retirements.registry_name import registry_beneficiary
 from tonne.retirements.replenish import replenish
 from tonne.retirements.supply import LineDemand, Recipient, Source, Supply
+from tonne.selling.catalogue.sources import BundleSource, lock_sources, save_drawn
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import Order, OrderKey, OrderProject, OrderStatus, PaymentState, ProjectStatus
+from tonne.selling.orders.move_order import Transitions, move_orders
+from tonne.selling.orders.queue import postpone, run_due_any_account
+from tonne.selling.orders.store import insert_projects
 
 BATCH = 400
 # Orders that supply does not cover are retried after this time, and when lots are imported.

@@ -11,15 +11,15 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from tonne.catalog.schemas import Timestamp
-from tonne.orders.model import Order, ProjectStatus
-from tonne.orders.schemas import OrderId
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.further import FurtherEvent, find_wanting, record_further
 from tonne.platform.events.notification import Stream
 from tonne.platform.values.clock import to_wire
 from tonne.platform.values.mass import format_tonnes
+from tonne.selling.catalogue.schemas import Timestamp
+from tonne.selling.orders.model import Order, ProjectStatus
+from tonne.selling.orders.schemas import OrderId
 
 NEW = "allocation.new"
 RETIRED = "allocation.retired"

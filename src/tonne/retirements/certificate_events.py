@@ -6,13 +6,13 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.catalog.schemas import Timestamp
-from tonne.orders.model import Order
-from tonne.orders.schemas import OrderId
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.further import FurtherEvent, record_further
 from tonne.platform.values.clock import to_wire
 from tonne.retirements.certificate_record import CertificateRecord
+from tonne.selling.catalogue.schemas import Timestamp
+from tonne.selling.orders.model import Order
+from tonne.selling.orders.schemas import OrderId
 
 REPLACED = "certificate.replaced"
 _URL = {"format": "uri"}

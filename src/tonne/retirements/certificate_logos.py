@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from tonne.orders.model import BeneficiaryKind, Order
 from tonne.platform.db.pool import Connection
+from tonne.selling.orders.model import BeneficiaryKind, Order
 
 # Sorted, so that transactions that keep the same new logos cannot deadlock.
 KEEP_LOGOS = """

@@ -6,7 +6,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.catalog.schemas import (
+from tonne.platform.values.language import DEFAULT_LANGUAGE
+from tonne.platform.values.scope import Mode
+from tonne.retirements.schemas import Day, RetirementUrl
+from tonne.selling.catalogue.schemas import (
     Country,
     Methodology,
     ProjectName,
@@ -16,10 +19,7 @@ from tonne.catalog.schemas import (
     Timestamp,
     Tonnes,
 )
-from tonne.orders.schemas import OrderId
-from tonne.platform.values.language import DEFAULT_LANGUAGE
-from tonne.platform.values.scope import Mode
-from tonne.retirements.schemas import Day, RetirementUrl
+from tonne.selling.orders.schemas import OrderId
 
 
 class SharedUnit(msgspec.Struct, frozen=True):

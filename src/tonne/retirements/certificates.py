@@ -12,7 +12,6 @@ import asyncpg
 import msgspec
 from msgspec.structs import replace
 
-from tonne.orders.model import Order
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import to_wire
@@ -30,6 +29,7 @@ from tonne.retirements.certificate_record import (
     SharedUnit,
 )
 from tonne.retirements.lots import earliest_day
+from tonne.selling.orders.model import Order
 
 # Crockford's base 32: no letters that look like digits.
 _LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"

@@ -5,10 +5,6 @@ from datetime import datetime
 
 from msgspec import structs
 
-from tonne.orders.load import load_orders
-from tonne.orders.model import Order, OrderKey, OrderStatus
-from tonne.orders.move_order import Transitions, move_orders, rewrite_documents
-from tonne.orders.queue import postpone
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.log import lock_streams
 from tonne.platform.events.notification import Stream
@@ -17,6 +13,10 @@ from tonne.retirements.allocation_events import record_allocations
 from tonne.retirements.certificates import issue_certificates, public_address
 from tonne.retirements.supply_store import find_unretired
 from tonne.retirements.totals import add_totals
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import Order, OrderKey, OrderStatus
+from tonne.selling.orders.move_order import Transitions, move_orders, rewrite_documents
+from tonne.selling.orders.queue import postpone
 
 
 async def complete_orders(tx: Connection, keys: Sequence[OrderKey], settings: Settings, now: datetime) -> None:

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from tonne.orders.model import OrderKey
-from tonne.orders.queue import wake_retiring
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
 from tonne.retirements.lot_case_store import wake_retiring_cases
+from tonne.selling.orders.model import OrderKey
+from tonne.selling.orders.queue import wake_retiring
 
 
 @dataclass(frozen=True, slots=True)

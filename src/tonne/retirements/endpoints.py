@@ -2,11 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 
-from tonne.accounts.directory import AccountDirectory
-from tonne.orders import store as order_store
-from tonne.orders.beneficiary import Beneficiary
-from tonne.orders.errors import OrderNotFound
-from tonne.orders.schemas import order_document
 from tonne.platform.db.pool import Database
 from tonne.platform.events.notification import WorkKind
 from tonne.platform.events.notify import Notifier
@@ -23,6 +18,11 @@ from tonne.retirements.rename_order import rename_order
 from tonne.retirements.retire_test_order import RetireTestOrder
 from tonne.retirements.schemas import RenameIn, SupplyIn, SupplyOut
 from tonne.retirements.simulate_supply import simulate_supply
+from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.orders import store as order_store
+from tonne.selling.orders.beneficiary import Beneficiary
+from tonne.selling.orders.errors import OrderNotFound
+from tonne.selling.orders.schemas import order_document
 
 Step = Callable[[Scope, str], Awaitable[bytes]]
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Collection
 
-from tonne.catalog.import_plan import CataloguePlan
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.errors import RowError
 from tonne.platform.values.scope import Mode
 from tonne.retirements.lots import find_holders_any_account, name_holders
+from tonne.selling.catalogue.imports.plan import CataloguePlan
 
 FIND_ALLOCATED_LOTS = """
 SELECT id, project_id FROM lots WHERE mode = $1 AND project_id = ANY ($2::text[]) AND allocated_grams > 0 ORDER BY id

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from tonne.orders.model import OrderKey
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.orders.model import OrderKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,6 @@ from typing import NamedTuple
 
 import structlog
 
-from tonne.catalog.coverage import Coverage, Demand, cover
-from tonne.catalog.pricing import PricedLine
-from tonne.catalog.sources import find_sources
-from tonne.orders.quote_store import end_holding_any_account
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
@@ -23,6 +19,10 @@ from tonne.retirements.errors import NotEnoughInStock
 from tonne.retirements.hold_store import HeldBy, HeldPart, Holder
 from tonne.retirements.supply import whole_units
 from tonne.retirements.supply_store import lock_lots
+from tonne.selling.catalogue.coverage import Coverage, Demand, cover
+from tonne.selling.catalogue.prices.pricing import PricedLine
+from tonne.selling.catalogue.sources import find_sources
+from tonne.selling.orders.quotes.store import end_holding_any_account
 
 # As long as the payment page.
 HOLD_LIFE = timedelta(minutes=35)

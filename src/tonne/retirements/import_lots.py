@@ -9,12 +9,6 @@ from functools import partial
 
 import asyncpg
 
-from tonne.catalog.import_audit import catalogue_entries, import_entry, row_entries
-from tonne.catalog.import_catalogue import ImportReport, begin_import, finish_import, save_catalogue
-from tonne.catalog.import_plan import CataloguePlan, check_project
-from tonne.catalog.import_rows import FileKind, Files
-from tonne.catalog.sources import lock_members
-from tonne.orders.queue import wake_short_any_account
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.compare import RowChanges
 from tonne.platform.documents.sheets.csv_lines import SheetFile
@@ -43,6 +37,12 @@ from tonne.retirements.lots import (
     read_lots,
     save_lots,
 )
+from tonne.selling.catalogue.imports.audit import catalogue_entries, import_entry, row_entries
+from tonne.selling.catalogue.imports.import_catalogue import ImportReport, begin_import, finish_import, save_catalogue
+from tonne.selling.catalogue.imports.plan import CataloguePlan, check_project
+from tonne.selling.catalogue.imports.rows import FileKind, Files
+from tonne.selling.catalogue.sources import lock_members
+from tonne.selling.orders.queue import wake_short_any_account
 
 # New lots, and projects that a bundle did not have before.
 _BRINGS_SUPPLY = {FileKind.LOTS, FileKind.BUNDLE_PROJECTS}

@@ -4,10 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tonne.catalog.import_store import acquire_import_lock
-from tonne.orders.model import Order, OrderKey, OrderStatus
-from tonne.orders.queue import lock_orders
-from tonne.orders.quote_store import recount_held_any_account
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor
@@ -22,6 +18,10 @@ from tonne.retirements.lot_case_store import (
     list_cases_any_account,
 )
 from tonne.retirements.lot_store import ListedLot, find_withdrawn_lot, lock_lot
+from tonne.selling.catalogue.imports.store import acquire_import_lock
+from tonne.selling.orders.model import Order, OrderKey, OrderStatus
+from tonne.selling.orders.queue import lock_orders
+from tonne.selling.orders.quotes.store import recount_held_any_account
 
 
 @dataclass(frozen=True, slots=True)

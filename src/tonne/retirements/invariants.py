@@ -1,6 +1,6 @@
-from tonne.orders.invariants import DOCUMENTS
 from tonne.platform.db.invariant import Invariant
 from tonne.retirements.certificate_invariants import CERTIFICATE_INVARIANTS
+from tonne.selling.orders.invariants import DOCUMENTS
 
 INVARIANTS = (
     Invariant(

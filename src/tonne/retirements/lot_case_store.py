@@ -7,11 +7,11 @@ from enum import StrEnum
 
 import asyncpg
 
-from tonne.orders.model import OrderKey
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.orders.model import OrderKey
 
 
 class CaseState(StrEnum):

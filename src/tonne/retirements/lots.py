@@ -6,7 +6,6 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar
 
-from tonne.catalog.project_rows import ProjectReference
 from tonne.platform.db.json_rows import json_rows
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.columns import (
@@ -26,6 +25,7 @@ from tonne.platform.documents.sheets.read_sheet import Values
 from tonne.platform.values.currency import DECIMALS
 from tonne.platform.values.decimals import parse_decimal, scaled
 from tonne.platform.values.scope import Mode
+from tonne.selling.catalogue.imports.project_rows import ProjectReference
 
 MAX_LOT_TONNES = 10**9
 MAX_UNIT_COST = 10**9

@@ -5,7 +5,6 @@ from datetime import datetime
 
 import asyncpg
 
-from tonne.orders.queue import lock_orders
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
@@ -13,6 +12,7 @@ from tonne.retirements.confirm_retirements import Confirmation, find_orders_any_
 from tonne.retirements.model import LotStatus, ParcelStatus
 from tonne.retirements.parcel_book import BookedParcel, LotPlace
 from tonne.retirements.serial_runs import SerialRun
+from tonne.selling.orders.queue import lock_orders
 
 # Larger than any number of grams in a lot.
 _ASIDE = 10**17

@@ -1,6 +1,6 @@
 """The name under which credits are retired at a registry."""
 
-from tonne.orders.model import BeneficiaryKind, Order
+from tonne.selling.orders.model import BeneficiaryKind, Order
 
 
 def registry_beneficiary(order: Order) -> str:

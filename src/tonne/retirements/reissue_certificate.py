@@ -9,8 +9,6 @@ from typing import NamedTuple
 import msgspec
 from msgspec import structs
 
-from tonne.orders.model import Order
-from tonne.orders.move_order import rewrite_documents
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
@@ -27,6 +25,8 @@ from tonne.retirements.certificate_record import (
 from tonne.retirements.certificates import compose_certificate, public_address, read_lines
 from tonne.retirements.errors import CertificateNotAvailable, CertificateNotValid
 from tonne.retirements.totals import add_totals, month_of, subtract_totals
+from tonne.selling.orders.model import Order
+from tonne.selling.orders.move_order import rewrite_documents
 
 
 class _Current(NamedTuple):

@@ -8,12 +8,6 @@ from datetime import datetime
 
 from msgspec import structs
 
-from tonne.orders.beneficiary import Beneficiary
-from tonne.orders.errors import OrderNotFound, TransitionInvalid
-from tonne.orders.model import BeneficiaryKind, Order, OrderStatus
-from tonne.orders.move_order import rewrite_documents
-from tonne.orders.queue import lock_order
-from tonne.orders.store import set_beneficiary
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
@@ -31,6 +25,12 @@ from tonne.retirements.rename_store import (
     lock_parcels_of_order,
     rename_parcels,
 )
+from tonne.selling.orders.beneficiary import Beneficiary
+from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
+from tonne.selling.orders.model import BeneficiaryKind, Order, OrderStatus
+from tonne.selling.orders.move_order import rewrite_documents
+from tonne.selling.orders.queue import lock_order
+from tonne.selling.orders.store import set_beneficiary
 
 _ATTEMPTS = 5
 _ENDED = (OrderStatus.CANCELLED, OrderStatus.FAILED)

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from tonne.orders.model import Order
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Scope
 from tonne.retirements.model import ParcelStatus
+from tonne.selling.orders.model import Order
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 
-from tonne.orders.queue import lock_orders
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor
@@ -13,6 +12,7 @@ from tonne.retirements.lot_case_store import CaseState, LotCase, lock_cases_any_
 from tonne.retirements.lot_store import find_lot
 from tonne.retirements.reissue_certificate import withdraw_certificate
 from tonne.retirements.resupply_orders import is_certificate_valid
+from tonne.selling.orders.queue import lock_orders
 
 
 class Decision(StrEnum):

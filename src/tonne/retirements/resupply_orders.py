@@ -8,11 +8,6 @@ from datetime import datetime, timedelta
 import structlog
 from msgspec import structs
 
-from tonne.orders.load import load_orders
-from tonne.orders.model import Order, OrderProject, OrderStatus, ProjectStatus
-from tonne.orders.move_order import rewrite_documents
-from tonne.orders.queue import lock_orders, postpone
-from tonne.orders.store import replace_projects
 from tonne.platform.db.batches import RETRY_AFTER, run_claimed
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.events.audit import record as audit
@@ -34,6 +29,11 @@ from tonne.retirements.model import Share
 from tonne.retirements.reissue_certificate import reissue_certificate, withdraw_certificate
 from tonne.retirements.supply import LineDemand, Supply
 from tonne.retirements.supply_store import find_unretired
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import Order, OrderProject, OrderStatus, ProjectStatus
+from tonne.selling.orders.move_order import rewrite_documents
+from tonne.selling.orders.queue import lock_orders, postpone
+from tonne.selling.orders.store import replace_projects
 
 ACTOR = job_actor("resupply_orders")
 # How often a case that waits for retirements is looked at, besides when one is confirmed.

@@ -6,11 +6,6 @@ still held its own order, or the event stream, could deadlock with the worker or
 
 from datetime import datetime
 
-from tonne.orders import store as order_store
-from tonne.orders.errors import OrderNotFound, TransitionInvalid
-from tonne.orders.load import load_orders
-from tonne.orders.model import Order, OrderStatus, PaymentState
-from tonne.orders.queue import lock_order
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
@@ -19,6 +14,11 @@ from tonne.retirements.allocate_orders import allocate_orders
 from tonne.retirements.complete_orders import complete_orders, show_retired_projects
 from tonne.retirements.confirm_retirements import wake_orders_any_account
 from tonne.retirements.errors import SupplyShort
+from tonne.selling.orders import store as order_store
+from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import Order, OrderStatus, PaymentState
+from tonne.selling.orders.queue import lock_order
 
 
 class RetireTestOrder:

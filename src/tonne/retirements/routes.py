@@ -1,13 +1,13 @@
 """Routes of retirements."""
 
-from tonne.orders.errors import OrderNotFound, TransitionInvalid
-from tonne.orders.schemas import COMPLETE_EXAMPLE, RETIRING_EXAMPLE, OrderOut
 from tonne.platform.http.errors import RouteNotFound
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
 from tonne.platform.http.route import Route, RouteMaker
 from tonne.retirements.endpoints import RetirementEndpoints
 from tonne.retirements.errors import BeneficiaryRetired, CertificateNotValid, SupplyShort
 from tonne.retirements.schemas import RenameIn, RetirementOut, SupplyIn, SupplyOut
+from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
+from tonne.selling.orders.schemas import COMPLETE_EXAMPLE, RETIRING_EXAMPLE, OrderOut
 
 
 def retirement_routes(endpoints: RetirementEndpoints) -> list[Route]:

@@ -6,10 +6,18 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tonne.catalog.schemas import Country, ProjectId, ProjectName, Registry, RegistryProjectId, Timestamp, Tonnes
-from tonne.orders.beneficiary import BeneficiaryIn
-from tonne.orders.schemas import OrderId
 from tonne.platform.http.json_body import JsonNumber
+from tonne.selling.catalogue.schemas import (
+    Country,
+    ProjectId,
+    ProjectName,
+    Registry,
+    RegistryProjectId,
+    Timestamp,
+    Tonnes,
+)
+from tonne.selling.orders.beneficiary import BeneficiaryIn
+from tonne.selling.orders.schemas import OrderId
 
 # Of a changed name, for the certificate.
 MAX_REASON = 500

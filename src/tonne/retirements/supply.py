@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from tonne.catalog.coverage import Demand, cover
 from tonne.platform.values.ids import new_id
 from tonne.retirements.model import Lot, LotStatus, Parcel, ParcelStatus, Share
 from tonne.retirements.split import split_by_weight, without_common_part
+from tonne.selling.catalogue.coverage import Demand, cover
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from tonne.orders.model import Order, OrderKey
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
 from tonne.retirements.model import Lot, LotStatus, Parcel, ParcelStatus, Share
 from tonne.retirements.registry_name import registry_beneficiary
+from tonne.selling.orders.model import Order, OrderKey
 
 # Sorted to prevent deadlocks between workers.
 LOCK_LOTS = """

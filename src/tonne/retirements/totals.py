@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-from tonne.orders.model import Order
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
+from tonne.selling.orders.model import Order
 
 
 @dataclass(slots=True)

@@ -2,7 +2,6 @@
 
 from datetime import datetime
 
-from tonne.catalog.import_store import acquire_import_lock
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor
@@ -11,6 +10,7 @@ from tonne.retirements.errors import LotInUse, LotNotFound
 from tonne.retirements.hold_store import find_overheld_any_account
 from tonne.retirements.lot_store import ListedLot, find_withdrawn_lot, lock_lot, move_to_withdrawn
 from tonne.retirements.lots import find_holders_any_account, name_holders
+from tonne.selling.catalogue.imports.store import acquire_import_lock
 
 
 async def withdraw_lot(tx: Connection, lot_id: str, *, reason: str, actor: Actor, now: datetime) -> ListedLot:

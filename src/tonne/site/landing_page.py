@@ -1,12 +1,12 @@
 """The start page: what this service is, and where customers, engineers and organisations go."""
 
-from tonne.catalog.drawings import MIXED
-from tonne.catalog.model import Bundle
-from tonne.catalog.pictures import bundle_picture, drawing_url
-from tonne.catalog.snapshot import Catalogues
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.scope import Mode
 from tonne.platform.web.render import Renderer
+from tonne.selling.catalogue.model import Bundle
+from tonne.selling.catalogue.pictures.drawings import MIXED
+from tonne.selling.catalogue.pictures.pictures import bundle_picture, drawing_url
+from tonne.selling.catalogue.snapshot import Catalogues
 
 BUNDLES_SHOWN = 6
 _FIVE_MINUTES = {"Cache-Control": "public, max-age=300"}

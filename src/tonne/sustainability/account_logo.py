@@ -6,15 +6,15 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.accounts.account_schemas import logo_path
-from tonne.accounts.managed_accounts import require_managed
-from tonne.accounts.model import AccountKind
 from tonne.platform.db.pool import Database
 from tonne.platform.http.errors import FormInvalid
 from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker, json_response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.ids import is_id
+from tonne.selling.accounts.account_schemas import logo_path
+from tonne.selling.accounts.model import AccountKind
+from tonne.selling.accounts.organisations.managed_accounts import require_managed
 from tonne.sustainability import store
 from tonne.sustainability.caching import IMAGE_POLICY, ONE_YEAR
 from tonne.sustainability.errors import AccountLogoNotFound, LogoInvalid, UnsupportedImageFormat

@@ -1,11 +1,11 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from tonne.accounts.store import lock_account
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.store import lock_account
 from tonne.sustainability import store
 from tonne.sustainability.errors import (
     SlugLimitReached,

@@ -1,10 +1,10 @@
 from datetime import datetime
 
-from tonne.accounts.store import lock_account
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.store import lock_account
 from tonne.sustainability.change_page import PageChange, change_page
 from tonne.sustainability.errors import SlugNotUnique, SlugTaken
 from tonne.sustainability.model import DescriptionFormat, PageSection, SustainabilityPage

@@ -5,7 +5,7 @@ from importlib import resources
 
 from babel import Locale
 
-from tonne.catalog.countries import country_code
+from tonne.selling.catalogue.countries import country_code
 
 # The size of `world.svg`.
 MAP_WIDTH, MAP_HEIGHT = 1080, 464

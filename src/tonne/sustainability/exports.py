@@ -10,7 +10,6 @@ from decimal import Decimal
 
 import msgspec
 
-from tonne.catalog.model import Catalogue
 from tonne.platform.documents.pdf import render_pdf
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.http.limits.rate_limit import TokenBuckets
@@ -22,6 +21,7 @@ from tonne.platform.values.paging import START, Position
 from tonne.platform.values.scope import Mode
 from tonne.platform.web.visitor_language import visitor_language
 from tonne.retirements.certificate_record import CertificateRecord
+from tonne.selling.catalogue.model import Catalogue
 from tonne.sustainability import figure_store
 from tonne.sustainability.caching import ONE_MINUTE
 from tonne.sustainability.drawings import Drawings

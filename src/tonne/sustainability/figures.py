@@ -9,11 +9,11 @@ from decimal import Decimal
 from babel import Locale
 from babel.numbers import format_percent
 
-from tonne.catalog.countries import country_code
-from tonne.catalog.model import Catalogue, Project
-from tonne.catalog.pictures import project_picture
 from tonne.platform.values.money import apportion
 from tonne.platform.web.charts import Segment, bar_width, stacked_bar
+from tonne.selling.catalogue.countries import country_code
+from tonne.selling.catalogue.model import Catalogue, Project
+from tonne.selling.catalogue.pictures.pictures import project_picture
 from tonne.sustainability.countries import country_name, place_of
 from tonne.sustainability.figure_store import FigurePeriod, Retired, VintageTotal
 from tonne.sustainability.goals import Goal, flights_of, goals_of

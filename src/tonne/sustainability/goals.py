@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tonne.catalog.model import Project
+from tonne.selling.catalogue.model import Project
 
 # One passenger in economy class, one way: 5,540 km (great circle, JFK to LHR) at 0.11704 kg per km, the factor of DESNZ
 # 2025 for long-haul flights with radiative forcing.

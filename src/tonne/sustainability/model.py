@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from tonne.accounts.model import PagesVisibility
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.accounts.model import PagesVisibility
 from tonne.sustainability.errors import SlugReserved
 
 SLUG_PATTERN = "^[a-z0-9]+(-[a-z0-9]+)*$"

@@ -8,7 +8,6 @@ from decimal import Decimal
 
 import msgspec
 
-from tonne.catalog.snapshot import Catalogues
 from tonne.platform.db.replica import Reads
 from tonne.platform.http.lists import Paging
 from tonne.platform.http.route import Endpoint, Request, Response
@@ -20,6 +19,7 @@ from tonne.platform.values.scope import Mode
 from tonne.platform.web import visitor
 from tonne.platform.web.render import FRAMED_POLICY, Renderer
 from tonne.platform.web.visitor_language import visitor_language
+from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.sustainability import store
 from tonne.sustainability.caching import IMAGE_POLICY, ONE_MINUTE, ONE_YEAR
 from tonne.sustainability.drawings import Drawings

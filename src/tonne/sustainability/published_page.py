@@ -5,12 +5,6 @@ from decimal import Decimal
 
 from msgspec import UNSET
 
-from tonne.accounts.account_schemas import logo_path
-from tonne.accounts.directory import AccountDirectory
-from tonne.accounts.model import Terms
-from tonne.catalog.model import Catalogue
-from tonne.catalog.show_catalogue import CatalogueOfAccount, ShapeCache
-from tonne.catalog.snapshot import Catalogues
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.replica import Reads
 from tonne.platform.http.route import Request, Response, json_response
@@ -18,6 +12,12 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.money import apportion, format_money
 from tonne.platform.values.scope import Mode
+from tonne.selling.accounts.account_schemas import logo_path
+from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.accounts.model import Terms
+from tonne.selling.catalogue.model import Catalogue
+from tonne.selling.catalogue.show_catalogue import CatalogueOfAccount, ShapeCache
+from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.sustainability import figure_store, store
 from tonne.sustainability.caching import ONE_MINUTE
 from tonne.sustainability.errors import SustainabilityPageNotFound

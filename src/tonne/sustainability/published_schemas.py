@@ -5,8 +5,8 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tonne.catalog.catalogue_schemas import BundleOut
-from tonne.catalog.schemas import DecimalText, Tonnes
+from tonne.selling.catalogue.catalogue_schemas import BundleOut
+from tonne.selling.catalogue.schemas import DecimalText, Tonnes
 from tonne.sustainability.model import DescriptionFormat, TitleFormat
 
 _LOGO = "https://offsets.example.com/sustainability/acme/logo?v=5f2b8c01d9e3"

@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 from babel import Locale
 
-from tonne.catalog.snapshot import Catalogues
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.replica import Reads
 from tonne.platform.http.route import Request
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.paging import START, Position
 from tonne.retirements.totals import month_of
+from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.sustainability import figure_store, store
 from tonne.sustainability.figure_store import FigurePeriod
 from tonne.sustainability.figures import Figures, Retirements, figures_of

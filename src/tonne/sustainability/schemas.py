@@ -4,9 +4,9 @@ from typing import Annotated
 
 import msgspec
 
-from tonne.catalog.schemas import Timestamp
 from tonne.platform.values.clock import to_wire
 from tonne.platform.values.scope import Mode
+from tonne.selling.catalogue.schemas import Timestamp
 from tonne.sustainability.model import (
     MAX_DESCRIPTION,
     MAX_SLUG,

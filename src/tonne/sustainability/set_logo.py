@@ -1,11 +1,11 @@
 from datetime import datetime
 
-from tonne.accounts.store import find_account, lock_account, set_logo
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.errors import AccountNotFound
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.store import find_account, lock_account, set_logo
 from tonne.sustainability import store
 from tonne.sustainability.model import Logo
 

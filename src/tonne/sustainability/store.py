@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import asyncpg
 
-from tonne.accounts.model import PagesVisibility
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.accounts.model import PagesVisibility
 from tonne.sustainability.model import DescriptionFormat, Logo, PageSection, SustainabilityPage, TitleFormat
 
 SHOWS_CERTIFICATES = """

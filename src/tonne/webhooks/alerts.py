@@ -2,7 +2,6 @@
 
 from datetime import datetime
 
-from tonne.accounts.lookup import find_language
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.layout import fact_lines, join_blocks
 from tonne.platform.documents.mail.outbox import enqueue
@@ -10,6 +9,7 @@ from tonne.platform.documents.mail.send_mail import compose_mail, is_mail_addres
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.language import N_
 from tonne.platform.web.wording import wording_in
+from tonne.selling.accounts.lookup import find_language
 from tonne.webhooks.model import Lease
 from tonne.webhooks.outcomes import Retry
 from tonne.webhooks.schedule import ALERT_AFTER

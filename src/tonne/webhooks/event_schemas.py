@@ -7,19 +7,19 @@ from msgspec import Meta
 
 from tonne.invoices.invoice_events import InvoiceOut
 from tonne.invoices.model import InvoiceStatus
-from tonne.orders.model import OrderStatus, PaymentState
-from tonne.orders.schemas import (
+from tonne.platform.http.openapi.document import EventDescription, WebhookDescription
+from tonne.refunds.model import RefundState
+from tonne.refunds.schemas import RefundOut
+from tonne.retirements.allocation_events import AllocationOut, AllocationStatus
+from tonne.retirements.certificate_events import ReplacedCertificateOut
+from tonne.selling.orders.model import OrderStatus, PaymentState
+from tonne.selling.orders.schemas import (
     COMPLETE_EXAMPLE,
     PERSON_ERASED_EXAMPLE,
     RETIRING_EXAMPLE,
     UNPRICED_EXAMPLE,
     OrderOut,
 )
-from tonne.platform.http.openapi.document import EventDescription, WebhookDescription
-from tonne.refunds.model import RefundState
-from tonne.refunds.schemas import RefundOut
-from tonne.retirements.allocation_events import AllocationOut, AllocationStatus
-from tonne.retirements.certificate_events import ReplacedCertificateOut
 from tonne.webhooks.event_types import EventType
 
 _ORDER_AFTER = Meta(description="The order as it was after the event.")

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import asyncpg
 
-from tonne.accounts.store import lock_organisation_mode
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.paging import Position
 from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.accounts.store import lock_organisation_mode
 from tonne.webhooks.errors import WebhookNotFound
 from tonne.webhooks.model import DisabledReason, Webhook
 

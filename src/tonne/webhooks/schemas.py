@@ -8,9 +8,9 @@ import asyncpg
 import msgspec
 from msgspec import Meta
 
-from tonne.catalog.schemas import Timestamp
 from tonne.platform.values.clock import to_wire
 from tonne.platform.values.scope import Mode
+from tonne.selling.catalogue.schemas import Timestamp
 from tonne.webhooks.event_types import EARLIER_TYPES, EventType, in_order
 from tonne.webhooks.model import DisabledReason, Progress, Webhook
 from tonne.webhooks.outcomes import Delivered, SendOutcome

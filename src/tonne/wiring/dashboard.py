@@ -9,20 +9,20 @@ from tonne.dashboard.routes import DashboardPages
 from tonne.dashboard.sign_in_page import SignInPage
 from tonne.dashboard.viewer import PageAccess
 from tonne.dashboard.you_page import YouPage
-from tonne.gateways.oidc import OidcGateway
 from tonne.platform.db.pool import Database
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.platform.web.forms import FormGuard
 from tonne.platform.web.render import Renderer
-from tonne.users.change_password import ChangePassword
-from tonne.users.oidc_sign_in import OidcSignIn
-from tonne.users.passkeys import Passkeys
-from tonne.users.passwords import Passwords
-from tonne.users.second_factor import SecondFactor
-from tonne.users.sessions import Sessions
-from tonne.users.sign_in import SignIn
+from tonne.selling.users.change_password import ChangePassword
+from tonne.selling.users.oidc.oidc import OidcGateway
+from tonne.selling.users.oidc.oidc_sign_in import OidcSignIn
+from tonne.selling.users.passwords import Passwords
+from tonne.selling.users.second_factor.passkeys import Passkeys
+from tonne.selling.users.second_factor.second_factor import SecondFactor
+from tonne.selling.users.sessions import Sessions
+from tonne.selling.users.sign_in import SignIn
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,6 @@ def _oidc_gateway(settings: Settings, clock: Clock) -> OidcGateway | None:
     if not settings.oidc_issuer:
         return None
     # Imported only if it is used: the library takes time and memory.
-    from tonne.gateways.oidc_provider import OidcProvider  # noqa: PLC0415
+    from tonne.selling.users.oidc.oidc_provider import OidcProvider  # noqa: PLC0415
 
     return OidcProvider(settings, clock)

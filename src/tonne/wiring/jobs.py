@@ -1,12 +1,12 @@
 """All jobs of the worker."""
 
-from tonne.backoffice.apply_price_changes import ApplyPriceChanges
 from tonne.checkout.fold_link_counts import FoldLinkCounts
-from tonne.estimates.fold_counts import FoldEstimateCounts
-from tonne.orders.metadata_totals import CountMetadata
 from tonne.platform.jobs.loop import Job, throttled
-from tonne.quotes.prune_quotes import PruneQuotes
 from tonne.retirements.note_supply import NoteSupply
+from tonne.selling.catalogue.prices.apply_price_changes import ApplyPriceChanges
+from tonne.selling.estimates.fold_counts import FoldEstimateCounts
+from tonne.selling.orders.quotes.prune_quotes import PruneQuotes
+from tonne.selling.orders.totals.metadata_totals import CountMetadata
 from tonne.transparency.append_leaves import AppendLeaves
 from tonne.transparency.log_keys import LogKeys
 from tonne.transparency.publish_checkpoints import PublishCheckpoints

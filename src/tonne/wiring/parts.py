@@ -1,9 +1,5 @@
 """Constructs all parts and connects them."""
 
-from tonne.accounts.directory import AccountDirectory
-from tonne.accounts.manage_endpoints import ManageAccountEndpoints
-from tonne.calculations.batch_endpoints import EstimateBatchEndpoints
-from tonne.calculations.kinds import KINDS
 from tonne.cards.card_page import CardPage
 from tonne.cards.charge_cards import ChargeCards
 from tonne.cards.confirm_charge import ConfirmCharge
@@ -12,7 +8,6 @@ from tonne.cards.mail_card_problems import MailCardProblems
 from tonne.cards.model import RetrySchedule
 from tonne.cards.remove_closed_cards import RemoveClosedCards
 from tonne.cards.update_card import UpdateCard
-from tonne.catalog.snapshot import Catalogues
 from tonne.checkout.attempt_limit import AttemptLimit, OpenLimit
 from tonne.checkout.checkout_endpoints import CheckoutEndpoints
 from tonne.checkout.checkout_page import CheckoutPage
@@ -32,11 +27,6 @@ from tonne.credentials.endpoints import CertificateEndpoints
 from tonne.credentials.issue_credential import IssueCredential
 from tonne.credentials.issuer_endpoints import IssuerEndpoints
 from tonne.credentials.render_certificate import RenderCertificate
-from tonne.estimates.calculate_estimate import CalculateEstimate
-from tonne.estimates.calculated_endpoints import CalculatedEstimateEndpoints
-from tonne.estimates.endpoints import EstimateEndpoints
-from tonne.estimates.quote_estimate import QuoteEstimate
-from tonne.factors.snapshot import Factors
 from tonne.gateways.card_gateways import card_gateways
 from tonne.gateways.metered_gateway import GatewayMetrics
 from tonne.invoices.credit_note_endpoints import CreditNoteEndpoints
@@ -48,11 +38,6 @@ from tonne.invoices.jobs import invoice_charge_jobs
 from tonne.invoices.mail_credit_notes import MailCreditNotes
 from tonne.invoices.render_invoice import RenderInvoice
 from tonne.invoices.settle_card_invoice import settle_invoice_charge
-from tonne.orders.batch_endpoints import BatchEndpoints
-from tonne.orders.endpoints import OrderEndpoints
-from tonne.orders.fold_totals import FoldTotals
-from tonne.orders.place_orders import PlaceOrders
-from tonne.orders.price_waiting import PriceWaiting
 from tonne.packs.make_packs import MakeAuditPacks
 from tonne.persons.endpoints import PersonEndpoints
 from tonne.platform.db.hold import HoldWatch
@@ -78,8 +63,6 @@ from tonne.platform.values.clock import Clock, utc_now
 from tonne.platform.values.scope import Mode
 from tonne.platform.web.forms import FormGuard
 from tonne.platform.web.render import Renderer
-from tonne.quotes.endpoints import QuoteEndpoints
-from tonne.quotes.lock_quotes import LockQuotes
 from tonne.refunds.endpoints import RefundEndpoints
 from tonne.refunds.jobs import refund_jobs
 from tonne.retention.jobs import retention_jobs
@@ -89,17 +72,34 @@ from tonne.retirements.endpoints import RetirementEndpoints
 from tonne.retirements.holds import ReleaseHolds
 from tonne.retirements.resupply_orders import ResupplyOrders
 from tonne.retirements.retire_test_order import RetireTestOrder
-from tonne.shipping.endpoints import ShippingEndpoints
-from tonne.shipping.kinds import KINDS as SHIPPING_KINDS
+from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.accounts.organisations.manage_endpoints import ManageAccountEndpoints
+from tonne.selling.catalogue.snapshot import Catalogues
+from tonne.selling.estimates.calculate_estimate import CalculateEstimate
+from tonne.selling.estimates.calculated_endpoints import CalculatedEstimateEndpoints
+from tonne.selling.estimates.endpoints import EstimateEndpoints
+from tonne.selling.estimates.factors.snapshot import Factors
+from tonne.selling.estimates.kinds.batch_endpoints import EstimateBatchEndpoints
+from tonne.selling.estimates.kinds.kinds import KINDS
+from tonne.selling.estimates.purchases.endpoints import TransactionEndpoints
+from tonne.selling.estimates.quote_estimate import QuoteEstimate
+from tonne.selling.estimates.shipping.endpoints import ShippingEndpoints
+from tonne.selling.estimates.shipping.kinds import KINDS as SHIPPING_KINDS
+from tonne.selling.orders.endpoints import OrderEndpoints
+from tonne.selling.orders.placing.batch_endpoints import BatchEndpoints
+from tonne.selling.orders.placing.place_orders import PlaceOrders
+from tonne.selling.orders.price_waiting import PriceWaiting
+from tonne.selling.orders.quotes.endpoints import QuoteEndpoints
+from tonne.selling.orders.quotes.lock_quotes import LockQuotes
+from tonne.selling.orders.totals.fold_totals import FoldTotals
+from tonne.selling.users.prune_sessions import PruneSessions
 from tonne.sustainability.account_logo import AccountLogoEndpoints
 from tonne.sustainability.certificate_pages import CertificatePages
 from tonne.sustainability.endpoints import SustainabilityEndpoints
 from tonne.sustainability.public_page import PublicPage
 from tonne.sustainability.published_page import PublishedPageEndpoints
-from tonne.transactions.endpoints import TransactionEndpoints
 from tonne.transparency.read_proofs import prove_consistency
 from tonne.transparency.witnesses import Witnesses
-from tonne.users.prune_sessions import PruneSessions
 from tonne.webhooks.deliver import Deliverer
 from tonne.webhooks.endpoints import WebhookEndpoints
 from tonne.webhooks.sender import Sender

@@ -2,25 +2,13 @@
 
 from collections.abc import Sequence
 
-from tonne.accounts.audit_endpoints import AuditEndpoints, audit_routes
-from tonne.accounts.endpoints import AccountEndpoints, account_routes
-from tonne.accounts.key_endpoints import KeyEndpoints, key_routes
-from tonne.accounts.manage_routes import manage_account_routes
-from tonne.accounts.tax_endpoints import TaxEndpoints, tax_routes
-from tonne.analytics.endpoints import AnalyticsEndpoints
-from tonne.calculations.kinds import KINDS
 from tonne.cards.routes import card_page_routes, card_routes, gateway_routes
-from tonne.catalog.endpoints import CatalogueEndpoints
-from tonne.catalog.picture_endpoints import PictureEndpoints
-from tonne.catalog.selection_endpoints import BundleSelectionEndpoints
 from tonne.checkout.routes import api_checkout_routes, checkout_routes, link_routes, order_page_routes, payment_routes
 from tonne.credentials.routes import certificate_file_routes
 from tonne.dashboard.routes import dashboard_routes, operator_routes, organisation_routes
 from tonne.dashboard.section import OperatorSection, OrganisationSection
-from tonne.factors.endpoints import FactorEndpoints
 from tonne.invoices.credit_note_endpoints import credit_note_routes
 from tonne.invoices.endpoints import invoice_routes
-from tonne.orders.routes import batch_route, order_routes
 from tonne.persons.endpoints import person_routes
 from tonne.platform.events.endpoints import EventEndpoints
 from tonne.platform.http.lists import ListOut
@@ -30,6 +18,18 @@ from tonne.platform.http.route import Route
 from tonne.platform.web.assets import asset_routes
 from tonne.refunds.routes import refund_routes
 from tonne.retirements.routes import retirement_routes
+from tonne.selling.accounts.audit_endpoints import AuditEndpoints, audit_routes
+from tonne.selling.accounts.endpoints import AccountEndpoints, account_routes
+from tonne.selling.accounts.keys.endpoints import KeyEndpoints, key_routes
+from tonne.selling.accounts.organisations.manage_routes import manage_account_routes
+from tonne.selling.accounts.tax.endpoints import TaxEndpoints, tax_routes
+from tonne.selling.catalogue.endpoints import CatalogueEndpoints
+from tonne.selling.catalogue.pictures.endpoints import PictureEndpoints
+from tonne.selling.catalogue.selection_endpoints import BundleSelectionEndpoints
+from tonne.selling.estimates.factors.endpoints import FactorEndpoints
+from tonne.selling.estimates.kinds.kinds import KINDS
+from tonne.selling.orders.analytics.endpoints import AnalyticsEndpoints
+from tonne.selling.orders.routes import batch_route, order_routes
 from tonne.site.landing_page import LandingPage
 from tonne.site.routes import site_routes
 from tonne.sustainability.account_logo import account_logo_routes, public_logo_routes

@@ -3,21 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tonne.accounts.account_list_store import has_own_selection
-from tonne.accounts.account_schemas import is_handle
-from tonne.accounts.archive_account import archive_account
-from tonne.accounts.change_account import AccountChange, change_account
-from tonne.accounts.close_account import close_account
-from tonne.accounts.directory import AccountDirectory
-from tonne.accounts.errors import BillingInvalid
-from tonne.accounts.limit_store import find_limits
-from tonne.accounts.model import Account, AccountKind, Fulfil, PagesVisibility, PaymentMethod
-from tonne.accounts.tax_profile_store import find_tax_profile
 from tonne.cards.card_links import card_page_url
 from tonne.cards.remove_closed_cards import schedule_removal
 from tonne.cards.stored_card_store import find_card
-from tonne.catalog.set_default_selection import set_account_default
-from tonne.catalog.snapshot import Catalogues
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
@@ -33,7 +21,19 @@ from tonne.platform.values.errors import TonneError
 from tonne.platform.values.language import LanguageCode
 from tonne.platform.values.scope import Mode
 from tonne.platform.web.render import see_other
-from tonne.users.model import Right
+from tonne.selling.accounts.account_list_store import has_own_selection
+from tonne.selling.accounts.account_schemas import is_handle
+from tonne.selling.accounts.archive_account import archive_account
+from tonne.selling.accounts.change_account import AccountChange, change_account
+from tonne.selling.accounts.close_account import close_account
+from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.accounts.errors import BillingInvalid
+from tonne.selling.accounts.limit_store import find_limits
+from tonne.selling.accounts.model import Account, AccountKind, Fulfil, PagesVisibility, PaymentMethod
+from tonne.selling.accounts.tax.store import find_tax_profile
+from tonne.selling.catalogue.set_default_selection import set_account_default
+from tonne.selling.catalogue.snapshot import Catalogues
+from tonne.selling.users.model import Right
 from tonne.workspace.accounts_of_viewer import require_account
 from tonne.workspace.accounts_page import METHODS, read_name
 from tonne.workspace.mix import default_shares, mix_rows, read_mix, typed_shares

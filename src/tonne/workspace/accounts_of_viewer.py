@@ -1,12 +1,12 @@
 """Finds the account that a page or a form names: only accounts of the viewer's organisation and mode exist."""
 
-from tonne.accounts import store
-from tonne.accounts.account_list_store import ListedAccount, list_accounts_after
-from tonne.accounts.model import Account
 from tonne.dashboard.viewer import DashboardPageNotFound, MemberViewer
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.ids import is_id
 from tonne.platform.values.scope import Scope
+from tonne.selling.accounts import store
+from tonne.selling.accounts.account_list_store import ListedAccount, list_accounts_after
+from tonne.selling.accounts.model import Account
 
 # Accounts that a page offers in a list to choose from. The page of the accounts shows all.
 MAX_CHOICES = 100

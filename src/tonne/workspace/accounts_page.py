@@ -1,12 +1,5 @@
 """The list of an organisation's accounts and client accounts, and new client accounts."""
 
-from tonne.accounts.account_list_store import list_accounts_after
-from tonne.accounts.errors import NameInvalid
-from tonne.accounts.model import Account, AccountKind, PaymentMethod
-from tonne.accounts.open_account import open_account
-from tonne.accounts.open_organisation import check_name
-from tonne.catalog.model import Catalogue
-from tonne.catalog.snapshot import Catalogues
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
@@ -17,7 +10,14 @@ from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.ids import is_id, new_id
 from tonne.platform.web.render import see_other
-from tonne.users.model import Right
+from tonne.selling.accounts.account_list_store import list_accounts_after
+from tonne.selling.accounts.errors import NameInvalid
+from tonne.selling.accounts.model import Account, AccountKind, PaymentMethod
+from tonne.selling.accounts.open_account import open_account
+from tonne.selling.accounts.organisations.open_organisation import check_name
+from tonne.selling.catalogue.model import Catalogue
+from tonne.selling.catalogue.snapshot import Catalogues
+from tonne.selling.users.model import Right
 from tonne.workspace.accounts_of_viewer import scope_of
 
 PER_PAGE = 30

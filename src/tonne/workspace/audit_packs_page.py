@@ -15,7 +15,7 @@ from tonne.platform.http.route import Request, Response
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other
-from tonne.users.model import Right
+from tonne.selling.users.model import Right
 
 
 class AuditPacksPage:

@@ -15,7 +15,7 @@ from tonne.platform.http.route import Request, Response
 from tonne.platform.values.actor import Actor, ActorKind
 from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
 from tonne.platform.values.scope import Scope
-from tonne.users.model import Right
+from tonne.selling.users.model import Right
 
 PAGE = 50
 

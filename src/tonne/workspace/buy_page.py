@@ -4,21 +4,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from tonne.accounts.account_list_store import ListedAccount
-from tonne.accounts.directory import AccountDirectory
-from tonne.accounts.model import Account, Terms
 from tonne.cards.stored_card_store import find_card
-from tonne.catalog.errors import BelowMinimumOrder, ChargeTooSmall, QuantityInvalid, ValueInvalid
-from tonne.catalog.model import Catalogue
-from tonne.catalog.snapshot import Catalogues
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import Fields, MemberViewer
 from tonne.gateways.card_gateways import takes_cards
-from tonne.orders.errors import OfferChanged
-from tonne.orders.place_orders import PlaceOrders
-from tonne.orders.quote_order import OrderQuote, quote_order
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
@@ -26,7 +17,16 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.ids import is_id, new_id
 from tonne.platform.web.render import see_other
-from tonne.users.model import Right
+from tonne.selling.accounts.account_list_store import ListedAccount
+from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.accounts.model import Account, Terms
+from tonne.selling.catalogue.errors import BelowMinimumOrder, ChargeTooSmall, QuantityInvalid, ValueInvalid
+from tonne.selling.catalogue.model import Catalogue
+from tonne.selling.catalogue.snapshot import Catalogues
+from tonne.selling.orders.errors import OfferChanged
+from tonne.selling.orders.placing.place_orders import PlaceOrders
+from tonne.selling.orders.placing.quote_order import OrderQuote, quote_order
+from tonne.selling.users.model import Right
 from tonne.workspace.accounts_of_viewer import list_choices, require_account, scope_of
 from tonne.workspace.mix import default_shares, mix_rows, typed_shares
 from tonne.workspace.payment_ways import PaymentWay, payment_ways

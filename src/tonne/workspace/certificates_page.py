@@ -20,7 +20,7 @@ from tonne.retirements.certificate_list_store import (
     list_certificates,
 )
 from tonne.retirements.certificates import StoredCertificate, normal_number
-from tonne.users.model import Right
+from tonne.selling.users.model import Right
 
 PAGE = 50
 MAX_TERM = 200

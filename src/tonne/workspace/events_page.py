@@ -17,7 +17,7 @@ from tonne.platform.values.clock import Clock
 from tonne.platform.values.ids import is_id
 from tonne.platform.values.scope import Scope
 from tonne.platform.web.render import see_other
-from tonne.users.model import Right
+from tonne.selling.users.model import Right
 from tonne.webhooks.event_types import EventType
 from tonne.webhooks.timeline import event_deliveries
 from tonne.workspace.json_view import indented_json

@@ -6,8 +6,6 @@ from datetime import UTC, date
 
 from markupsafe import Markup
 
-from tonne.accounts.model import PaymentMethod
-from tonne.accounts.names import find_names
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import DashboardPageNotFound, MemberViewer
@@ -38,7 +36,9 @@ from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Mode
-from tonne.users.model import Right
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.accounts.names import find_names
+from tonne.selling.users.model import Right
 
 PAGE = 30
 # Orders that the page of an invoice lists. The annex of the PDF has all.

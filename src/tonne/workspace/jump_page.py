@@ -1,6 +1,5 @@
 """Jump to a page, an order, a certificate, an account, an event or a webhook of the organisation."""
 
-from tonne.accounts.names import list_account_names
 from tonne.dashboard.jump import MOST, JumpTarget, matching_pages, order_targets, read_term
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.menu import ORGANISATION_MENU, entries_for
@@ -12,7 +11,8 @@ from tonne.platform.http.route import Request, Response
 from tonne.platform.values.ids import is_id
 from tonne.retirements.certificate_list_store import find_certificates
 from tonne.retirements.certificates import normal_number
-from tonne.users.model import Right
+from tonne.selling.accounts.names import list_account_names
+from tonne.selling.users.model import Right
 
 # Accounts are searched among so many: names have no index.
 _ACCOUNTS = 500

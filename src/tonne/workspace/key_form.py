@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from tonne.accounts.errors import KeyRestrictionInvalid
-from tonne.accounts.key_restrictions import UNRESTRICTED, KeyRestrictions, check_restrictions
 from tonne.dashboard.form import Form
 from tonne.dashboard.viewer import Fields
 from tonne.platform.values.scope import Mode
+from tonne.selling.accounts.errors import KeyRestrictionInvalid
+from tonne.selling.accounts.keys.restrictions import UNRESTRICTED, KeyRestrictions, check_restrictions
 from tonne.workspace.key_words import group_choices
 
 # By the number of days; the empty value is never.

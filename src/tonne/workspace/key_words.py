@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from tonne.accounts.key_restrictions import KeyRight
-from tonne.accounts.model import ApiKey
 from tonne.platform.http.permissions import OF_ORGANISATION, PERMISSIONS, RouteGroup, group_of, with_reading
 from tonne.platform.values.actor import ActorKind
 from tonne.platform.values.scope import Mode
+from tonne.selling.accounts.keys.restrictions import KeyRight
+from tonne.selling.accounts.model import ApiKey
 
 # The label and the explanation of each group, in the order in which they are shown.
 GROUPS: dict[RouteGroup, tuple[str, str]] = {

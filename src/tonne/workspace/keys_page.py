@@ -4,10 +4,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from tonne.accounts import key_store
-from tonne.accounts.api_keys import issue_key, revoke_key, rotate_key
-from tonne.accounts.errors import KeyNotFound
-from tonne.accounts.model import ApiKey
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
@@ -20,9 +16,13 @@ from tonne.platform.values.errors import TonneError
 from tonne.platform.values.paging import START
 from tonne.platform.values.scope import Mode, Scope
 from tonne.platform.web.render import see_other
-from tonne.users.errors import RoleRefused
-from tonne.users.model import Right
-from tonne.users.store import list_members
+from tonne.selling.accounts.errors import KeyNotFound
+from tonne.selling.accounts.keys import store as key_store
+from tonne.selling.accounts.keys.api_keys import issue_key, revoke_key, rotate_key
+from tonne.selling.accounts.model import ApiKey
+from tonne.selling.users.errors import RoleRefused
+from tonne.selling.users.model import Right
+from tonne.selling.users.store import list_members
 from tonne.workspace.key_form import EXPIRIES, KeyForm
 from tonne.workspace.key_words import access_in_words, creator_of, group_choices, short_access, state_of
 

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 
-from tonne.accounts.model import Account
 from tonne.checkout.link_count_store import ListedDay, list_export
 from tonne.checkout.link_store import find_link
 from tonne.dashboard.section import OrganisationSection
@@ -20,7 +19,8 @@ from tonne.platform.values.clock import Clock
 from tonne.platform.values.ids import is_id
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.money import format_money
-from tonne.users.model import Right
+from tonne.selling.accounts.model import Account
+from tonne.selling.users.model import Right
 from tonne.workspace.accounts_of_viewer import require_account, require_chosen
 from tonne.workspace.link_figures import read_period
 

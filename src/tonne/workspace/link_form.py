@@ -4,14 +4,14 @@ import re
 from datetime import UTC, date, datetime, time
 from typing import Any
 
-from tonne.catalog.model import Catalogue
-from tonne.catalog.selection import storable
 from tonne.checkout.change_link import read_link_settings, settings_of
 from tonne.checkout.link_model import LinkBeneficiary, OffsetLink
 from tonne.checkout.link_schemas import OffsetLinkIn
 from tonne.dashboard.form import Form
 from tonne.platform.values.decimals import parse_typed
 from tonne.platform.values.errors import TonneError
+from tonne.selling.catalogue.model import Catalogue
+from tonne.selling.catalogue.selection import storable
 from tonne.workspace.mix import MIX, read_mix, stored_shares
 
 # Names of settings in messages, as the form calls them.

@@ -5,10 +5,6 @@ from dataclasses import dataclass
 import segno
 from markupsafe import Markup
 
-from tonne.accounts.directory import AccountDirectory
-from tonne.accounts.model import Account
-from tonne.catalog.model import Catalogue
-from tonne.catalog.snapshot import Catalogues
 from tonne.checkout.change_link import read_link_settings, settings_of
 from tonne.checkout.link_count_store import list_link_days
 from tonne.checkout.link_model import OffsetLink
@@ -22,7 +18,6 @@ from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
 from tonne.gateways.card_gateways import takes_cards
-from tonne.orders.store import count_orders_of_link
 from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.keys.secret_box import SecretBox
@@ -31,7 +26,12 @@ from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.ids import is_id
 from tonne.platform.web.render import see_other
-from tonne.users.model import Right
+from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.accounts.model import Account
+from tonne.selling.catalogue.model import Catalogue
+from tonne.selling.catalogue.snapshot import Catalogues
+from tonne.selling.orders.store import count_orders_of_link
+from tonne.selling.users.model import Right
 from tonne.workspace.accounts_of_viewer import require_account
 from tonne.workspace.link_figures import ShownPeriod, figures_of, read_period
 from tonne.workspace.link_form import fail_link, form_values, read_link_form

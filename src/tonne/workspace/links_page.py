@@ -2,9 +2,6 @@
 
 from dataclasses import dataclass
 
-from tonne.accounts.directory import AccountDirectory
-from tonne.accounts.model import Account
-from tonne.catalog.snapshot import Catalogues
 from tonne.checkout.create_link import create_link
 from tonne.checkout.link_count_store import LinkTotals, list_account_days, sum_links
 from tonne.checkout.link_settings import LinkOwner
@@ -23,7 +20,10 @@ from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.paging import CursorInvalid, parse_cursor
 from tonne.platform.web.render import see_other
-from tonne.users.model import Right
+from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.accounts.model import Account
+from tonne.selling.catalogue.snapshot import Catalogues
+from tonne.selling.users.model import Right
 from tonne.workspace.accounts_of_viewer import list_choices, require_account, require_chosen
 from tonne.workspace.link_figures import ShownPeriod, figures_of, read_period
 from tonne.workspace.link_form import fail_link, form_values, read_link_form

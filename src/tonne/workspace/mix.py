@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 
-from tonne.accounts.model import Terms
-from tonne.catalog.errors import PriceUnavailable
-from tonne.catalog.model import Bundle, Catalogue
-from tonne.catalog.pricing import BundleShare, PriceList
-from tonne.catalog.selection import WHOLE, BundleChoiceIn, resolve, resolve_default
 from tonne.dashboard.form import Form
 from tonne.platform.values.decimals import format_scaled, parse_decimal
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.money import apportion
+from tonne.selling.accounts.model import Terms
+from tonne.selling.catalogue.errors import PriceUnavailable
+from tonne.selling.catalogue.model import Bundle, Catalogue
+from tonne.selling.catalogue.prices.pricing import BundleShare, PriceList
+from tonne.selling.catalogue.selection import WHOLE, BundleChoiceIn, resolve, resolve_default
 
 # The field of faults that concern no single bundle.
 MIX = "mix"

@@ -3,12 +3,12 @@
 from tonne.dashboard.order_desk import ERRORS, OrderDesk
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
-from tonne.orders.scope_store import find_scope
 from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.ids import is_id
 from tonne.platform.values.scope import Scope
-from tonne.users.model import Right
+from tonne.selling.orders.scope_store import find_scope
+from tonne.selling.users.model import Right
 
 
 class OrderOfMember:

@@ -1,6 +1,5 @@
 """The orders of an organisation: search, filters and export."""
 
-from tonne.accounts.names import Names, find_names, list_account_names
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.order_export import csv_response
 from tonne.dashboard.order_query import OrderQuery, read_query
@@ -8,7 +7,6 @@ from tonne.dashboard.order_words import list_values
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import MemberViewer
 from tonne.orders.list_store import ListedOrders, find_named, list_named, list_page
-from tonne.orders.model import OrderKey
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.rate_limit import TokenBuckets
@@ -16,7 +14,9 @@ from tonne.platform.http.route import Request, Response
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.paging import CursorInvalid, Position
 from tonne.retirements.certificates import normal_number
-from tonne.users.model import Right
+from tonne.selling.accounts.names import Names, find_names, list_account_names
+from tonne.selling.orders.model import OrderKey
+from tonne.selling.users.model import Right
 
 PAGE = 50
 # With more accounts, the filter is a text field: a page must stay small.

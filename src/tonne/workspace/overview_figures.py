@@ -8,11 +8,11 @@ from fractions import Fraction
 
 from babel import Locale
 
-from tonne.orders.totals import BOUGHT, OPEN, OrderTotal
 from tonne.platform.web import visitor
 from tonne.platform.web.charts import ColumnChart, column_chart
+from tonne.selling.accounts.target_store import YearlyTarget
+from tonne.selling.orders.totals.totals import BOUGHT, OPEN, OrderTotal
 from tonne.workspace.attention_store import RetiredShares
-from tonne.workspace.target_store import YearlyTarget
 
 MONTHS = 12
 

@@ -8,7 +8,6 @@ from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import Fields, MemberViewer
-from tonne.orders.totals import list_totals
 from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.clock import Clock
@@ -18,12 +17,13 @@ from tonne.platform.values.mass import MAX_GRAMS, MassUnit, format_tonnes, to_gr
 from tonne.platform.values.money import format_money
 from tonne.platform.web.render import see_other
 from tonne.platform.web.visitor import locale_of
-from tonne.users.model import Right
+from tonne.selling.accounts.set_target import set_target
+from tonne.selling.accounts.target_store import YearlyTarget, find_target
+from tonne.selling.orders.totals.totals import list_totals
+from tonne.selling.users.model import Right
 from tonne.workspace import attention_store as store
 from tonne.workspace.attention import list_attention, menu_path
 from tonne.workspace.overview_figures import figures_of, first_month, removal_share
-from tonne.workspace.set_target import set_target
-from tonne.workspace.target_store import YearlyTarget, find_target
 
 _MAX_BUDGET_DIGITS = 15
 _TONNE_DECIMALS = 6

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from tonne.accounts.model import Account
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
@@ -16,6 +15,8 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other
+from tonne.selling.accounts.model import Account
+from tonne.selling.users.model import Right
 from tonne.sustainability.change_page import PageChange, change_page, with_shown_text
 from tonne.sustainability.embeds import embed_codes
 from tonne.sustainability.logo import MAX_LOGO_BYTES, logo_of
@@ -31,7 +32,6 @@ from tonne.sustainability.model import (
 from tonne.sustainability.public_page import PublicPage
 from tonne.sustainability.read_page import read_page
 from tonne.sustainability.store import find_logo
-from tonne.users.model import Right
 from tonne.workspace.accounts_of_viewer import list_choices, require_account, require_chosen
 
 T = TypeVar("T")

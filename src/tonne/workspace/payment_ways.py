@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from tonne.accounts.model import Account, Billing, Fulfil, PaymentMethod
 from tonne.gateways.card import CardDetails
+from tonne.selling.accounts.model import Account, Billing, Fulfil, PaymentMethod
 
 BILLING = {
     Billing.PER_ORDER: "Each order is billed alone",

@@ -11,12 +11,12 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other
-from tonne.users.act_as_store import list_periods
-from tonne.users.create_user import grant_role, remove_member
-from tonne.users.invitations import invite, revoke_invitation
-from tonne.users.link_store import list_invitations
-from tonne.users.model import Member, Right, Role, may_grant
-from tonne.users.store import list_members
+from tonne.selling.users.act_as_store import list_periods
+from tonne.selling.users.create_user import grant_role, remove_member
+from tonne.selling.users.invitations import invite, revoke_invitation
+from tonne.selling.users.link_store import list_invitations
+from tonne.selling.users.model import Member, Right, Role, may_grant
+from tonne.selling.users.store import list_members
 
 ROLES = {
     Role.OWNER: "Everything, including making other people owners.",

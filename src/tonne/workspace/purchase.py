@@ -5,20 +5,20 @@ from dataclasses import dataclass
 
 import msgspec
 
-from tonne.accounts.errors import NameInvalid
-from tonne.accounts.model import Account, PaymentMethod
-from tonne.accounts.open_organisation import check_name
-from tonne.catalog.model import Catalogue
-from tonne.catalog.price import PriceRequest
 from tonne.dashboard.form import Form
-from tonne.orders.beneficiary import Beneficiary
-from tonne.orders.model import BeneficiaryKind
-from tonne.orders.place_order import OrderRequest
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.currency import DECIMALS
 from tonne.platform.values.decimals import parse_typed, scaled
 from tonne.platform.values.mass import MAX_GRAMS, MassUnit, to_grams
+from tonne.selling.accounts.errors import NameInvalid
+from tonne.selling.accounts.model import Account, PaymentMethod
+from tonne.selling.accounts.organisations.open_organisation import check_name
+from tonne.selling.catalogue.model import Catalogue
+from tonne.selling.catalogue.prices.price import PriceRequest
+from tonne.selling.orders.beneficiary import Beneficiary
+from tonne.selling.orders.model import BeneficiaryKind
+from tonne.selling.orders.placing.place_order import OrderRequest
 from tonne.workspace.mix import read_mix
 from tonne.workspace.payment_ways import PaymentWay
 

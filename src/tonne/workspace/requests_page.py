@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from tonne.accounts.key_store import list_mode_keys
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import DashboardPageNotFound, MemberViewer
@@ -26,7 +25,8 @@ from tonne.platform.http.route import Request, Response, Route
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
 from tonne.platform.web.render import see_other
-from tonne.users.model import Right
+from tonne.selling.accounts.keys.store import list_mode_keys
+from tonne.selling.users.model import Right
 
 PAGE_ROWS = 50
 MAX_KEYS = 500

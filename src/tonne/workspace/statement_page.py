@@ -25,7 +25,7 @@ from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
-from tonne.users.model import Right
+from tonne.selling.users.model import Right
 
 PAGE = 30
 # Entries of each currency that the page lists. The CSV file has all.

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import asyncpg
 
-from tonne.accounts.store import list_accounts
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
@@ -22,7 +21,8 @@ from tonne.platform.values.errors import TonneError
 from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
 from tonne.platform.values.scope import Scope
 from tonne.platform.web.render import see_other
-from tonne.users.model import Right
+from tonne.selling.accounts.store import list_accounts
+from tonne.selling.users.model import Right
 from tonne.webhooks import attempt_store, progress_store, register, registration_store
 from tonne.webhooks.endpoints import WebhookEndpoints, position_before
 from tonne.webhooks.errors import WebhookNotFound

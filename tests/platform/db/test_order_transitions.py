@@ -13,13 +13,13 @@ from tests.support.clock import START
 from tests.support.orders import PATHS, advance, bring_to, place, receive
 from tests.support.world import World
 from tonne.app import Services
-from tonne.orders.errors import TransitionInvalid
-from tonne.orders.invariants import INVARIANTS as ORDERS
-from tonne.orders.load import load_order
-from tonne.orders.model import EVENT_TYPES, TRANSITIONS, Order, OrderStatus
-from tonne.orders.move_order import move_order
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.events.invariants import INVARIANTS as EVENTS
+from tonne.selling.orders.errors import TransitionInvalid
+from tonne.selling.orders.invariants import INVARIANTS as ORDERS
+from tonne.selling.orders.load import load_order
+from tonne.selling.orders.model import EVENT_TYPES, TRANSITIONS, Order, OrderStatus
+from tonne.selling.orders.move_order import move_order
 
 EVENT_TYPES_OF_SPEC = {
     "received": "order.received",

@@ -116,7 +116,7 @@ NOT_AUDITED = {
     "POST /v1/orders/by-mass/quote": "changes nothing",
     "POST /v1/orders/by-value/quote": "changes nothing",
     "POST /v1/quotes": "the quote is the record; an order with it is one, too",
-    "POST /v1/accounts": "needs a live key: audited in both modes, see tests/accounts/test_manage_accounts.py",
+    "POST /v1/accounts": "needs a live key: audited in both modes, see tests/selling/accounts/test_manage_accounts.py",
     "POST /v1/estimates": "the estimate is the record and never changes",
     "POST /v1/estimates/batch": "the estimates are the record",
     "PATCH /v1/estimates/passenger-transportation/{passenger_transportation_estimate_id}/annotations": (
@@ -196,7 +196,7 @@ NOT_AUDITED = {
     "POST /dashboard/you/second-factor": "shows a secret, which counts only once it is confirmed",
     **dict.fromkeys(
         ("POST /v1/api-keys", "POST /v1/api-keys/{api_key_id}/rotate", "DELETE /v1/api-keys/{api_key_id}"),
-        "audited, but needs a key with a permission: see tests/accounts/test_key_endpoints.py",
+        "audited, but needs a key with a permission: see tests/selling/accounts/test_key_endpoints.py",
     ),
     "POST /v1/persons/export": "audited, but needs a live key with a right: see tests/persons/test_endpoints.py",
     "POST /v1/persons/erase": "audited, but needs a live key with a right: see tests/persons/test_endpoints.py",

@@ -8,14 +8,14 @@ import pytest
 from tests.platform.http.test_error_shape import sameness
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import TESTER, World
-from tonne.accounts.api_keys import revoke_key
-from tonne.accounts.directory import AccountDirectory
 from tonne.app import Services
 from tonne.platform.db.pool import Database
 from tonne.platform.http.authenticator import Authenticator
 from tonne.platform.http.errors import Unauthorised
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
+from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.accounts.keys.api_keys import revoke_key
 
 ONE_TONNE = {"mass": {"amount": "1", "unit": "t"}}
 

@@ -17,10 +17,10 @@ from tests.conftest import POPULATED, Server
 from tests.support.command import tonne, wait_until
 from tests.support.processes import HOST, Process, free_port
 from tests.support.world import Tenant, World
-from tonne.catalog.demo import demo_files
-from tonne.catalog.import_rows import FileKind
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
+from tonne.selling.catalogue.demo import demo_files
+from tonne.selling.catalogue.imports.rows import FileKind
 
 # The caches are at most 2 s old. The rest is for a busy machine.
 WITHIN_S = 20.0

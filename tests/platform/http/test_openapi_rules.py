@@ -12,10 +12,10 @@ from tests.platform.http.test_error_codes import PAGE, ROW
 from tests.support.api_client import ApiClient
 from tonne.app import Services
 from tonne.invoices.invoice_events import CANCELLED, CREDITED, ISSUED, OVERDUE, PAID
-from tonne.orders.model import EVENT_TYPES, STATUS_KEPT
 from tonne.refunds import refund_events
 from tonne.retirements import allocation_events
 from tonne.retirements.certificate_events import REPLACED
+from tonne.selling.orders.model import EVENT_TYPES, STATUS_KEPT
 from tonne.webhooks.event_types import EventType
 
 OPEN_OBJECTS = {"metadata"}

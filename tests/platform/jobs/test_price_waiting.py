@@ -11,13 +11,13 @@ from tests.support.api_client import ApiClient
 from tests.support.clock import START, ManualClock
 from tests.support.orders import receive
 from tests.support.world import TESTER, World, open_tenant
-from tonne.accounts.open_organisation import open_organisation
 from tonne.app import Services, build_app
 from tonne.cli.doctor import examine
-from tonne.orders.model import Order
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.accounts.organisations.open_organisation import open_organisation
+from tonne.selling.orders.model import Order
 
 ADD_RATE = """
 INSERT INTO exchange_rates (mode, base, quote, as_of, rate, source) VALUES ('test', 'EUR', 'BRL', $1, 6.25, 'test')

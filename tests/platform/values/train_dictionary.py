@@ -14,13 +14,13 @@ from pathlib import Path
 import msgspec
 import zstandard
 
-from tonne.accounts.model import PaymentMethod
-from tonne.catalog.price import OrderType
-from tonne.catalog.schemas import BundleItemOut
-from tonne.orders.model import CancellationReason, FailureReason, OrderStatus, PaymentState, ProjectStatus
-from tonne.orders.schemas import BeneficiaryOut, OrderOut, ProjectItemOut
 from tonne.platform.values.scope import Mode
 from tonne.retirements.certificate_record import CertificateLine, CertificateRecord, RetiredInAdvance, SharedUnit
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.catalogue.prices.price import OrderType
+from tonne.selling.catalogue.schemas import BundleItemOut
+from tonne.selling.orders.model import CancellationReason, FailureReason, OrderStatus, PaymentState, ProjectStatus
+from tonne.selling.orders.schemas import BeneficiaryOut, OrderOut, ProjectItemOut
 
 SAMPLES = 6_000
 BYTES = 4_096

@@ -1,0 +1,66 @@
+"""SQL that lists the accounts of an organisation in one mode, for people."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.accounts.model import AccountKind, PaymentMethod
+
+
+@dataclass(frozen=True, slots=True)
+class ListedAccount:
+    id: str
+    kind: AccountKind
+    name: str
+    currency: str
+    beneficiary: str
+    payment_method: PaymentMethod
+    created_at: datetime
+    closed_at: datetime | None
+    archived_at: datetime | None
+
+    @property
+    def is_client(self) -> bool:
+        return self.kind is AccountKind.CLIENT_ACCOUNT
+
+
+# Ids sort by creation time, and the index on (organisation_id, mode, id) has them in order.
+LIST_ACCOUNTS_AFTER = """
+SELECT id, kind, name, currency, beneficiary, payment_method, created_at, closed_at, archived_at
+FROM accounts
+WHERE organisation_id = $1 AND mode = $2 AND id > $3 AND ($4 = '' OR strpos(lower(name), lower($4)) > 0)
+ORDER BY id LIMIT $5
+"""
+
+
+async def list_accounts_after(
+    connection: Connection, organisation_id: str, mode: Mode, *, after: str, limit: int, name: str = ""
+) -> list[ListedAccount]:
+    """Oldest first. With `name`, only accounts whose name contains it."""
+    rows = await connection.fetch(LIST_ACCOUNTS_AFTER, organisation_id, mode, after, name, limit)
+    return [
+        ListedAccount(
+            id=row["id"],
+            kind=AccountKind(row["kind"]),
+            name=row["name"],
+            currency=row["currency"],
+            beneficiary=row["beneficiary"],
+            payment_method=PaymentMethod(row["payment_method"]),
+            created_at=row["created_at"],
+            closed_at=row["closed_at"],
+            archived_at=row["archived_at"],
+        )
+        for row in rows
+    ]
+
+
+HAS_OWN_SELECTION = """
+SELECT default_bundle_selection IS NOT NULL FROM accounts WHERE organisation_id = $1 AND mode = $2 AND id = $3
+"""
+
+
+async def has_own_selection(connection: Connection, scope: Scope) -> bool:
+    """Whether the account has default bundles of its own."""
+    place = (scope.organisation_id, scope.mode, scope.account_id)
+    return await connection.fetchval(HAS_OWN_SELECTION, *place) is True

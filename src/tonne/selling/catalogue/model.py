@@ -1,0 +1,104 @@
+"""Projects, bundles and exchange rates."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from tonne.platform.values.mass import MAX_GRAMS
+from tonne.platform.values.scope import Mode
+from tonne.selling.catalogue.details import NO_BUNDLE_DETAILS, NO_PROJECT_DETAILS, BundleDetails, ProjectDetails
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    id: str
+    registry: str
+    registry_project_id: str
+    name: str
+    slug: str
+    country: str
+    type: str
+    methodology: str | None
+    mechanism: str
+    description: str | None
+    image: str | None
+    registry_url: str | None
+    created_at: datetime
+    # Digest of the imported picture.
+    picture: str | None = None
+    details: ProjectDetails = NO_PROJECT_DETAILS
+    # A small form of `image`, if there is one.
+    thumbnail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BundleProject:
+    """`weight` is the project's share of the bundle, relative to the others. `free_grams` may be a second old."""
+
+    project: Project
+    weight: int
+    free_grams: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """`unit_price_minor` is the net price of a tonne in the catalogue's currency."""
+
+    id: str
+    slug: str
+    name: str
+    description: str
+    primary_image: str | None
+    unit_price_minor: int
+    enabled: bool
+    created_at: datetime
+    projects: tuple[BundleProject, ...]
+    # Digest of the imported picture.
+    picture: str | None = None
+    details: BundleDetails = NO_BUNDLE_DETAILS
+    # A small form of `primary_image`, if there is one.
+    thumbnail: str | None = None
+    # When it was taken off sale; None if it is on sale, or never was.
+    disabled_at: datetime | None = None
+
+    @property
+    def free_grams(self) -> int:
+        return min(MAX_GRAMS, sum(share.free_grams for share in self.projects))
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeRate:
+    """One unit of `base` costs `rate` units of `quote`."""
+
+    base: str
+    quote: str
+    rate: Decimal
+    source: str
+    as_of: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class VintageSupply:
+    """Grams of a project's lots of one year that are neither allocated nor held."""
+
+    vintage: int
+    free_grams: int
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """A snapshot of everything that one mode sells."""
+
+    mode: Mode
+    currency: str
+    version: int
+    default_selection: list[dict[str, Any]] | None
+    projects: dict[str, Project]
+    bundles: dict[str, Bundle]
+    # By target currency, without the catalogue's own.
+    rates: dict[str, ExchangeRate]
+    # Older rates are not used. None: every rate is used.
+    rates_since: datetime | None = None
+    # By project, the oldest vintage first. In test mode as it was when the catalogue was loaded.
+    vintages: dict[str, list[VintageSupply]] = field(default_factory=dict)

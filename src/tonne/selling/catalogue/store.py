@@ -1,0 +1,145 @@
+"""SQL that reads the catalogue."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import asyncpg
+import msgspec
+from msgspec import structs
+
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.mass import MAX_GRAMS
+from tonne.platform.values.scope import Mode
+from tonne.selling.catalogue.details import BundleDetails, ProjectDetails
+from tonne.selling.catalogue.model import Bundle, BundleProject, Catalogue, ExchangeRate, Project, VintageSupply
+from tonne.selling.catalogue.pictures.encode_picture import PictureSize
+from tonne.selling.catalogue.pictures.pictures import CARD, WIDE, imported_url
+
+FIND_VERSION = "SELECT version FROM catalogues WHERE mode = $1"
+
+
+async def find_version(connection: Connection, mode: Mode) -> int | None:
+    version: int | None = await connection.fetchval(FIND_VERSION, mode)
+    return version
+
+
+LOAD_CATALOGUE = "SELECT currency, version, default_bundle_selection FROM catalogues WHERE mode = $1"
+LOAD_PROJECTS = """
+SELECT id, registry, registry_project_id, name, slug, country, type, methodology, mechanism, description, image,
+       registry_url, created_at, picture, details
+FROM projects WHERE mode = $1
+"""
+LOAD_BUNDLES = """
+SELECT id, slug, name, description, primary_image, unit_price_minor, enabled, created_at, picture, details, disabled_at
+FROM bundles WHERE mode = $1 ORDER BY position, slug
+"""
+LOAD_MEMBERS = """
+SELECT bundle_id, project_id, weight FROM bundle_projects WHERE mode = $1 ORDER BY bundle_id, position
+"""
+
+
+async def load_catalogue(tx: Connection, mode: Mode, base_url: str) -> Catalogue | None:
+    """The catalogue of one mode; None before the first import. Call it in a snapshot for a consistent result."""
+    head = await tx.fetchrow(LOAD_CATALOGUE, mode)
+    if head is None:
+        return None
+    projects = {row["id"]: _project(row, base_url) for row in await tx.fetch(LOAD_PROJECTS, mode)}
+    vintages = await load_vintages_any_account(tx, mode)
+    free = free_grams_of(mode, projects, vintages)
+    members: dict[str, list[BundleProject]] = {}
+    for row in await tx.fetch(LOAD_MEMBERS, mode):
+        project_id = row["project_id"]
+        member = BundleProject(projects[project_id], row["weight"], free.get(project_id, 0))
+        members.setdefault(row["bundle_id"], []).append(member)
+    bundles = {
+        row["id"]: _bundle(row, tuple(members.get(row["id"], ())), base_url)
+        for row in await tx.fetch(LOAD_BUNDLES, mode)
+    }
+    rates = await load_rates(tx, mode, head["currency"])
+    selection: list[dict[str, Any]] | None = json.loads(head["default_bundle_selection"] or "null")
+    return Catalogue(mode, head["currency"], head["version"], selection, projects, bundles, rates, vintages=vintages)
+
+
+LOAD_RATES = """
+SELECT DISTINCT ON (quote) base, quote, rate, source, as_of FROM exchange_rates
+WHERE mode = $1 AND base = $2 AND as_of <= now() ORDER BY quote, as_of DESC
+"""
+
+
+async def load_rates(tx: Connection, mode: Mode, currency: str) -> dict[str, ExchangeRate]:
+    """The newest rates that are not in the future, by target currency."""
+    return {row["quote"]: ExchangeRate(**row) for row in await tx.fetch(LOAD_RATES, mode, currency)}
+
+
+# What is held is not of a vintage yet: orders draw on the oldest first.
+LOAD_VINTAGES = """
+SELECT lots.project_id, lots.vintage, lots.grams::bigint AS free_grams, coalesce(holds.grams, 0)::bigint AS held_grams
+FROM (SELECT project_id, vintage, sum(quantity_grams - allocated_grams) AS grams FROM lots WHERE mode = $1
+      GROUP BY project_id, vintage) AS lots
+LEFT JOIN (SELECT project_id, sum(reserved_grams) AS grams FROM supply_holds WHERE mode = $1 GROUP BY project_id)
+     AS holds USING (project_id)
+ORDER BY lots.project_id, lots.vintage
+"""
+
+
+async def load_vintages_any_account(connection: Connection, mode: Mode) -> dict[str, list[VintageSupply]]:
+    """Grams that are neither allocated nor held, by project. `retirements` owns these tables."""
+    vintages: dict[str, list[VintageSupply]] = {}
+    held: dict[str, int] = {}
+    for row in await connection.fetch(LOAD_VINTAGES, mode):
+        project_id, free_grams = row["project_id"], row["free_grams"]
+        left = held.setdefault(project_id, row["held_grams"])
+        held[project_id] = max(0, left - free_grams)
+        vintages.setdefault(project_id, []).append(VintageSupply(row["vintage"], max(0, free_grams - left)))
+    return vintages
+
+
+def free_grams_of(
+    mode: Mode, projects: Iterable[str], vintages: Mapping[str, Sequence[VintageSupply]]
+) -> dict[str, int]:
+    """Test supply does not run out: every project has enough for the largest order."""
+    if mode is Mode.TEST:
+        return dict.fromkeys(projects, MAX_GRAMS)
+    return {project_id: sum(each.free_grams for each in supplies) for project_id, supplies in vintages.items()}
+
+
+def _image(named: str | None, picture: str | None, base_url: str, size: PictureSize = WIDE) -> str | None:
+    """For the API: the URL in the imported file, or else the imported picture."""
+    return _absolute(imported_url(picture, size) if picture and not named else named, base_url)
+
+
+def _absolute(url: str | None, base_url: str) -> str | None:
+    return base_url + url if url and url.startswith("/") else url
+
+
+def _project(row: asyncpg.Record, base_url: str) -> Project:
+    named, picture = row["image"], row["picture"]
+    details = msgspec.json.decode(row["details"], type=ProjectDetails)
+    media = [structs.replace(each, url=_absolute(each.url, base_url)) for each in details.media or ()]
+    impact = [
+        structs.replace(each, image_url=_absolute(each.image_url, base_url)) for each in details.impact_summary or ()
+    ]
+    return Project(
+        **{
+            **row,
+            "image": _image(named, picture, base_url),
+            "thumbnail": _image(named, picture, base_url, CARD),
+            "details": structs.replace(
+                details, logo=_absolute(details.logo, base_url), media=media or None, impact_summary=impact or None
+            ),
+        }
+    )
+
+
+def _bundle(row: asyncpg.Record, members: tuple[BundleProject, ...], base_url: str) -> Bundle:
+    named, picture = row["primary_image"], row["picture"]
+    return Bundle(
+        **{
+            **row,
+            "primary_image": _image(named, picture, base_url),
+            "thumbnail": _image(named, picture, base_url, CARD),
+            "details": msgspec.json.decode(row["details"], type=BundleDetails),
+        },
+        projects=members,
+    )

@@ -1,0 +1,182 @@
+"""Calculate and store an estimate, once per idempotency key, or a new version of one."""
+
+import asyncio
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tonne.platform.db.pool import Database
+from tonne.platform.http.client_fields import idempotency_of, metadata_text
+from tonne.platform.http.json_body import Document, read
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Scope
+from tonne.selling.estimates import calculated_store as store
+from tonne.selling.estimates.calculated import Calculated, CalculatedEstimate, EstimateKind, require_mass
+from tonne.selling.estimates.calculated_schemas import CommonIn
+from tonne.selling.estimates.errors import EstimateNotFound, IdempotencyKeyTaken
+from tonne.selling.estimates.factors.model import FactorSet
+from tonne.selling.estimates.factors.schemas import factor_out
+from tonne.selling.estimates.factors.snapshot import Factors
+from tonne.selling.estimates.quote_estimate import QuoteEstimate
+
+# Ids that Tonne gives as keys to estimates that came without one.
+AUTO_KEY = "auto"
+
+
+class CalculateEstimate:
+    """All kinds of calculated estimates: new ones, new versions, annotations."""
+
+    def __init__(self, database: Database, factors: Factors, quotes: QuoteEstimate, clock: Clock) -> None:
+        self._database = database
+        self._factors = factors
+        self._quotes = quotes
+        self._clock = clock
+        self._prepared: set[str] = set()
+
+    async def create(
+        self, scope: Scope, kind: EstimateKind[Any], document: Document
+    ) -> tuple[CalculatedEstimate, bool]:
+        """The estimate, and whether it is new. Raises IdempotencyKeyTaken if the key belongs to another request."""
+        idempotency = idempotency_of(f"estimate {kind.name}", document)
+        try:
+            estimate = await self._compose(scope, kind, document)
+        except TonneError:
+            # A used key is answered with the original, whatever has changed since.
+            if idempotency.key is None or not (original := await self._original(scope, *idempotency)):
+                raise
+            return original, False
+        async with self._database.connection() as connection:
+            if await store.insert_calculated(connection, estimate, idempotency.digest):
+                return estimate, True
+        original = await self._original(scope, estimate.idempotency_key, idempotency.digest)
+        if original is None:
+            raise IdempotencyKeyTaken(field="idempotency_key")
+        return original, False
+
+    async def find(
+        self, scope: Scope, kind: EstimateKind[Any], estimate_id: str, version: int | None = None
+    ) -> CalculatedEstimate | None:
+        async with self._database.connection() as connection:
+            return await store.find_calculated(connection, scope, kind.name, estimate_id, version)
+
+    async def replace(
+        self, scope: Scope, kind: EstimateKind[Any], estimate_id: str, document: Document
+    ) -> CalculatedEstimate:
+        """A new version, or the current one if nothing would change, so that a PUT can be repeated."""
+        current = await self.find(scope, kind, estimate_id)
+        if current is None:
+            raise EstimateNotFound
+        made = await self._compose(scope, kind, document)
+        key = current.idempotency_key if made.idempotency_key.startswith(f"{AUTO_KEY}_") else made.idempotency_key
+        changed = replace(
+            made, id=current.id, version=current.version, idempotency_key=key, created_at=current.created_at
+        )
+        if replace(changed, calculated_at=current.calculated_at) == current:
+            return current
+        digest = idempotency_of(f"estimate {kind.name}", document).digest
+        async with self._database.connection() as connection:
+            version = await store.replace_calculated(connection, changed, digest)
+        if version is None:
+            raise EstimateNotFound
+        return replace(changed, version=version)
+
+    async def annotate(
+        self, scope: Scope, kind: EstimateKind[Any], estimate_id: str, document: Document
+    ) -> CalculatedEstimate:
+        """Changes only what was sent; null removes a time."""
+        names, current = kind.annotations, await self.find(scope, kind, estimate_id)
+        if current is None or names is None:
+            raise EstimateNotFound
+        body: msgspec.Struct = read(document, names.request)
+        sent = document.members
+        changed = replace(
+            current,
+            is_actual=getattr(body, names.is_actual) if names.is_actual in sent else current.is_actual,
+            occurred_at=getattr(body, names.occurred_at) if names.occurred_at in sent else current.occurred_at,
+            metadata=metadata_text(document) if "metadata" in sent else current.metadata,
+            idempotency_key=getattr(body, "idempotency_key", None) or current.idempotency_key,
+        )
+        async with self._database.connection() as connection:
+            await store.annotate(
+                connection,
+                current,
+                is_actual=changed.is_actual,
+                occurred_at=changed.occurred_at,
+                metadata=changed.metadata,
+                idempotency_key=changed.idempotency_key,
+            )
+        return changed
+
+    async def _original(self, scope: Scope, key: str | None, digest: bytes) -> CalculatedEstimate | None:
+        """The estimate that the same request has created. Raises IdempotencyKeyTaken if another one did."""
+        async with self._database.connection() as connection:
+            found = await store.find_by_used_key(connection, scope, key or "")
+        if found is not None and found[1] != digest:
+            raise IdempotencyKeyTaken(field="idempotency_key")
+        return None if found is None else found[0]
+
+    async def _compose(self, scope: Scope, kind: EstimateKind[Any], document: Document) -> CalculatedEstimate:
+        body: CommonIn = read(document, kind.request)
+        metadata = metadata_text(document)
+        # Also validates the selection: a client learns of a mistake at once.
+        await self._quotes.check(scope, body)
+        calculated = await self._calculate(kind, body, await self._factors.current())
+        names = kind.annotations
+        return _estimate(
+            scope,
+            kind,
+            body,
+            calculated,
+            metadata=metadata,
+            request=msgspec.json.format(document.raw, indent=-1).decode(),
+            is_actual=None if names is None else getattr(body, names.is_actual),
+            occurred_at=None if names is None else getattr(body, names.occurred_at),
+            now=self._clock(),
+        )
+
+    async def _calculate(self, kind: EstimateKind[Any], body: CommonIn, factors: FactorSet) -> Calculated:
+        if kind.prepare is not None and kind.name not in self._prepared:
+            await asyncio.to_thread(kind.prepare)
+            self._prepared.add(kind.name)
+        if kind.in_thread and (kind.is_slow is None or kind.is_slow(body)):
+            return await asyncio.to_thread(kind.calculate, body, factors)
+        return kind.calculate(body, factors)
+
+
+def _estimate(
+    scope: Scope,
+    kind: EstimateKind[Any],
+    body: CommonIn,
+    calculated: Calculated,
+    *,
+    metadata: str,
+    request: str,
+    is_actual: bool | None,
+    occurred_at: datetime | None,
+    now: datetime,
+) -> CalculatedEstimate:
+    result = {
+        **calculated.answer,
+        "explain": calculated.explain,
+        "emission_factors": [factor_out(factor) for factor in calculated.factors],
+    }
+    return CalculatedEstimate(
+        scope=scope,
+        id=new_id("est"),
+        kind=kind.name,
+        version=1,
+        idempotency_key=body.idempotency_key or new_id(AUTO_KEY),
+        mass_grams=require_mass(calculated.mass_grams),
+        name=body.name,
+        metadata=metadata,
+        is_actual=is_actual,
+        occurred_at=occurred_at,
+        created_at=now,
+        request=request,
+        result=msgspec.json.encode(result).decode(),
+        calculated_at=now,
+    )

@@ -1,0 +1,134 @@
+"""Places as clients write them, and the locations that they mean."""
+
+import re
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from tonne.platform.values.errors import Fault, Invalid
+from tonne.selling.estimates.geography.airports import find_airport
+from tonne.selling.estimates.geography.cities import find_city
+from tonne.selling.estimates.geography.countries import find_country
+from tonne.selling.estimates.geography.errors import (
+    AddressNotFound,
+    DestinationCodeInvalid,
+    LocodeNotFound,
+    SourceCodeInvalid,
+)
+from tonne.selling.estimates.geography.model import Coordinates, Location
+from tonne.selling.estimates.geography.ports import Port, find_port
+
+_DEGREES = re.compile(r"-?[0-9]{1,3}(\.[0-9]{1,12})?", re.ASCII)
+
+
+def _read_degrees(value: Any, limit: int) -> float:
+    if not isinstance(value, str) or not _DEGREES.fullmatch(value) or abs(float(value)) > limit:
+        raise ValueError(f"expected a number between -{limit} and {limit}")
+    return float(value)
+
+
+def read_latitude(value: Any) -> float:
+    return _read_degrees(value, 90)
+
+
+def read_longitude(value: Any) -> float:
+    return _read_degrees(value, 180)
+
+
+Latitude = Annotated[float, read_latitude, Meta(ge=-90, le=90, description="Degrees north.", examples=[52.52])]
+Longitude = Annotated[float, read_longitude, Meta(ge=-180, le=180, description="Degrees east.", examples=[13.41])]
+AddressLine = Annotated[str, Meta(max_length=200)]
+CountryCode = Annotated[
+    str, Meta(pattern="^[A-Za-z]{2,3}$", description="ISO 3166-1 alpha-3 code, or alpha-2.", examples=["DEU"])
+]
+
+
+class PlaceIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One of: `code`; `locode`; `lat` and `lon`; an address with at least a `city`."""
+
+    code: Annotated[
+        Annotated[str, Meta(max_length=10)] | None,
+        Meta(description="IATA or ICAO code of an airport.", examples=["BER"]),
+    ] = None
+    locode: Annotated[
+        Annotated[str, Meta(max_length=10)] | None,
+        Meta(description="UN/LOCODE of a port.", examples=["NLRTM"]),
+    ] = None
+    lat: Latitude | None = None
+    lon: Longitude | None = None
+    city: Annotated[AddressLine | None, Meta(description="Name of a city, in any language.", examples=["Berlin"])] = (
+        None
+    )
+    country_code: CountryCode | None = None
+    postcode: Annotated[AddressLine | None, Meta(description="Not used to find the place.", examples=["10115"])] = None
+    street_line1: Annotated[
+        AddressLine | None, Meta(description="Not used to find the place.", examples=["Invalidenstraße 1"])
+    ] = None
+    street_line2: Annotated[
+        AddressLine | None, Meta(description="Not used to find the place.", examples=["2nd floor"])
+    ] = None
+
+
+_ADDRESS = ("city", "postcode", "street_line1", "street_line2")
+
+
+def resolve_place(place: PlaceIn, field: str) -> Location:
+    """`field` is the path of the place in the request, which ends in `source` or `destination`.
+
+    May read the list of cities: call it through `asyncio.to_thread`.
+    """
+    forms = [
+        place.code is not None,
+        place.locode is not None,
+        place.lat is not None or place.lon is not None,
+        any(getattr(place, name) is not None for name in _ADDRESS),
+    ]
+    # A country alone is an address that lacks its city. Beside coordinates it says where they are.
+    if not any(forms) and place.country_code is not None:
+        return _city(place, field)
+    if sum(forms) != 1:
+        message = f"{field} needs exactly one of code, locode, lat and lon, or an address with a city."
+        raise Invalid([Fault("validation_error", message, field)])
+    if place.code is not None:
+        return _airport(place.code, field)
+    if place.locode is not None:
+        return resolve_port(place.locode, field).location
+    if place.lat is not None or place.lon is not None:
+        if place.lat is None or place.lon is None:
+            missing = "lat" if place.lat is None else "lon"
+            raise Invalid([Fault("validation_error", f"{field}.{missing} is required.", f"{field}.{missing}")])
+        return Location(None, Coordinates(place.lat, place.lon), _alpha_2(place.country_code, field))
+    return _city(place, field)
+
+
+def resolve_port(locode: str, field: str) -> Port:
+    port = find_port(locode)
+    if port is None:
+        raise LocodeNotFound(field=f"{field}.locode")
+    return port
+
+
+def _city(place: PlaceIn, field: str) -> Location:
+    if place.city is None:
+        raise AddressNotFound("An address is found by its city: send the city and its country_code.", field=field)
+    found = find_city(place.city, _alpha_2(place.country_code, field))
+    if found is None:
+        raise AddressNotFound(field=f"{field}.city")
+    return found
+
+
+def _alpha_2(country_code: str | None, field: str) -> str | None:
+    country = None if country_code is None else find_country(country_code)
+    if country_code is not None and country is None:
+        message = "There is no country with this code. Send an ISO 3166-1 code such as DEU."
+        raise AddressNotFound(message, field=f"{field}.country_code")
+    return None if country is None else country.iso
+
+
+def _airport(code: str, field: str) -> Location:
+    airport = find_airport(code)
+    if airport is None:
+        error = DestinationCodeInvalid if field.endswith("destination") else SourceCodeInvalid
+        raise error(field=f"{field}.code")
+    return Location(f"{airport.name} ({airport.code})", airport.coordinates, airport.country)

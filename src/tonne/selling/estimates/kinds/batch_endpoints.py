@@ -1,0 +1,110 @@
+"""The endpoint that calculates up to 100 estimates of any kinds at once."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import msgspec
+import structlog
+
+from tonne.platform.http.errors import InternalError, ServiceUnavailable
+from tonne.platform.http.json_body import Document
+from tonne.platform.http.refusals import refusal_for
+from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
+from tonne.platform.values.errors import Fault, Invalid
+from tonne.platform.values.scope import Scope
+from tonne.selling.estimates.calculate_estimate import CalculateEstimate
+from tonne.selling.estimates.calculated import EstimateKind
+from tonne.selling.estimates.calculated_endpoints import CalculatedEstimateEndpoints
+
+_log = structlog.get_logger()
+MAX_BATCH = 100
+
+
+BatchEstimateIn = Annotated[
+    Any,
+    msgspec.Meta(
+        description="`kind`, the last part of the path of its kind, and the fields of a request of this kind.",
+        extra_json_schema={
+            "type": "object",
+            "properties": {"kind": {"type": "string", "examples": ["flight", "shipping/multi-leg"]}},
+            "required": ["kind"],
+            "additionalProperties": True,
+        },
+    ),
+]
+BatchEstimateResult = Annotated[
+    Any,
+    msgspec.Meta(
+        description="An estimate of its kind, or an object with `error` and `errors`.",
+        examples=[{"id": "est_06gtv168mimt7f59c5an0fgcj0", "mass": {"amount": "289.548", "unit": "kg"}}],
+        extra_json_schema={"type": "object", "additionalProperties": True},
+    ),
+]
+
+
+class EstimateBatchEndpoints:
+    def __init__(
+        self,
+        estimates: CalculateEstimate,
+        shown: CalculatedEstimateEndpoints,
+        kinds: Sequence[EstimateKind[Any]],
+        *,
+        charge: Callable[[str, int], None],
+    ) -> None:
+        """`charge` counts further requests against the rate limit of an API key."""
+        self._estimates = estimates
+        self._shown = shown
+        self._kinds = {kind.name: kind for kind in kinds}
+        self._charge = charge
+
+    async def create_batch(self, request: Request) -> Response:
+        """Calculate up to 100 estimates.
+
+        Takes an array of requests, each with its `kind`, and returns an array in the same order: each item is an
+        estimate, or an object with `error` and `errors`. One that is refused does not affect the others. Every item
+        counts as a request against the rate limit.
+        """
+        members = request.json_array()
+        if not 1 <= len(members) <= MAX_BATCH:
+            raise Invalid([Fault("validation_error", f"Send 1 to {MAX_BATCH} estimates in the array.")])
+        self._charge(request.actor.key_id or "", len(members) - 1)
+        raw = msgspec.json.decode(request.body, type=list[msgspec.Raw])
+        # One after another: a batch uses one connection, and a key that is used twice in it is decided by the order.
+        return json_response([await self._one(request.scope, *each) for each in zip(raw, members, strict=True)])
+
+    async def _one(self, scope: Scope, raw: msgspec.Raw, members: Any) -> Any:
+        try:
+            kind = self._kind(members)
+            estimate, _ = await self._estimates.create(scope, kind, _without_kind(raw, members))
+            return await self._shown.show(kind, estimate)
+        except Exception as error:  # noqa: BLE001 - the other estimates of the batch are not affected
+            refusal = refusal_for(error)
+            if isinstance(refusal, (InternalError, ServiceUnavailable)):
+                _log.error("estimate_of_batch_failed", exc_info=error)
+            return {"error": refusal.faults[0], "errors": refusal.faults}
+
+    def _kind(self, members: Any) -> EstimateKind[Any]:
+        name = members.get("kind") if isinstance(members, dict) else None
+        kind = self._kinds.get(name) if isinstance(name, str) else None
+        if kind is None:
+            known = ", ".join(self._kinds)
+            raise Invalid([Fault("validation_error", f"Send an object whose kind is one of {known}.", "kind")])
+        return kind
+
+    def routes(self) -> list[Route]:
+        route = RouteMaker("Estimates")
+        return [
+            route(
+                *("POST /v1/estimates/batch", self.create_batch, list[BatchEstimateResult]),
+                operation_id="createEstimates",
+                body=list[BatchEstimateIn],
+                example=[{"kind": kind.name, **(kind.example or {})} for kind in [*self._kinds.values()][:2]],
+            )
+        ]
+
+
+def _without_kind(raw: msgspec.Raw, members: dict[str, Any]) -> Document:
+    """The request as it would have been sent alone, so that both share idempotency keys."""
+    rest = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    del rest["kind"]
+    return Document(msgspec.json.encode(rest), {name: value for name, value in members.items() if name != "kind"})

@@ -1,0 +1,26 @@
+"""Estimates: emissions that a client has calculated."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tonne.platform.values.mass import MassUnit
+from tonne.platform.values.scope import Scope
+from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """`mass_amount` and `mass_unit` are as sent; an order for the estimate buys `mass_grams`."""
+
+    scope: Scope
+    id: str
+    idempotency_key: str
+    mass_grams: int
+    mass_amount: str
+    mass_unit: MassUnit
+    description: str | None
+    # The client's JSON, as text.
+    metadata: str
+    created_at: datetime
+    # The unit that the quantity of its quote is cut to.
+    quantity_trunc: QuantityUnit | None = None

@@ -1,0 +1,120 @@
+"""Endpoints of estimates for transactions."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+import structlog
+
+from tonne.platform.db.pool import Database
+from tonne.platform.http.errors import InternalError, ServiceUnavailable
+from tonne.platform.http.json_body import Document
+from tonne.platform.http.refusals import refusal_for
+from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
+from tonne.platform.values.errors import Fault, Invalid
+from tonne.platform.values.scope import Scope
+from tonne.selling.catalogue.snapshot import Catalogues
+from tonne.selling.estimates.calculate_estimate import CalculateEstimate
+from tonne.selling.estimates.calculated import EstimateKind
+from tonne.selling.estimates.calculated_endpoints import CalculatedEstimateEndpoints
+from tonne.selling.estimates.calculated_store import find_by_used_key
+from tonne.selling.estimates.errors import EstimateNotFound
+from tonne.selling.estimates.purchases.calculate import TRANSACTIONS, with_rates
+from tonne.selling.estimates.purchases.schemas import MAX_BATCH, TransactionIn, TransactionOut
+from tonne.selling.estimates.quote_estimate import QuoteEstimate
+
+_log = structlog.get_logger()
+TransactionResult = Annotated[
+    Any,
+    msgspec.Meta(
+        description="An estimate, or an object with `error` and `errors`.",
+        examples=[{"id": "est_06gtv168mimt7f59c5an0fgcj0", "mass": {"amount": "14.875", "unit": "kg"}}],
+        extra_json_schema={"type": "object", "additionalProperties": True},
+    ),
+]
+
+
+class TransactionEndpoints(CalculatedEstimateEndpoints):
+    """Reads the exchange rates before it calculates."""
+
+    def __init__(
+        self,
+        database: Database,
+        catalogues: Catalogues,
+        estimates: CalculateEstimate,
+        quotes: QuoteEstimate,
+        *,
+        charge: Callable[[str, int], None],
+    ) -> None:
+        """`charge` counts further requests against the rate limit of an API key."""
+        super().__init__(estimates, quotes)
+        self._database = database
+        self._catalogues = catalogues
+        self._charge = charge
+
+    async def _with_rates(self, scope: Scope) -> EstimateKind[TransactionIn]:
+        return with_rates(await self._catalogues.current(scope.mode))
+
+    async def create(self, kind: EstimateKind[Any], request: Request) -> Response:  # noqa: ARG002 - replaced
+        return await super().create(await self._with_rates(request.scope), request)
+
+    async def replace(self, kind: EstimateKind[Any], request: Request) -> Response:  # noqa: ARG002 - replaced
+        return await super().replace(await self._with_rates(request.scope), request)
+
+    async def read_by_key(self, request: Request) -> Response:
+        """Read an estimate of a transaction by its idempotency key.
+
+        With a quote for now.
+        """
+        async with self._database.connection() as connection:
+            found = await find_by_used_key(connection, request.scope, request.path("transaction_key"))
+        if found is None or found[0].kind != TRANSACTIONS.name:
+            raise EstimateNotFound
+        return json_response(await self.show(TRANSACTIONS, found[0]))
+
+    async def create_batch(self, request: Request) -> Response:
+        """Estimate up to 100 transactions.
+
+        Takes an array, and returns one in the same order: each item is an estimate, or an object with `error` and
+        `errors`. One that is refused does not affect the others. Every item counts as a request against the rate limit.
+        """
+        members = request.json_array()
+        if not 1 <= len(members) <= MAX_BATCH:
+            raise Invalid([Fault("validation_error", f"Send 1 to {MAX_BATCH} transactions in the array.")])
+        self._charge(request.actor.key_id or "", len(members) - 1)
+        raw = msgspec.json.decode(request.body, type=list[msgspec.Raw])
+        kind = await self._with_rates(request.scope)
+        results = await asyncio.gather(
+            *(self._one(request.scope, kind, *each) for each in zip(raw, members, strict=True))
+        )
+        return json_response(results)
+
+    async def _one(self, scope: Scope, kind: EstimateKind[TransactionIn], raw: msgspec.Raw, members: Any) -> Any:
+        try:
+            if not isinstance(members, dict):
+                raise Invalid([Fault("validation_error", "The transaction must be a JSON object.")])  # noqa: TRY301
+            estimate, _ = await self._estimates.create(scope, kind, Document(bytes(raw), members))
+            return await self.show(kind, estimate)
+        except Exception as error:  # noqa: BLE001 - the other transactions of the batch are not affected
+            refusal = refusal_for(error)
+            if isinstance(refusal, (InternalError, ServiceUnavailable)):
+                _log.error("transaction_of_batch_failed", exc_info=error)
+            return {"error": refusal.faults[0], "errors": refusal.faults}
+
+    def transaction_routes(self) -> list[Route]:
+        route, path = RouteMaker("Estimates"), f"/v1/estimates/{TRANSACTIONS.name}"
+        return [
+            *self.routes([TRANSACTIONS]),
+            route(
+                *(f"POST {path}/batch", self.create_batch, list[TransactionResult]),
+                operation_id="createTransactionEstimates",
+                body=list[TransactionIn],
+                example=[TRANSACTIONS.example],
+            ),
+            route(
+                *(f"GET {path}/by-idempotency-key/{{transaction_key}}", self.read_by_key, TransactionOut),
+                EstimateNotFound,
+                operation_id="getTransactionEstimateByKey",
+            ),
+        ]

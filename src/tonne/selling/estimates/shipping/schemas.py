@@ -1,0 +1,274 @@
+"""Request and response bodies of estimates for shipping."""
+
+from decimal import Decimal
+from enum import StrEnum
+from typing import Annotated, Any, cast, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+from tonne.platform.http.client_fields import IdempotencyKey, Metadata
+from tonne.selling.catalogue.schemas import DecimalText, Timestamp
+from tonne.selling.estimates.calculated_schemas import CalculatedOut, CommonIn, EstimateMassOut, Moment
+from tonne.selling.estimates.factors.schemas import EmissionFactorOut
+from tonne.selling.estimates.geography.places import CountryCode, PlaceIn
+from tonne.selling.estimates.geography.sea_distance import TransitCorridor
+from tonne.selling.estimates.kinds.distance import DistanceMethod, DistanceOut, DistanceUnit
+from tonne.selling.estimates.schemas import MassIn
+from tonne.selling.estimates.shipping.methods import CONTAINER_SHIP, TransportMode, read_method
+from tonne.selling.estimates.shipping.shipment import CargoType
+
+MAX_LEGS = 50
+
+# read_method turns it into a Method.
+MethodIn = Annotated[
+    Any,
+    read_method,
+    Meta(
+        description="A name of GET /v1/estimates/shipping/methods, or an object for container ships.",
+        examples=["diesel_truck"],
+        extra_json_schema={
+            "anyOf": [
+                {"type": "string", "minLength": 1},
+                {
+                    "type": "object",
+                    "properties": {
+                        "vessel_type": {"const": CONTAINER_SHIP},
+                        "refrigerated": {"type": "boolean"},
+                    },
+                    "required": ["vessel_type"],
+                    "additionalProperties": False,
+                },
+            ]
+        },
+    ),
+]
+FactorCountry = Annotated[
+    CountryCode | None,
+    Meta(
+        description="Where the goods are shipped. A factor of that country is used if one was imported; those of the "
+        "package are for the UK.",
+        examples=["DEU"],
+    ),
+]
+IsShipment = Annotated[
+    bool | None, Meta(description="Whether the goods were shipped; false for a mere plan.", examples=[True])
+]
+ShippedAt = Annotated[
+    Moment | None,
+    Meta(description="When the goods were shipped; a day is midnight UTC.", extra_json_schema={"format": "date-time"}),
+]
+
+
+class ShippingRouteIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A distance (`amount` and `unit`), or two places."""
+
+    amount: Annotated[
+        Decimal | None, Meta(description="The length of the route, a decimal string.", examples=[None, "584"])
+    ] = None
+    unit: Annotated[DistanceUnit | None, Meta(description="The unit of `amount`.", examples=[None, "km"])] = None
+    source: Annotated[PlaceIn | None, Meta(description="Where the route starts.")] = None
+    destination: Annotated[PlaceIn | None, Meta(description="Where the route ends.")] = None
+    transit_corridor: Annotated[
+        TransitCorridor | None,
+        Meta(description="By sea: the way between the oceans that the ship takes.", examples=[None, "suez_canal"]),
+    ] = None
+
+
+class ShipmentIn(msgspec.Struct, forbid_unknown_fields=True):
+    """A mass, or containers."""
+
+    mass: Annotated[MassIn | None, Meta(description="The mass of the goods.")] = None
+    containers: Annotated[
+        Decimal | None, Meta(description="Containers in TEU, a decimal string.", examples=[None, "2"])
+    ] = None
+    cargo_type: Annotated[
+        CargoType | None,
+        Meta(
+            description="How heavily the containers are loaded: 6, 10 or 14.5 t per TEU, or 2 t for empty ones, which "
+            "are assumptions of Tonne. Without it they are average. Not used if there is a mass.",
+            examples=[None, "average"],
+        ),
+    ] = None
+
+
+class ShippingIn(CommonIn, kw_only=True):
+    shipment: Annotated[ShipmentIn, Meta(description="What is shipped.")]
+    route: Annotated[ShippingRouteIn, Meta(description="How far, or from where to where.")]
+    method: MethodIn
+    country_code: FactorCountry = None
+    is_shipment: IsShipment = None
+    shipped_at: ShippedAt = None
+
+
+class ShippingLegIn(msgspec.Struct, forbid_unknown_fields=True):
+    route: Annotated[ShippingRouteIn, Meta(description="How far, or from where to where.")]
+    method: MethodIn
+    country_code: FactorCountry = None
+
+
+class MultiLegShippingIn(CommonIn, kw_only=True):
+    shipment: Annotated[ShipmentIn, Meta(description="What is shipped, on all legs.")]
+    legs: Annotated[
+        list[ShippingLegIn], Meta(min_length=1, max_length=MAX_LEGS, description="The legs, in their order.")
+    ]
+    is_shipment: IsShipment = None
+    shipped_at: ShippedAt = None
+
+
+class ShippingAnnotationsIn(msgspec.Struct, forbid_unknown_fields=True):
+    is_shipment: IsShipment = None
+    shipped_at: ShippedAt = None
+    metadata: Metadata | None = None
+    idempotency_key: IdempotencyKey | None = None
+
+
+class WellToWheelOut(msgspec.Struct):
+    """The parts of a mass. They add up to it."""
+
+    wtt: Annotated[EstimateMassOut, Meta(description="Well to tank: making and transporting the fuel.")]
+    ttw: Annotated[EstimateMassOut, Meta(description="Tank to wheel: burning the fuel.")]
+    unknown: Annotated[EstimateMassOut, Meta(description="Neither: the radiative forcing of planes at altitude.")]
+
+
+class ShippingMassOut(EstimateMassOut):
+    wtw_details: Annotated[WellToWheelOut | None, Meta(description="Its parts.")] = None
+    pollutants: Annotated[None, Meta(description="Not calculated: always null.", examples=[None])] = None
+
+
+class CoordinatesOut(msgspec.Struct):
+    lat: Annotated[float, Meta(description="Degrees north.", examples=[52.52])]
+    lon: Annotated[float, Meta(description="Degrees east.", examples=[13.41])]
+
+
+class LocationOut(msgspec.Struct):
+    label: Annotated[
+        str | None, Meta(description="Name of the place, or null for a point.", examples=["Rotterdam (NLRTM)"])
+    ]
+    coordinates: Annotated[CoordinatesOut, Meta(description="Where it is.")]
+
+
+class RouteStopOut(msgspec.Struct):
+    location: Annotated[LocationOut, Meta(description="The destination, or a passage on the way to it.")]
+    distance: Annotated[DistanceOut, Meta(description="From the place before it.")]
+
+
+class ShippingRouteOut(msgspec.Struct):
+    source: Annotated[LocationOut, Meta(description="Where the route starts.")]
+    legs: Annotated[list[RouteStopOut], Meta(description="The way to the destination.")]
+    attribution: Annotated[
+        str | None, Meta(description="Whose data the route is made of.", examples=["Shipping lanes: searoute."])
+    ]
+
+
+class TransportWorkUnit(StrEnum):
+    TONNE_KM = "t*km"
+
+
+class TransportWorkOut(msgspec.Struct):
+    value: Annotated[DecimalText, Meta(description="Mass × distance.", examples=["5840"])]
+    unit: Annotated[TransportWorkUnit, Meta(description="The unit of `value`.", examples=["t*km"])]
+
+
+class IntensityOut(msgspec.Struct):
+    value: Annotated[DecimalText, Meta(description="All parts of the mass, per unit.", examples=["0.12522"])]
+    unit: Annotated[str, Meta(description="The unit of `value`.", examples=["kg/t*km"])]
+
+
+class DistanceDetailsOut(msgspec.Struct):
+    detour_factor: Annotated[
+        DecimalText | None,
+        Meta(description="What the great circle was multiplied with, or null.", examples=["1.4"]),
+    ]
+    passages: Annotated[list[str], Meta(description="Straits and canals on the route.", examples=[["Suez Canal"]])]
+
+
+class ConvertedShipmentOut(msgspec.Struct):
+    mass: Annotated[EstimateMassOut, Meta(description="The mass that the containers were taken for.")]
+
+
+class ShippingLegOut(msgspec.Struct, kw_only=True):
+    """One leg of a shipment."""
+
+    mass: Annotated[ShippingMassOut, Meta(description="The mass of CO2 equivalent.")]
+    raw_distance: Annotated[DistanceOut, Meta(description="As measured: the great circle, or along shipping lanes.")]
+    distance: Annotated[DistanceOut, Meta(description="As travelled: with the detours of ways on land.")]
+    adjusted_distance: Annotated[DistanceOut, Meta(description="What the factor was multiplied with.")]
+    distance_calculation_method: Annotated[
+        DistanceMethod | None, Meta(description="How the distance was found.", examples=["inland_distance_algorithm"])
+    ]
+    activity: Annotated[TransportWorkOut | None, Meta(description="What the factor was multiplied with.")]
+    intensity: Annotated[IntensityOut | None, Meta(description="Emissions per unit of `activity`.")]
+    route: Annotated[ShippingRouteOut | None, Meta(description="The route; null if a distance was sent.")]
+    emission_factor: Annotated[EmissionFactorOut, Meta(description="The factor that was used.")]
+    methodology: Annotated[
+        list[str],
+        Meta(description="How it was calculated, in sentences.", examples=[["The distance is used as it was sent."]]),
+    ]
+    distance_calculation_details: Annotated[DistanceDetailsOut | None, Meta(description="Details, or null.")]
+    methodology_details: Annotated[None, Meta(description="Always null.", examples=[None])] = None
+    data_quality_score: Annotated[None, Meta(description="Always null.", examples=[None])] = None
+    converted_shipment: Annotated[
+        ConvertedShipmentOut | None, Meta(description="Null if the mass of the shipment was sent.")
+    ]
+    shipment_conversion_method: Annotated[
+        str | None,
+        Meta(
+            description="How containers became a mass, or null.",
+            examples=["average: 10 t per TEU, an assumption of Tonne."],
+        ),
+    ]
+    resolved_legs: Annotated[None, Meta(description="Always null.", examples=[None])] = None
+
+
+class ShipmentOut(CalculatedOut, kw_only=True):
+    is_shipment: Annotated[bool, Meta(description="Whether the goods were shipped.", examples=[True])]
+    shipped_at: Annotated[Timestamp | None, Meta(description="When, or null.")]
+    external_estimate_url: Annotated[None, Meta(description="Always null.", examples=[None])] = None
+    filename: Annotated[None, Meta(description="Always null.", examples=[None])] = None
+    user_fullname: Annotated[None, Meta(description="Always null.", examples=[None])] = None
+
+
+# A shipment in one leg has the fields of both. A struct cannot have two bases.
+_LEG_HINTS = get_type_hints(ShippingLegOut, include_extras=True)
+ShippingOut = cast(
+    "type[ShipmentOut]",
+    msgspec.defstruct(
+        "ShippingOut",
+        [(field.name, _LEG_HINTS[field.name], field.default) for field in msgspec.structs.fields(ShippingLegOut)],
+        bases=(ShipmentOut,),
+        module=__name__,
+        kw_only=True,
+    ),
+)
+
+
+class MultiLegShippingOut(ShipmentOut, kw_only=True):
+    legs: Annotated[list[ShippingLegOut], Meta(description="The legs, in their order.")]
+    raw_distance: Annotated[DistanceOut, Meta(description="Sum of the legs.")]
+    distance: Annotated[DistanceOut, Meta(description="Sum of the legs.")]
+    adjusted_distance: Annotated[DistanceOut, Meta(description="Sum of the legs.")]
+    data_quality_score: Annotated[None, Meta(description="Always null.", examples=[None])] = None
+
+
+class ShippingMethodOut(msgspec.Struct):
+    method: Annotated[
+        Any,
+        Meta(
+            description="What to send as `method`: a name, or an object.",
+            examples=["diesel_truck"],
+            extra_json_schema={"anyOf": [{"type": "string"}, {"type": "object", "additionalProperties": True}]},
+        ),
+    ]
+    mode: Annotated[TransportMode, Meta(description="How the goods move.", examples=["road"])]
+    emission_factors: Annotated[
+        list[str],
+        Meta(
+            description="Ids of the factors. By air the route decides which one is used.",
+            examples=[["desnz-2025/hgv-all-diesel-all-hgvs-average-laden/tonne-km"]],
+        ),
+    ]
+    note: Annotated[
+        str | None,
+        Meta(description="What the factor is used instead of if none is closer, or null.", examples=[None]),
+    ]

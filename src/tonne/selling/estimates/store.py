@@ -1,0 +1,84 @@
+"""SQL of estimates."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.mass import MassUnit
+from tonne.platform.values.scope import Scope
+from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
+from tonne.selling.estimates.model import Estimate
+
+FIND_MASS = "SELECT mass_grams FROM estimates WHERE account_id = $1 AND id = $2"
+
+
+async def find_mass_grams(connection: Connection, scope: Scope, estimate_id: str) -> int | None:
+    mass_grams: int | None = await connection.fetchval(FIND_MASS, scope.account_id, estimate_id)
+    return mass_grams
+
+
+FIND_MASSES = """
+SELECT estimates.account_id, estimates.id, estimates.mass_grams
+FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN estimates ON estimates.account_id = wanted.account_id AND estimates.id = wanted.id
+"""
+
+
+class EstimateKey(NamedTuple):
+    """The primary key of an estimate."""
+
+    account_id: str
+    id: str
+
+
+async def find_masses_grams(connection: Connection, keys: Sequence[EstimateKey]) -> dict[EstimateKey, int]:
+    """The masses of several estimates. Unknown ones are missing."""
+    rows = await connection.fetch(FIND_MASSES, *columns(keys, "account_id, id"))
+    return {EstimateKey(row["account_id"], row["id"]): row["mass_grams"] for row in rows}
+
+
+_COLUMNS = "id, idempotency_key, mass_grams, mass_amount, mass_unit, description, metadata, created_at, quantity_trunc"
+FIND_ESTIMATE = f"SELECT {_COLUMNS} FROM estimates WHERE account_id = $1 AND id = $2"  # noqa: S608 - a constant
+
+
+async def find_estimate(connection: Connection, scope: Scope, estimate_id: str) -> Estimate | None:
+    row = await connection.fetchrow(FIND_ESTIMATE, scope.account_id, estimate_id)
+    return None if row is None else _estimate(scope, dict(row))
+
+
+FIND_BY_KEY = f"""
+SELECT request_digest, {_COLUMNS} FROM estimates WHERE account_id = $1 AND idempotency_key = $2
+"""  # noqa: S608 - a constant
+
+
+async def find_by_key(connection: Connection, scope: Scope, idempotency_key: str) -> tuple[Estimate, bytes] | None:
+    row = await connection.fetchrow(FIND_BY_KEY, scope.account_id, idempotency_key)
+    if row is None:
+        return None
+    values = dict(row)
+    digest = values.pop("request_digest")
+    return _estimate(scope, values), digest
+
+
+INSERT_ESTIMATE = f"""
+INSERT INTO estimates (account_id, request_digest, {_COLUMNS})
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+ON CONFLICT (account_id, idempotency_key) DO NOTHING RETURNING true
+"""  # noqa: S608 - a constant
+
+
+async def insert_estimate(tx: Connection, estimate: Estimate, request_digest: bytes) -> bool:
+    """False if the idempotency key is taken."""
+    values = [value for [value] in columns([estimate], _COLUMNS)]
+    return await tx.fetchval(INSERT_ESTIMATE, estimate.scope.account_id, request_digest, *values) is True
+
+
+def _estimate(scope: Scope, values: dict[str, Any]) -> Estimate:
+    unit = values.pop("quantity_trunc")
+    return Estimate(
+        scope=scope,
+        mass_unit=MassUnit(values.pop("mass_unit")),
+        quantity_trunc=None if unit is None else QuantityUnit(unit),
+        **values,
+    )

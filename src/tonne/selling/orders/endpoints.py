@@ -1,0 +1,192 @@
+"""Endpoints that place, quote, read and list orders."""
+
+from tonne.platform.db.idempotency import Idempotency
+from tonne.platform.db.pool import Database
+from tonne.platform.http.client_fields import idempotency_of, metadata_text, replay
+from tonne.platform.http.json_body import Document
+from tonne.platform.http.lists import Paging, raw_list_response
+from tonne.platform.http.route import Request, Response, json_response
+from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.accounts.model import Terms
+from tonne.selling.catalogue.schemas import quote_out
+from tonne.selling.catalogue.snapshot import Catalogues
+from tonne.selling.orders import store
+from tonne.selling.orders.errors import OrderNotFound
+from tonne.selling.orders.filter_store import list_filtered
+from tonne.selling.orders.list_filter import ListFilter, read_filter
+from tonne.selling.orders.placing.bodies import (
+    OrderByEstimateIn,
+    OrderByMassIn,
+    OrderByValueIn,
+    OrderIn,
+    price_request,
+    read_order,
+)
+from tonne.selling.orders.placing.place_order import OrderRequest, resolve_amount
+from tonne.selling.orders.placing.place_orders import PlaceOrders
+from tonne.selling.orders.placing.quote_order import quote_order
+from tonne.selling.orders.schemas import position_of
+
+# Of quotes, which write nothing.
+_NO_KEY = Idempotency(None, b"")
+
+
+class OrderEndpoints:
+    def __init__(
+        self, database: Database, catalogues: Catalogues, directory: AccountDirectory, place_orders: PlaceOrders
+    ) -> None:
+        self._database = database
+        self._catalogues = catalogues
+        self._directory = directory
+        self._place_orders = place_orders
+
+    async def place_by_estimate(self, request: Request) -> Response:
+        """Place an order by estimate.
+
+        The order offsets the mass of the estimate.
+
+        Returns 201 with the new order. If the `idempotency_key` was used before, returns 200 with the original order in
+        its current state and the header `Idempotent-Replayed: true`.
+        """
+        return await self._place(request, OrderByEstimateIn)
+
+    async def place_by_mass(self, request: Request) -> Response:
+        """Place an order by mass.
+
+        The order offsets this mass of CO2 equivalent: `mass` is split over the bundles, `bundle_masses` has a mass for
+        each.
+
+        Returns 201 with the new order. If the `idempotency_key` was used before, returns 200 with the original order in
+        its current state and the header `Idempotent-Replayed: true`.
+        """
+        return await self._place(request, OrderByMassIn)
+
+    async def place_by_value(self, request: Request) -> Response:
+        """Place an order by value.
+
+        The order offsets as much as the value buys, fee included. It never costs more than the value.
+
+        Returns 201 with the new order. If the `idempotency_key` was used before, returns 200 with the original order in
+        its current state and the header `Idempotent-Replayed: true`.
+        """
+        return await self._place(request, OrderByValueIn)
+
+    async def quote_by_estimate(self, request: Request) -> Response:
+        """Price an order by estimate without placing it.
+
+        Takes the body of the order and reserves nothing. Only the amount, the bundles and `quantity_trunc` matter.
+        """
+        return await self._quote(request, OrderByEstimateIn)
+
+    async def quote_by_mass(self, request: Request) -> Response:
+        """Price an order by mass without placing it.
+
+        Takes the body of the order and reserves nothing. Only the amount, the bundles and `quantity_trunc` matter.
+        """
+        return await self._quote(request, OrderByMassIn)
+
+    async def quote_by_value(self, request: Request) -> Response:
+        """Price an order by value without placing it.
+
+        Takes the body of the order and reserves nothing. Only the amount, the bundles and `quantity_trunc` matter.
+        """
+        return await self._quote(request, OrderByValueIn)
+
+    async def read_order(self, request: Request) -> Response:
+        """Read an order.
+
+        Returns one order of the account in its current state.
+        """
+        async with self._database.connection() as connection:
+            document = await store.find_by_id(connection, request.scope, request.path("order_id"))
+        if document is None:
+            raise OrderNotFound
+        return Response(document)
+
+    async def read_by_key(self, request: Request) -> Response:
+        """Read an order by its idempotency key.
+
+        Returns the order that was placed with an `idempotency_key`.
+
+        URL-encode the key: a slash in it is `%2F`.
+        """
+        async with self._database.connection() as connection:
+            found = await store.find_by_key(connection, request.scope, request.path("idempotency_key"))
+        if found is None:
+            raise OrderNotFound
+        return Response(found[0])
+
+    async def list_orders(self, request: Request) -> Response:
+        """List the account's orders.
+
+        Returns the orders of one account, newest first. All filters that are sent must match. With filters, a page may
+        be shorter than `limit`, even empty, while `has_more` is true: continue with `next_cursor`.
+        """
+        wanted = read_filter(request)
+        paging = Paging.of(request, f"orders {request.scope.account_id} {wanted.name}")
+        if wanted != ListFilter():
+            return await self._list_filtered(request, wanted, paging)
+        async with self._database.connection() as connection:
+            found = await store.list_orders(connection, request.scope, paging.start, paging.fetch)
+        if found.number < paging.fetch:
+            return raw_list_response(found.joined, None)
+        last, surplus = found.last_sizes
+        # A view: the page is copied only once, into the response.
+        page = memoryview(found.joined)[: -surplus - len(b",")]
+        return raw_list_response(page, paging.cursor(position_of(page[-last:])))
+
+    async def _list_filtered(self, request: Request, wanted: ListFilter, paging: Paging) -> Response:
+        async with self._database.connection() as connection:
+            found = await list_filtered(connection, request.scope, wanted, paging.start, paging.limit)
+        cursor = None if found.next is None else paging.cursor(found.next)
+        return raw_list_response(b",".join(found.documents), cursor)
+
+    async def _place(self, request: Request, shape: type[OrderIn]) -> Response:
+        document = request.json()
+        idempotency = idempotency_of(shape.__name__, document)
+        body, original_digest = await self._place_orders.place(
+            request.scope,
+            idempotency,
+            lambda terms: read_request(request, document, shape, terms, idempotency),
+            key_id=request.actor.key_id,
+        )
+        return Response(body, 201) if original_digest is None else replay(body, original_digest, idempotency.digest)
+
+    async def _quote(self, request: Request, shape: type[OrderIn]) -> Response:
+        document, scope = request.json(), request.scope
+        terms, catalogue = await self._directory.terms_of(scope), await self._catalogues.current(scope.mode)
+        terms.require_open()
+        order_request = read_request(request, document, shape, terms, _NO_KEY)
+        wanted = order_request.wanted
+        if order_request.estimate_id is not None:
+            async with self._database.connection() as connection:
+                wanted = await resolve_amount(connection, scope, order_request)
+        return json_response(
+            quote_out(
+                quote_order(wanted, terms, catalogue).priced, wanted, terms, estimate_id=order_request.estimate_id
+            )
+        )
+
+
+def read_request(
+    request: Request, document: Document, shape: type[OrderIn], terms: Terms, idempotency: Idempotency
+) -> OrderRequest:
+    """Validate a body and convert its amount to grams or minor units."""
+    body = read_order(document, shape)
+    return OrderRequest(
+        wanted=price_request(
+            mass=body.mass if isinstance(body, OrderByMassIn) else None,
+            masses=body.bundle_masses if isinstance(body, OrderByMassIn) else None,
+            value=body.value if isinstance(body, OrderByValueIn) else None,
+            choices=body.bundle_selection,
+            unit=body.quantity_trunc,
+            terms=terms,
+        ),
+        idempotency=idempotency,
+        metadata=metadata_text(document),
+        estimate_id=body.estimate_id if isinstance(body, OrderByEstimateIn) else None,
+        key_id=request.actor.key_id,
+        beneficiary=None if body.beneficiary is None else body.beneficiary.value,
+        reject_if_short=body.reject_if_short,
+        quote_id=body.quote_id,
+    )

@@ -1,0 +1,117 @@
+"""SQL of an account's list of orders with filters, newest first.
+
+A page reads at most `SCANNED` rows of one index. If too few of them match, the page is short and its cursor continues
+after the last row that was read: no filter can make a page slow, however many orders the account has.
+"""
+
+from datetime import UTC, datetime
+
+import asyncpg
+
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.paging import Position
+from tonne.platform.values.scope import Scope
+from tonne.selling.orders.list_filter import ListFilter
+from tonne.selling.orders.model import OrderStatus
+
+SCANNED = 10_000
+_EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
+# `metadata` is text with any JSON number in it: as `jsonb`, numbers out of range would fail. Because of `LIMIT 1`, the
+# lines of each order are looked up: for EXISTS, the planner reads the lines of all accounts into a hash table.
+_MATCHES = """
+found.account_id = $1 AND ($6::text IS NULL OR found.status = $6) AND ($7::text IS NULL OR found.estimate_id = $7)
+  AND ($8::text IS NULL OR found.offset_link_id = $8)
+  AND ($9::text IS NULL OR (SELECT true FROM order_lines line
+       WHERE line.account_id = $1 AND line.order_id = found.id AND line.bundle_id = $9 LIMIT 1) IS TRUE)
+  AND ($10::text[] IS NULL OR NOT EXISTS (SELECT FROM unnest($10::text[], $11::text[]) AS wanted (key, value)
+       WHERE found.metadata::json ->> wanted.key IS DISTINCT FROM wanted.value))
+"""
+_COLUMNS = "account_id, id, created_at, wire_document, status, estimate_id, offset_link_id, metadata"
+_HEAD = f"""
+id, created_at, CASE WHEN matches THEN wire_document END AS document, place FROM (
+    SELECT id, created_at, wire_document, row_number() OVER () AS place, {_MATCHES} AS matches FROM (
+      SELECT {_COLUMNS} FROM orders
+"""  # noqa: S608 - constants
+_TAIL = f"""
+        AND (created_at, id) < ($2, $3) AND created_at >= $4
+      ORDER BY created_at DESC, id DESC LIMIT {SCANNED}) AS found
+) AS scanned WHERE matches OR place = {SCANNED} LIMIT $5
+"""
+
+
+class FilteredOrders:
+    """The documents of one page. `next` is where the next page starts, None after the last."""
+
+    def __init__(self, rows: list[asyncpg.Record], limit: int) -> None:
+        matching = [row for row in rows if row["document"] is not None]
+        self.documents: list[bytes] = [row["document"] for row in matching[:limit]]
+        # Further orders may match that were not read.
+        self.is_short = len(matching) <= limit and bool(rows) and rows[-1]["place"] == SCANNED
+        self.next: Position | None = None
+        if len(matching) > limit:
+            self.next = Position(matching[limit - 1]["created_at"], matching[limit - 1]["id"])
+        elif self.is_short:
+            self.next = Position(rows[-1]["created_at"], rows[-1]["id"])
+
+
+async def list_filtered(
+    connection: Connection, scope: Scope, wanted: ListFilter, start: Position, limit: int
+) -> FilteredOrders:
+    """One page through the index that fits the filters best."""
+    before = start
+    if wanted.created_before is not None and wanted.created_before <= start.created_at:
+        before = Position(wanted.created_before, "")
+    keys, values = [key for key, _ in wanted.metadata], [value for _, value in wanted.metadata]
+    parameters = (
+        *(before.created_at, before.id, wanted.created_after or _EARLIEST, limit + 1),
+        *(wanted.status, wanted.estimate_id, wanted.offset_link_id, wanted.bundle_id),
+        *((keys, values) if keys else (None, None)),
+    )
+    if wanted.estimate_id is not None:
+        return FilteredOrders(await _list_of_estimate(connection, scope, parameters), limit)
+    if wanted.offset_link_id is not None:
+        return FilteredOrders(await _list_of_link(connection, scope, parameters), limit)
+    if wanted.status in {None, OrderStatus.COMPLETE}:
+        return FilteredOrders(await _list_of_account(connection, scope, parameters), limit)
+    by_status = FilteredOrders(await _list_of_status(connection, scope, parameters), limit)
+    if not by_status.is_short:
+        return by_status
+    # The organisation has many orders in this status, most of which do not match. Its cursor would contain the id of an
+    # order of another account.
+    return FilteredOrders(await _list_of_account(connection, scope, parameters), limit)
+
+
+LIST_OF_ACCOUNT = f"SELECT {_HEAD} WHERE account_id = $1 {_TAIL}"
+
+
+async def _list_of_account(
+    connection: Connection, scope: Scope, parameters: tuple[object, ...]
+) -> list[asyncpg.Record]:
+    return await connection.fetch(LIST_OF_ACCOUNT, scope.account_id, *parameters)
+
+
+LIST_OF_ESTIMATE = f"SELECT {_HEAD} WHERE account_id = $1 AND estimate_id = $7 {_TAIL}"
+
+
+async def _list_of_estimate(
+    connection: Connection, scope: Scope, parameters: tuple[object, ...]
+) -> list[asyncpg.Record]:
+    return await connection.fetch(LIST_OF_ESTIMATE, scope.account_id, *parameters)
+
+
+LIST_OF_LINK = f"SELECT {_HEAD} WHERE account_id = $1 AND offset_link_id = $8 {_TAIL}"
+
+
+async def _list_of_link(connection: Connection, scope: Scope, parameters: tuple[object, ...]) -> list[asyncpg.Record]:
+    return await connection.fetch(LIST_OF_LINK, scope.account_id, *parameters)
+
+
+# The account is not among the conditions of the scan, which would then be unbounded: the index contains the orders of
+# all accounts of the organisation. `<> 'complete'` says that the partial index can be used, whatever the parameter is.
+LIST_OF_STATUS = f"""
+SELECT {_HEAD} WHERE organisation_id = $12 AND mode = $13 AND status = $6 AND status <> 'complete' {_TAIL}
+"""
+
+
+async def _list_of_status(connection: Connection, scope: Scope, parameters: tuple[object, ...]) -> list[asyncpg.Record]:
+    return await connection.fetch(LIST_OF_STATUS, scope.account_id, *parameters, scope.organisation_id, scope.mode)

@@ -1,0 +1,170 @@
+"""Read orders from their columns, as use cases and jobs need them. Endpoints return `wire_document` instead."""
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from fractions import Fraction
+
+import asyncpg
+
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.tax import TaxTreatment
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.catalogue.model import ExchangeRate
+from tonne.selling.catalogue.prices.price import OrderType
+from tonne.selling.catalogue.prices.pricing import Priced, PricedLine
+from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
+from tonne.selling.orders.model import (
+    BeneficiaryKind,
+    CancellationReason,
+    FailureReason,
+    HoldReason,
+    Order,
+    OrderKey,
+    OrderProject,
+    OrderStatus,
+    OrderTax,
+    PaymentState,
+    ProjectStatus,
+)
+from tonne.selling.orders.store import LINE_COLUMNS, PROJECT_COLUMNS
+
+# The currency of the catalogue matters only to an order with an exchange rate. LEFT JOIN: an order may be placed before
+# the first import.
+LOAD_ORDERS = """
+SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders.idempotency_key, orders.type,
+       orders.status, orders.currency, orders.payment_method, orders.requested_quantity_grams,
+       orders.requested_value_minor, orders.bundle_selection, orders.quantity_grams, orders.offset_cost_minor,
+       orders.total_cost_minor, orders.commission_minor, orders.fee_rate, orders.exchange_rate,
+       orders.exchange_rate_source, orders.exchange_rate_as_of, orders.estimate_id, orders.offset_link_id, orders.email,
+       accounts.beneficiary AS account_beneficiary,
+       orders.metadata, orders.created_at, orders.payment_state, orders.tax_treatment, orders.tax_rate,
+       orders.tax_minor, orders.refunded_minor, orders.failure_reason, orders.cancellation_reason,
+       CASE WHEN orders.status = 'placed' THEN orders.hold_reason END AS hold_reason,
+       orders.beneficiary_kind, orders.beneficiary_is_public, orders.language,
+       orders.quantity_trunc, orders.quote_id,
+       coalesce(orders.beneficiary, accounts.beneficiary) AS beneficiary,
+       catalogues.currency AS catalogue_currency, accounts.auto_advance,
+       accounts.simulated_supply_grams, accounts.receipt_email, document.shown ->> 'certificate' AS certificate_url,
+       document.shown ->> 'public_certificate_url' AS public_certificate_url
+FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
+JOIN accounts ON accounts.organisation_id = orders.organisation_id AND accounts.id = orders.account_id
+LEFT JOIN catalogues ON catalogues.mode = orders.mode
+LEFT JOIN LATERAL (
+    SELECT convert_from(orders.wire_document, 'UTF8')::json AS shown WHERE orders.status = 'complete'
+) document ON true
+"""
+LOAD_LINES = f"""
+SELECT order_id, {LINE_COLUMNS} FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN order_lines line ON line.account_id = wanted.account_id AND line.order_id = wanted.id
+ORDER BY order_id, position
+"""  # noqa: S608 - a constant
+# A project is retired when no parcel that the line has of it is left to retire.
+LOAD_PROJECTS = f"""
+SELECT order_id, {PROJECT_COLUMNS},
+       CASE WHEN EXISTS (SELECT FROM shares share
+                         JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+                         WHERE share.account_id = project.account_id AND share.order_id = project.order_id
+                           AND share.line_position = project.line_position
+                           AND parcel.project_id = project.project_id AND parcel.status <> 'retired')
+            THEN 'allocated' ELSE 'retired' END AS status
+FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN order_projects project ON project.account_id = wanted.account_id AND project.order_id = wanted.id
+ORDER BY order_id, position
+"""  # noqa: S608 - a constant
+
+
+async def load_orders(connection: Connection, keys: Sequence[OrderKey]) -> list[Order]:
+    """In the order of `keys`. Raises LookupError when one is missing, or its account is."""
+    orders = await _load(connection, keys)
+    if missing := [key.id for key in keys if key.id not in orders]:
+        raise LookupError(f"no order {', '.join(missing)}, or no account of it")
+    return [orders[key.id] for key in keys]
+
+
+async def load_order(connection: Connection, scope: Scope, order_id: str) -> Order | None:
+    return (await _load(connection, [OrderKey(scope.account_id, order_id)])).get(order_id)
+
+
+async def _load(connection: Connection, keys: Sequence[OrderKey]) -> dict[str, Order]:
+    wanted = columns(keys, "account_id, id")
+    rows = await connection.fetch(LOAD_ORDERS, *wanted)
+    lines: defaultdict[str, list[PricedLine]] = defaultdict(list)
+    for line in map(dict, await connection.fetch(LOAD_LINES, *wanted)):
+        lines[line.pop("order_id")].append(PricedLine(**line))
+    projects: defaultdict[str, list[OrderProject]] = defaultdict(list)
+    if any(OrderStatus(row["status"]) in {OrderStatus.RETIRING, OrderStatus.COMPLETE} for row in rows):
+        for project in map(dict, await connection.fetch(LOAD_PROJECTS, *wanted)):
+            status = ProjectStatus(project.pop("status"))
+            projects[project.pop("order_id")].append(OrderProject(**project, status=status))
+    return {row["id"]: _order(row, tuple(lines[row["id"]]), tuple(projects[row["id"]])) for row in rows}
+
+
+def _order(row: asyncpg.Record, lines: tuple[PricedLine, ...], projects: tuple[OrderProject, ...]) -> Order:
+    selection = row["bundle_selection"]
+    return Order(
+        scope=Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])),
+        id=row["id"],
+        idempotency_key=row["idempotency_key"],
+        type=OrderType(row["type"]),
+        status=OrderStatus(row["status"]),
+        currency=row["currency"],
+        payment_method=PaymentMethod(row["payment_method"]),
+        requested_quantity_grams=row["requested_quantity_grams"],
+        requested_value_minor=row["requested_value_minor"],
+        bundle_selection=None if selection is None else json.loads(selection),
+        priced=_priced(row, lines),
+        estimate_id=row["estimate_id"],
+        offset_link_id=row["offset_link_id"],
+        email=row["email"],
+        metadata=row["metadata"],
+        created_at=row["created_at"],
+        beneficiary=row["beneficiary"],
+        account_beneficiary=row["account_beneficiary"],
+        auto_advance=row["auto_advance"],
+        simulated_supply_grams=row["simulated_supply_grams"],
+        receipt_email=row["receipt_email"],
+        payment_state=PaymentState(row["payment_state"]),
+        tax=OrderTax(TaxTreatment(row["tax_treatment"]), Fraction(row["tax_rate"]), row["tax_minor"]),
+        refunded_minor=row["refunded_minor"],
+        hold_reason=None if row["hold_reason"] is None else HoldReason(row["hold_reason"]),
+        failure_reason=None if row["failure_reason"] is None else FailureReason(row["failure_reason"]),
+        cancellation_reason=None
+        if row["cancellation_reason"] is None
+        else CancellationReason(row["cancellation_reason"]),
+        beneficiary_kind=BeneficiaryKind(row["beneficiary_kind"]),
+        beneficiary_is_public=row["beneficiary_is_public"],
+        language=row["language"],
+        quantity_trunc=None if row["quantity_trunc"] is None else QuantityUnit(row["quantity_trunc"]),
+        quote_id=row["quote_id"],
+        projects=projects,
+        certificate_url=row["certificate_url"],
+        public_certificate_url=row["public_certificate_url"],
+    )
+
+
+def _priced(row: asyncpg.Record, lines: tuple[PricedLine, ...]) -> Priced | None:
+    if row["quantity_grams"] is None:
+        return None
+    exchange = None
+    if row["exchange_rate"] is not None:
+        exchange = ExchangeRate(
+            base=row["catalogue_currency"],
+            quote=row["currency"],
+            rate=row["exchange_rate"],
+            source=row["exchange_rate_source"],
+            as_of=row["exchange_rate_as_of"],
+        )
+    return Priced(
+        currency=row["currency"],
+        fee_rate=Fraction(row["fee_rate"]),
+        exchange=exchange,
+        quantity_grams=row["quantity_grams"],
+        offset_cost_minor=row["offset_cost_minor"],
+        commission_minor=row["commission_minor"],
+        total_cost_minor=row["total_cost_minor"],
+        lines=lines,
+    )

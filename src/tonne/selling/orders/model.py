@@ -1,0 +1,247 @@
+"""Orders and their transitions."""
+
+from datetime import datetime
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tonne.platform.values.language import DEFAULT_LANGUAGE
+from tonne.platform.values.scope import Scope
+from tonne.platform.values.tax import TaxTreatment
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.catalogue.prices.price import OrderType
+from tonne.selling.catalogue.prices.pricing import Priced, PricedLine
+from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
+
+
+class OrderStatus(StrEnum):
+    RECEIVED = "received"
+    PLACED = "placed"
+    PAID = "paid"
+    RETIRING = "retiring"
+    CANCELLED = "cancelled"
+    COMPLETE = "complete"
+    FAILED = "failed"
+
+
+# All transitions and their triggers.
+TRANSITIONS: dict[tuple[OrderStatus, OrderStatus], str] = {
+    (OrderStatus.RECEIVED, OrderStatus.PLACED): "bundles assigned and priced",
+    (OrderStatus.RECEIVED, OrderStatus.FAILED): "cannot be priced within the limit",
+    (OrderStatus.RECEIVED, OrderStatus.CANCELLED): "cancelled by the client or an operator",
+    (OrderStatus.PLACED, OrderStatus.CANCELLED): "cancelled by the client, an operator or an unpaid invoice",
+    (OrderStatus.PLACED, OrderStatus.FAILED): "card declined and no retries left",
+    (OrderStatus.PLACED, OrderStatus.PAID): "card captured, invoice settled, or nothing to pay",
+    (OrderStatus.PAID, OrderStatus.CANCELLED): "cancelled with a refund, before any gram is allocated",
+    (OrderStatus.PAID, OrderStatus.RETIRING): "every gram allocated to projects",
+    (OrderStatus.RETIRING, OrderStatus.COMPLETE): "every gram retired",
+}
+
+EVENT_TYPES: dict[OrderStatus, str] = {
+    OrderStatus.RECEIVED: "order.received",
+    OrderStatus.PLACED: "order.placed",
+    OrderStatus.PAID: "order.paid",
+    OrderStatus.RETIRING: "order.retiring",
+    OrderStatus.CANCELLED: "order.cancelled",
+    OrderStatus.COMPLETE: "order.completed",
+    OrderStatus.FAILED: "order.failed",
+}
+
+
+# The order's payment changed, but not its status.
+PAYMENT_UPDATED = "order.payment_updated"
+# The data of a person was erased from the order and from all its events.
+PERSON_ERASED = "order.person_erased"
+# Events that do not change the status.
+STATUS_KEPT = (PAYMENT_UPDATED, PERSON_ERASED)
+
+
+class PaymentState(StrEnum):
+    """Where the money of an order is. An order may be fulfilled before it is paid."""
+
+    UNPAID = "unpaid"
+    PAID = "paid"
+    # In full. After a partial refund the order is still paid.
+    REFUNDED = "refunded"
+    DISPUTED = "disputed"
+
+
+class HoldReason(StrEnum):
+    """Why a placed order is not fulfilled before it is paid, although its account has credit."""
+
+    CREDIT_LIMIT_REACHED = "credit_limit_reached"
+
+
+class FailureReason(StrEnum):
+    PRICE_UNAVAILABLE = "price_unavailable"
+    NOT_PAYABLE = "not_payable"
+    # The bank gave no other reason, or one that is not shown to payers.
+    CARD_DECLINED = "card_declined"
+    INSUFFICIENT_FUNDS = "insufficient_funds"
+    EXPIRED_CARD = "expired_card"
+    # The account has no stored card.
+    CARD_MISSING = "card_missing"
+    # The gateway cannot charge this amount or currency.
+    AMOUNT_NOT_CHARGEABLE = "amount_not_chargeable"
+    # The payer did not confirm the payment in time.
+    AUTHENTICATION_REQUIRED = "authentication_required"
+
+
+class CancellationReason(StrEnum):
+    REQUESTED_BY_CLIENT = "requested_by_client"
+    REQUESTED_BY_OPERATOR = "requested_by_operator"
+    INVOICE_UNPAID = "invoice_unpaid"
+    CHECKOUT_EXPIRED = "checkout_expired"
+    # The customer began again, in another window.
+    CHECKOUT_REPLACED = "checkout_replaced"
+    # All of the payment was refunded at the card gateway.
+    REFUNDED_AT_GATEWAY = "refunded_at_gateway"
+    DISPUTE_LOST = "dispute_lost"
+    # The payment arrived with another amount, and was sent back.
+    PAYMENT_MISMATCHED = "payment_mismatched"
+
+
+class BeneficiaryKind(StrEnum):
+    ORGANISATION = "organisation"
+    # A private name: it appears on the certificate, but never at a registry.
+    PERSON = "person"
+
+
+class OrderTax(msgspec.Struct, frozen=True):
+    """`tax_minor` is None until the order is priced, or until it is billed on a consolidated invoice."""
+
+    treatment: TaxTreatment = TaxTreatment.NONE
+    rate: Fraction = Fraction(0)
+    tax_minor: int | None = None
+
+
+# Of a priced order that no tax is charged on.
+UNTAXED = OrderTax(tax_minor=0)
+
+
+class ProjectStatus(StrEnum):
+    """Of a project of an order."""
+
+    ALLOCATED = "allocated"
+    # Every gram that the order has of the project.
+    RETIRED = "retired"
+
+
+class OrderKey(NamedTuple):
+    """The primary key of an order."""
+
+    account_id: str
+    id: str
+
+
+class OrderProject(msgspec.Struct, frozen=True):
+    """The quantity of a project in a line, at the price of the line."""
+
+    line_position: int
+    project_id: str
+    project_name: str
+    project_type: str
+    project_slug: str
+    quantity_grams: int
+    unit_price_minor: int
+    offset_cost_minor: int
+    status: ProjectStatus
+    # URL of an image.
+    project_logo: str | None = None
+
+
+class Order(msgspec.Struct, frozen=True):
+    """Exactly one of the two requested amounts is set. `priced` is None until bundles are assigned, then fixed."""
+
+    scope: Scope
+    id: str
+    idempotency_key: str
+    type: OrderType
+    status: OrderStatus
+    currency: str
+    payment_method: PaymentMethod
+    requested_quantity_grams: int | None
+    requested_value_minor: int | None
+    # As the client sent it, or the masses of bundles; None for the default.
+    bundle_selection: list[dict[str, Any]] | None
+    priced: Priced | None
+    estimate_id: str | None
+    offset_link_id: str | None
+    email: str | None
+    # The client's JSON, as text.
+    metadata: str
+    created_at: datetime
+    # In whose name the certificate is issued, fixed when the order is placed.
+    beneficiary: str
+    # The account's own beneficiary now: the registries get it instead of the name of a person.
+    account_beneficiary: str
+    # False for test accounts whose orders wait for the test helpers.
+    auto_advance: bool = True
+    # A test account may simulate short supply: an order above this quantity waits in `paid`.
+    simulated_supply_grams: int | None = None
+    payment_state: PaymentState = PaymentState.UNPAID
+    tax: OrderTax = OrderTax()
+    refunded_minor: int = 0
+    # Only of a placed order.
+    hold_reason: HoldReason | None = None
+    failure_reason: FailureReason | None = None
+    cancellation_reason: CancellationReason | None = None
+    beneficiary_kind: BeneficiaryKind = BeneficiaryKind.ORGANISATION
+    # Whether a person agreed to be named in public.
+    beneficiary_is_public: bool = False
+    # Of its mails and PDFs, fixed when the order is placed.
+    language: str = DEFAULT_LANGUAGE
+    # Of the account: gets a receipt for orders that are paid by the stored card.
+    receipt_email: str | None = None
+    # The unit that the quantity was cut to.
+    quantity_trunc: QuantityUnit | None = None
+    # The locked quote that fixed its price.
+    quote_id: str | None = None
+    # Set when supply is allocated.
+    projects: tuple[OrderProject, ...] = ()
+    # Set when the order is complete.
+    certificate_url: str | None = None
+    public_certificate_url: str | None = None
+
+    @property
+    def key(self) -> OrderKey:
+        return OrderKey(self.scope.account_id, self.id)
+
+    @property
+    def lines(self) -> tuple[PricedLine, ...]:
+        return () if self.priced is None else self.priced.lines
+
+    @property
+    def amount_due_minor(self) -> int | None:
+        """What the payer pays: the total cost and the tax on it. None until both are known."""
+        if self.priced is None or self.tax.tax_minor is None:
+            return None
+        return self.priced.total_cost_minor + self.tax.tax_minor
+
+    @property
+    def is_named_in_public(self) -> bool:
+        """Whether public pages may show the name. The names of persons are private unless they agreed."""
+        return self.beneficiary_kind is BeneficiaryKind.ORGANISATION or self.beneficiary_is_public
+
+    @property
+    def is_paid_at_checkout(self) -> bool:
+        """A customer pays it at checkout with their own card. The account's card is never charged."""
+        return self.offset_link_id is not None
+
+    @property
+    def is_short_by_simulation(self) -> bool:
+        simulated = self.simulated_supply_grams
+        return simulated is not None and sum(line.quantity_grams for line in self.lines) > simulated
+
+    @property
+    def payer_email(self) -> str | None:
+        """Who gets the receipt: the customer of a checkout, or the address that the account has for it."""
+        return self.email if self.is_paid_at_checkout else self.receipt_email
+
+    def due_at(self, now: datetime) -> datetime | None:
+        """When a worker processes it next; None if the test helpers, or a customer at checkout, have the next step."""
+        if self.is_paid_at_checkout and self.status is OrderStatus.PLACED:
+            return None
+        return now if self.auto_advance else None

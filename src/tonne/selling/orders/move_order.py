@@ -1,0 +1,173 @@
+"""Changes the status of orders: checks the transition table, updates by compare-and-set, and appends the event."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+from msgspec import structs
+
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.log import NewEvent, append, append_to_streams
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Scope
+from tonne.selling.orders import store
+from tonne.selling.orders.errors import TransitionInvalid
+from tonne.selling.orders.model import (
+    EVENT_TYPES,
+    PAYMENT_UPDATED,
+    PERSON_ERASED,
+    TRANSITIONS,
+    Order,
+    OrderKey,
+    OrderStatus,
+    PaymentState,
+)
+from tonne.selling.orders.schemas import OrderOut, order_document
+
+
+async def move_order(
+    tx: Connection, order: Order, to: OrderStatus, now: datetime, *, next_attempt_at: datetime | None = None
+) -> Order:
+    """Move `order` from the status it was read with, and append the event. Call it last in the transaction.
+
+    Raises TransitionInvalid if the table does not allow it, or if another transaction has moved the order meanwhile.
+    """
+    _check(order.status, to)
+    moved = structs.replace(order, status=to)
+    document = order_document(moved)
+    if not await store.move_order(
+        tx, moved, expected=order.status, document=document, now=now, next_attempt_at=next_attempt_at
+    ):
+        raise TransitionInvalid(f"The order is no longer {order.status}: read it again.")
+    await append(tx, order.scope, [event_of(moved, document)], now)
+    return moved
+
+
+async def mark_paid(tx: Connection, order: Order, now: datetime) -> Order:
+    """Move a placed order to paid. It is due at once, and a worker allocates supply."""
+    return await move_order(
+        tx,
+        structs.replace(order, payment_state=PaymentState.PAID),
+        OrderStatus.PAID,
+        now,
+        next_attempt_at=order.due_at(now),
+    )
+
+
+def with_payment(order: Order) -> Order:
+    """The order once its payment has arrived."""
+    return structs.replace(order, status=OrderStatus.PAID, payment_state=PaymentState.PAID)
+
+
+@dataclass(frozen=True, slots=True)
+class Transitions:
+    """A locked order, and its state after each transition."""
+
+    order: Order
+    steps: Sequence[Order]
+    next_attempt_at: datetime | None = None
+
+
+async def move_orders(
+    tx: Connection, transitions: Sequence[Transitions], now: datetime, *, updated: Sequence[Order] = ()
+) -> None:
+    """Move several locked orders, each by one transition or more, and append all events.
+
+    `updated` are other locked orders whose payment changed, but not their status: they get an event, too. Call it last
+    in the transaction. An order that has changed since it was read is a bug of the caller.
+    """
+    moves: list[store.Moved] = []
+    events: list[tuple[Scope, NewEvent]] = []
+    for each in transitions:
+        status, document = each.order.status, b""
+        for step in each.steps:
+            _check(status, step.status)
+            status, document = step.status, order_document(step)
+            events.append((step.scope, event_of(step, document)))
+        moves.append(store.Moved(each.steps[-1], each.order.status, document, each.next_attempt_at))
+    if moves and len(await store.move_orders(tx, moves, now)) != len(moves):
+        raise TransitionInvalid("An order was moved by another transaction, although it was locked.")
+    if updated:
+        documents = [order_document(order) for order in updated]
+        await store.rewrite_documents(tx, updated, documents)
+        events.extend(
+            (order.scope, payment_event(order, document)) for order, document in zip(updated, documents, strict=True)
+        )
+    if events:
+        await append_to_streams(tx, events, now)
+
+
+async def rewrite_documents(tx: Connection, orders: Sequence[Order]) -> None:
+    """Store the JSON of locked orders whose status does not change."""
+    await store.rewrite_documents(tx, orders, [order_document(order) for order in orders])
+
+
+async def show_payment(tx: Connection, order: Order, now: datetime) -> None:
+    """Store the payment state and the refunded amount of a locked order, show them in its JSON, and append the event.
+
+    The rest of the JSON is copied: it has certificate and projects, which are not always read with the order. Call it
+    last in the transaction.
+    """
+    stored = await store.find_by_id(tx, order.scope, order.id)
+    if stored is None:
+        raise LookupError(f"no order {order.id}")
+    shown = msgspec.json.decode(stored, type=OrderOut)
+    shown.payment_state = order.payment_state
+    shown.refunded_amount = format_money(order.refunded_minor, order.currency)
+    document = msgspec.json.encode(shown)
+    await store.store_payment(tx, order, document)
+    await append(tx, order.scope, [payment_event(order, document)], now)
+
+
+class TaxShare(NamedTuple):
+    """The tax of an order that was billed with others, and what its payer pays with it."""
+
+    key: OrderKey
+    currency: str
+    tax_minor: int
+    amount_due_minor: int
+
+
+async def show_taxes(tx: Connection, shares: Sequence[TaxShare]) -> None:
+    """Store the tax of locked orders and show it in their JSON. The rest of the JSON is copied without parsing it."""
+    keys = [share.key for share in shares]
+    stored = await store.list_documents(tx, keys)
+    documents = []
+    for share, document in zip(shares, stored, strict=True):
+        shown = _fields_of(document)
+        shown["tax"] = _encode(format_money(share.tax_minor, share.currency))
+        shown["amount_due"] = _encode(format_money(share.amount_due_minor, share.currency))
+        documents.append(msgspec.json.encode(shown))
+    await store.store_taxes(tx, keys, [share.tax_minor for share in shares], documents)
+
+
+_fields_of = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def _encode(text: str) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(text))
+
+
+def event_of(order: Order, document: bytes) -> NewEvent:
+    return order_event(order.status, order.id, document)
+
+
+def order_event(status: OrderStatus, order_id: str, document: bytes) -> NewEvent:
+    return NewEvent(EVENT_TYPES[status], order_id, document)
+
+
+def payment_event(order: Order, document: bytes) -> NewEvent:
+    return NewEvent(PAYMENT_UPDATED, order.id, document)
+
+
+def person_erased_event(order: Order, document: bytes) -> NewEvent:
+    return NewEvent(PERSON_ERASED, order.id, document)
+
+
+def _check(status: OrderStatus, to: OrderStatus) -> None:
+    if (status, to) not in TRANSITIONS:
+        raise TransitionInvalid(
+            f"The order is already {to}." if status is to else f"An order that is {status} cannot become {to}."
+        )

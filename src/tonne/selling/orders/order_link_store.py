@@ -1,0 +1,85 @@
+"""SQL of `order_links`."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import asyncpg
+
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.keys.secret_box import HEADER_BYTES
+from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.orders.model import Order, OrderKey
+
+
+class LinkedOrder(NamedTuple):
+    """What the link of an order needs to know of it."""
+
+    scope: Scope
+    id: str
+
+
+INSERT_LINKS = """
+INSERT INTO order_links (account_id, order_id, organisation_id, mode, token_hash, token_box, created_at)
+SELECT account_id, order_id, organisation_id, mode, token_hash, token_box, $1
+FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::bytea[])
+     AS new (account_id, order_id, organisation_id, mode, token_hash, token_box)
+ON CONFLICT (account_id, order_id) DO NOTHING
+"""
+
+
+async def insert_links(
+    tx: Connection,
+    orders: Sequence[Order | LinkedOrder],
+    hashes: Sequence[bytes],
+    boxes: Sequence[bytes],
+    now: datetime,
+) -> None:
+    """Orders that have a link keep it."""
+    values = columns(orders, "scope.account_id, id, scope.organisation_id, scope.mode")
+    await tx.execute(INSERT_LINKS, now, *values, hashes, boxes)
+
+
+FIND_BOXES = """
+SELECT link.order_id, link.token_box FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN order_links link ON link.account_id = wanted.account_id AND link.order_id = wanted.id
+"""
+
+
+async def find_boxes(connection: Connection, keys: Sequence[OrderKey]) -> Mapping[str, bytes]:
+    """The sealed tokens by order id."""
+    rows = await connection.fetch(FIND_BOXES, *columns(keys, "account_id, id"))
+    return {row["order_id"]: row["token_box"] for row in rows}
+
+
+FIND_LINK = "SELECT organisation_id, account_id, mode, order_id FROM order_links WHERE token_hash = $1"
+
+
+async def find_linked_order(connection: Connection, secret_hash: bytes) -> tuple[Scope, str] | None:
+    """The order whose link has this token."""
+    row = await connection.fetchrow(FIND_LINK, secret_hash)
+    if row is None:
+        return None
+    return Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])), row["order_id"]
+
+
+LOCK_OTHERS = """
+SELECT organisation_id, mode, account_id, order_id AS id, token_box AS secret_box, NULL::bytea AS old FROM order_links
+WHERE order_id > $1 AND substring(token_box FROM 1 FOR $3) <> $2::bytea
+ORDER BY order_id LIMIT $4 FOR UPDATE
+"""
+
+
+async def lock_links_sealed_otherwise_any_account(
+    tx: Connection, after: str, header: bytes, limit: int
+) -> Sequence[asyncpg.Record]:
+    """The next links with a token that does not start with `header`, locked."""
+    return await tx.fetch(LOCK_OTHERS, after, header, HEADER_BYTES, limit)
+
+
+REPLACE_TOKEN = "UPDATE order_links SET token_box = $3 WHERE account_id = $1 AND order_id = $2"  # noqa: S105 - a statement
+
+
+async def replace_sealed_link_any_account(tx: Connection, account_id: str, order_id: str, sealed: bytes) -> None:
+    await tx.execute(REPLACE_TOKEN, account_id, order_id, sealed)

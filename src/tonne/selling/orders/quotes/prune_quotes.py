@@ -1,0 +1,22 @@
+"""A job: delete quotes that expired long ago."""
+
+from datetime import timedelta
+
+from tonne.platform.db.pool import Database
+from tonne.platform.values.clock import Clock
+from tonne.selling.orders.quotes.store import prune_quotes_any_account
+
+BATCH_ROWS = 1000
+KEPT = timedelta(days=30)
+
+
+class PruneQuotes:
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def run_once(self) -> bool:
+        """Delete one batch. True when there may be more."""
+        async with self._database.connection() as connection:
+            deleted = await prune_quotes_any_account(connection, self._clock() - KEPT, BATCH_ROWS)
+        return deleted == BATCH_ROWS

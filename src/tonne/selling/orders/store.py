@@ -1,0 +1,340 @@
+"""SQL of orders and their lines."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import NamedTuple
+
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.erased import ERASED_DIGEST
+from tonne.platform.values.paging import Position
+from tonne.platform.values.scope import Scope
+from tonne.selling.catalogue.prices.pricing import Priced
+from tonne.selling.orders.model import Order, OrderKey, OrderStatus, OrderTax
+from tonne.selling.orders.totals.bundle_totals import count_projects, lock_pending
+from tonne.selling.orders.totals.metadata_totals import move_values
+
+# Of `order_lines` and `order_projects`, without keys and positions: the fields of PricedLine and OrderProject.
+LINE_COLUMNS = """bundle_id, bundle_name, primary_image, quantity_grams, unit_price_minor, gross_unit_price_minor, \
+offset_cost_minor, insufficient_available_quantity"""
+PROJECT_COLUMNS = """line_position, project_id, project_name, project_type, project_slug, project_logo, \
+quantity_grams, unit_price_minor, offset_cost_minor"""
+
+FIND_BY_KEY = "SELECT wire_document, request_digest FROM orders WHERE account_id = $1 AND idempotency_key = $2"
+
+
+async def find_by_key(connection: Connection, scope: Scope, idempotency_key: str) -> tuple[bytes, bytes] | None:
+    """The order's document and the digest of the request that placed it."""
+    row = await connection.fetchrow(FIND_BY_KEY, scope.account_id, idempotency_key)
+    return None if row is None else (row["wire_document"], row["request_digest"])
+
+
+FIND_KEY_OF_ORDER = "SELECT placed_by_key FROM orders WHERE account_id = $1 AND id = $2"
+
+
+async def find_key_of_order(connection: Connection, scope: Scope, order_id: str) -> str | None:
+    """The API key that placed the order; None if a checkout did."""
+    key_id: str | None = await connection.fetchval(FIND_KEY_OF_ORDER, scope.account_id, order_id)
+    return key_id
+
+
+FIND_BY_ID = "SELECT wire_document FROM orders WHERE account_id = $1 AND id = $2"
+
+
+async def find_by_id(connection: Connection, scope: Scope, order_id: str) -> bytes | None:
+    document: bytes | None = await connection.fetchval(FIND_BY_ID, scope.account_id, order_id)
+    return document
+
+
+class JoinedOrders(NamedTuple):
+    """The JSON of orders, newest first, joined by commas; their number, and the sizes in bytes of the last two."""
+
+    joined: bytes
+    number: int
+    last_sizes: list[int]
+
+
+# One value instead of rows: decoding a hundred rows costs more than the rest of the request. The subquery returns the
+# rows sorted; ORDER BY in the aggregates would copy and sort all documents again.
+_JOINED = """coalesce(string_agg(wire_document, ','), '') AS joined, count(*) AS number,
+       (array_agg(octet_length(wire_document)))[greatest(count(*) - 1, 1):] AS last_sizes"""
+LIST_ORDERS = f"""
+SELECT {_JOINED}
+FROM (SELECT created_at, id, wire_document FROM orders WHERE account_id = $1 AND (created_at, id) < ($2, $3)
+      ORDER BY created_at DESC, id DESC LIMIT $4) AS page
+"""  # noqa: S608 - a constant
+
+
+async def list_orders(connection: Connection, scope: Scope, start: Position, limit: int) -> JoinedOrders:
+    [row] = await connection.fetch(LIST_ORDERS, scope.account_id, start.created_at, start.id, limit)
+    return JoinedOrders(**row)
+
+
+COUNT_ORDERS_OF_LINK = """
+SELECT count(*) FROM (SELECT FROM orders WHERE account_id = $1 AND offset_link_id = $2 LIMIT $3) AS found
+"""
+
+
+async def count_orders_of_link(connection: Connection, scope: Scope, offset_link_id: str, limit: int) -> int:
+    """Counts up to `limit`, so that the time is bounded."""
+    count: int = await connection.fetchval(COUNT_ORDERS_OF_LINK, scope.account_id, offset_link_id, limit)
+    return count
+
+
+# Compare-and-set on the status.
+MOVE_ORDER = """
+UPDATE orders SET status = $4, status_changed_at = $5, next_attempt_at = $7, wire_document = $6,
+                  payment_state = $8, refunded_minor = $9, failure_reason = $10, cancellation_reason = $11
+WHERE account_id = $1 AND id = $2 AND status = $3 RETURNING true
+"""
+
+
+async def move_order(
+    tx: Connection,
+    order: Order,
+    *,
+    expected: OrderStatus,
+    document: bytes,
+    now: datetime,
+    next_attempt_at: datetime | None,
+) -> bool:
+    """`order` is the new state. False if the stored status is not `expected`."""
+    moved = await tx.fetchval(
+        MOVE_ORDER,
+        *(order.scope.account_id, order.id, expected, order.status, now, document, next_attempt_at),
+        *(order.payment_state, order.refunded_minor, order.failure_reason, order.cancellation_reason),
+    )
+    return moved is True
+
+
+# For several orders. Only the last status of each is written, even if it makes several transitions.
+MOVE_ORDERS = """
+UPDATE orders SET status = move.status, status_changed_at = $7, next_attempt_at = move.next_attempt_at,
+                  wire_document = move.document, payment_state = move.payment_state,
+                  refunded_minor = move.refunded_minor, failure_reason = move.failure_reason,
+                  cancellation_reason = move.cancellation_reason
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::timestamptz[], $8::text[], $9::bigint[],
+            $10::text[], $11::text[])
+     AS move (account_id, id, expected, status, document, next_attempt_at, payment_state, refunded_minor,
+              failure_reason, cancellation_reason)
+WHERE orders.account_id = move.account_id AND orders.id = move.id AND orders.status = move.expected
+RETURNING orders.id
+"""
+
+
+class Moved(NamedTuple):
+    order: Order
+    expected: OrderStatus
+    document: bytes
+    next_attempt_at: datetime | None
+
+
+async def move_orders(tx: Connection, moves: Sequence[Moved], now: datetime) -> set[str]:
+    """The ids of the orders that had the expected status."""
+    rows = await tx.fetch(
+        MOVE_ORDERS,
+        *columns(moves, "order.scope.account_id, order.id, expected, order.status, document, next_attempt_at"),
+        now,
+        *columns(moves, "order.payment_state, order.refunded_minor, order.failure_reason, order.cancellation_reason"),
+    )
+    return {row["id"] for row in rows}
+
+
+# Only documents that differ: rewriting an order that looks the same would cost a row version.
+REWRITE_DOCUMENTS = """
+UPDATE orders SET wire_document = changed.document, payment_state = changed.payment_state,
+                  refunded_minor = changed.refunded_minor, beneficiary = changed.beneficiary,
+                  tax_treatment = changed.tax_treatment, tax_rate = changed.tax_rate, tax_minor = changed.tax_minor,
+                  hold_reason = changed.hold_reason
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::text[],
+            $9::numeric[], $10::bigint[], $11::bytea[])
+     AS changed (account_id, id, status, payment_state, refunded_minor, beneficiary, hold_reason, tax_treatment,
+                 tax_rate, tax_minor, document)
+WHERE orders.account_id = changed.account_id AND orders.id = changed.id AND orders.status = changed.status
+  AND orders.wire_document <> changed.document
+"""
+
+
+async def rewrite_documents(tx: Connection, orders: Sequence[Order], documents: Sequence[bytes]) -> None:
+    """Each order with its new document, and the columns that may change while the status does not."""
+    await tx.execute(
+        REWRITE_DOCUMENTS,
+        *columns(orders, "scope.account_id, id, status, payment_state, refunded_minor, beneficiary, hold_reason"),
+        [order.tax.treatment for order in orders],
+        [_numeric(order.tax.rate) for order in orders],
+        [order.tax.tax_minor for order in orders],
+        documents,
+    )
+
+
+LIST_DOCUMENTS = """
+SELECT orders.wire_document
+FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS wanted (account_id, id, place)
+JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id ORDER BY wanted.place
+"""
+
+
+async def list_documents(connection: Connection, keys: Sequence[OrderKey]) -> list[bytes]:
+    """In the order of `keys`."""
+    rows = await connection.fetch(LIST_DOCUMENTS, *columns(keys, "account_id, id"))
+    return [row["wire_document"] for row in rows]
+
+
+STORE_TAXES = """
+UPDATE orders SET tax_minor = taxed.tax_minor, wire_document = taxed.document
+FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[]) AS taxed (account_id, id, tax_minor, document)
+WHERE orders.account_id = taxed.account_id AND orders.id = taxed.id
+"""
+
+
+async def store_taxes(
+    tx: Connection, keys: Sequence[OrderKey], taxes_minor: Sequence[int], documents: Sequence[bytes]
+) -> None:
+    """Of locked orders whose tax was not known when they were placed."""
+    await tx.execute(STORE_TAXES, *columns(keys, "account_id, id"), taxes_minor, documents)
+
+
+SET_BENEFICIARY = """
+UPDATE orders SET beneficiary = $3, beneficiary_kind = $4, beneficiary_is_public = $5
+WHERE account_id = $1 AND id = $2
+"""
+
+
+async def set_beneficiary(tx: Connection, order: Order) -> None:
+    """The name of a locked order. Rewrite its JSON afterwards."""
+    await tx.execute(
+        SET_BENEFICIARY,
+        *(order.scope.account_id, order.id),
+        *(order.beneficiary, order.beneficiary_kind, order.beneficiary_is_public),
+    )
+
+
+STORE_PAYMENT = """
+UPDATE orders SET payment_state = $3, refunded_minor = $4, wire_document = $5 WHERE account_id = $1 AND id = $2
+"""
+
+
+async def store_payment(tx: Connection, order: Order, document: bytes) -> None:
+    """Of a locked order whose status does not change."""
+    await tx.execute(
+        STORE_PAYMENT, order.scope.account_id, order.id, order.payment_state, order.refunded_minor, document
+    )
+
+
+SET_EMAIL = "UPDATE orders SET email = $3, wire_document = $4 WHERE account_id = $1 AND id = $2"
+
+
+async def set_email(tx: Connection, order: Order, document: bytes) -> None:
+    await tx.execute(SET_EMAIL, order.scope.account_id, order.id, order.email, document)
+
+
+# The digest of the request is overwritten: it was computed from the data.
+ERASE_PERSON = """
+UPDATE orders SET email = $3, beneficiary = $4, beneficiary_is_public = $5, metadata = $6, idempotency_key = $7,
+                  cancel_reason = $8, request_digest = $9, wire_document = $10
+WHERE account_id = $1 AND id = $2
+"""
+
+
+async def erase_person(tx: Connection, order: Order, cancel_reason: str | None, document: bytes) -> None:
+    """Store a locked order without the data of a person."""
+    await move_values(tx, order, order.metadata)
+    await tx.execute(
+        ERASE_PERSON,
+        *(order.scope.account_id, order.id, order.email, order.beneficiary, order.beneficiary_is_public),
+        *(order.metadata, order.idempotency_key, cancel_reason, ERASED_DIGEST, document),
+    )
+
+
+SET_CANCELLATION = "UPDATE orders SET cancelled_by = $3, cancel_reason = $4 WHERE account_id = $1 AND id = $2"
+
+
+async def note_cancellation(tx: Connection, order: Order, *, actor: Actor, reason: str | None) -> None:
+    await tx.execute(SET_CANCELLATION, order.scope.account_id, order.id, str(actor), reason)
+
+
+# For a received order. Applies once: lines never change afterwards.
+PRICE_ORDER = f"""
+WITH priced AS (
+    UPDATE orders SET quantity_grams = $3, offset_cost_minor = $4, total_cost_minor = $5, commission_minor = $6,
+        fee_rate = $7, exchange_rate = $8, exchange_rate_source = $9, exchange_rate_as_of = $10, tax_treatment = $19,
+        tax_rate = $20, tax_minor = $21
+    WHERE account_id = $1 AND id = $2 AND quantity_grams IS NULL
+    RETURNING account_id, id
+)
+INSERT INTO order_lines (account_id, order_id, {LINE_COLUMNS}, position)
+SELECT priced.account_id, priced.id, line.*
+FROM priced, unnest($11::text[], $12::text[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[],
+                    $17::bigint[], $18::boolean[]) WITH ORDINALITY AS line
+"""  # noqa: S608 - a constant
+
+
+async def price_order(tx: Connection, order: Order) -> None:
+    await tx.execute(
+        PRICE_ORDER,
+        order.scope.account_id,
+        order.id,
+        *price_columns(order.priced),
+        *columns(order.lines, LINE_COLUMNS),
+        *tax_columns(order.tax),
+    )
+
+
+INSERT_PROJECTS = f"""
+INSERT INTO order_projects (account_id, order_id, position, {PROJECT_COLUMNS})
+SELECT account_id, order_id, position, {PROJECT_COLUMNS}
+FROM unnest($1::text[], $2::text[], $3::smallint[], $4::smallint[], $5::text[], $6::text[], $7::text[], $8::text[],
+            $9::text[], $10::bigint[], $11::bigint[], $12::bigint[])
+     AS new (account_id, order_id, position, {PROJECT_COLUMNS})
+"""  # noqa: S608 - a constant
+
+
+async def insert_projects(tx: Connection, orders: Sequence[Order]) -> None:
+    """The projects that supply was allocated from."""
+    rows = [(order.key, position) for order in orders for position in range(1, len(order.projects) + 1)]
+    projects = [project for order in orders for project in order.projects]
+    await tx.execute(
+        INSERT_PROJECTS,
+        *columns([key for key, _ in rows], "account_id, id"),
+        [position for _, position in rows],
+        *columns(projects, PROJECT_COLUMNS),
+    )
+
+
+DELETE_PROJECTS = "DELETE FROM order_projects WHERE account_id = $1 AND order_id = $2"
+
+
+async def replace_projects(tx: Connection, order: Order) -> None:
+    """Store the projects of a locked order that was supplied from other lots."""
+    await lock_pending(tx, order)
+    await count_projects(tx, order, times=-1)
+    await tx.execute(DELETE_PROJECTS, order.scope.account_id, order.id)
+    await insert_projects(tx, [order])
+    await count_projects(tx, order, times=1)
+
+
+def price_columns(priced: Priced | None) -> tuple[object, ...]:
+    if priced is None:
+        return (None,) * 8
+    exchange = priced.exchange
+    return (
+        priced.quantity_grams,
+        priced.offset_cost_minor,
+        priced.total_cost_minor,
+        priced.commission_minor,
+        _numeric(priced.fee_rate),
+        None if exchange is None else exchange.rate,
+        None if exchange is None else exchange.source,
+        None if exchange is None else exchange.as_of,
+    )
+
+
+def tax_columns(tax: OrderTax) -> tuple[object, ...]:
+    return tax.treatment, _numeric(tax.rate), tax.tax_minor
+
+
+def _numeric(rate: Fraction) -> Decimal:
+    return Decimal(rate.numerator) / rate.denominator

@@ -1,0 +1,47 @@
+"""The queues of orders, and what `tonne doctor` warns of. Orders of test accounts wait for nobody but a developer."""
+
+from tonne.platform.db.queues import MAX_COUNTED, Queue
+from tonne.platform.db.waiting_check import Topic, WaitingCheck
+from tonne.selling.orders.model import OrderStatus
+
+
+def _orders_in(status: OrderStatus) -> Queue:
+    return Queue(
+        f"orders_{status}",
+        f"""
+        SELECT modes.mode, waiting.depth, waiting.since, waiting.due
+        FROM (VALUES ('live'), ('test')) AS modes (mode)
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS depth, min(status_changed_at) AS since, min(next_attempt_at) AS due
+            FROM (SELECT orders.status_changed_at, orders.next_attempt_at FROM orders
+                  WHERE orders.status = '{status}' AND orders.mode = modes.mode AND orders.next_attempt_at IS NOT NULL
+                  ORDER BY orders.next_attempt_at LIMIT {MAX_COUNTED}) AS each
+        ) AS waiting
+        """,  # noqa: S608 - our own status
+    )
+
+
+QUEUES = (
+    _orders_in(OrderStatus.RECEIVED),
+    _orders_in(OrderStatus.PLACED),
+    _orders_in(OrderStatus.PAID),
+    _orders_in(OrderStatus.RETIRING),
+)
+
+WAITING = (
+    WaitingCheck(
+        "live orders get a price within an hour",
+        "An order cannot be priced: the exchange rate is missing or too old, or the bundle is not on sale. It fails "
+        "after TONNE_PRICING_GIVE_UP_S.",
+        "Import the rate or the bundle with `tonne catalogue import`, or put the bundle on sale with `tonne catalogue "
+        "enable`. `tonne order cancel` cancels the order.",
+        """
+        SELECT format('order %s of account %s, in %s, received at %s', id, account_id, currency,
+                      to_char(created_at, 'YYYY-MM-DD HH24:MI')) AS "where"
+        FROM orders WHERE mode = 'live' AND status = 'received' AND next_attempt_at IS NOT NULL
+          AND created_at < $1::timestamptz - interval '1 hour'
+        ORDER BY created_at
+        """,
+        topic=Topic.ORDERS,
+    ),
+)

@@ -1,0 +1,124 @@
+"""SQL for the links in mails to users."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import asyncpg
+
+from tonne.platform.db.pool import Connection
+from tonne.selling.users.model import Role
+
+INVITATION = "invitation"
+PASSWORD_RESET = "password_reset"  # noqa: S105 - the kind of a link
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserLink:
+    id: str
+    kind: str
+    email: str
+    organisation_id: str | None = None
+    role: Role | None = None
+    created_by: str
+    created_at: datetime
+    expires_at: datetime
+
+
+INSERT_LINK = """
+INSERT INTO user_links (id, token_hash, kind, email, organisation_id, role, created_by, created_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+"""
+
+
+async def insert_link(tx: Connection, link: UserLink, token_hash: bytes) -> None:
+    await tx.execute(
+        INSERT_LINK,
+        link.id,
+        token_hash,
+        link.kind,
+        link.email,
+        link.organisation_id,
+        link.role,
+        link.created_by,
+        link.created_at,
+        link.expires_at,
+    )
+
+
+_LINK = "id, kind, email, organisation_id, role, created_by, created_at, expires_at"
+LOCK_LINK = f"""
+SELECT {_LINK} FROM user_links
+WHERE token_hash = $1 AND kind = $2 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $3
+FOR NO KEY UPDATE
+"""  # noqa: S608 - columns above
+
+
+async def lock_link(tx: Connection, token_hash: bytes, kind: str, now: datetime) -> UserLink | None:
+    """A link that can still be used."""
+    row = await tx.fetchrow(LOCK_LINK, token_hash, kind, now)
+    return None if row is None else _link(row)
+
+
+LOCK_INVITATIONS = f"""
+SELECT {_LINK} FROM user_links
+WHERE email = $1 AND kind = 'invitation' AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $2
+ORDER BY created_at, id FOR NO KEY UPDATE
+"""  # noqa: S608 - columns above
+
+
+async def lock_invitations_any_account(tx: Connection, email: str, now: datetime) -> list[UserLink]:
+    """Of all organisations: the person has proved that the address is theirs."""
+    return [_link(row) for row in await tx.fetch(LOCK_INVITATIONS, email, now)]
+
+
+USE_LINKS = """
+UPDATE user_links SET used_at = $4
+WHERE email = $1 AND kind = $2 AND organisation_id IS NOT DISTINCT FROM $3 AND used_at IS NULL AND revoked_at IS NULL
+"""
+
+
+async def use_links(tx: Connection, link: UserLink, now: datetime) -> None:
+    """This link and all others for the same purpose are used up."""
+    await tx.execute(USE_LINKS, link.email, link.kind, link.organisation_id, now)
+
+
+LIST_INVITATIONS = f"""
+SELECT {_LINK} FROM user_links
+WHERE organisation_id = $1 AND kind = 'invitation' AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $2
+ORDER BY created_at DESC, id
+"""  # noqa: S608 - columns above
+
+
+async def list_invitations(connection: Connection, organisation_id: str, now: datetime) -> list[UserLink]:
+    return [_link(row) for row in await connection.fetch(LIST_INVITATIONS, organisation_id, now)]
+
+
+REVOKE_INVITATION = """
+UPDATE user_links SET revoked_at = $3
+WHERE organisation_id = $1 AND id = $2 AND kind = 'invitation' AND used_at IS NULL AND revoked_at IS NULL
+RETURNING email
+"""
+
+
+async def revoke_invitation(tx: Connection, organisation_id: str, link_id: str, now: datetime) -> bool:
+    return await tx.fetchval(REVOKE_INVITATION, organisation_id, link_id, now) is not None
+
+
+PRUNE_LINKS = "DELETE FROM user_links WHERE id IN (SELECT id FROM user_links WHERE expires_at < $1 LIMIT $2)"
+
+
+async def prune_links_any_account(connection: Connection, expired_before: datetime, limit: int) -> int:
+    return int((await connection.execute(PRUNE_LINKS, expired_before, limit)).split()[1])
+
+
+def _link(row: asyncpg.Record) -> UserLink:
+    return UserLink(
+        id=row["id"],
+        kind=row["kind"],
+        email=row["email"],
+        organisation_id=row["organisation_id"],
+        role=None if row["role"] is None else Role(row["role"]),
+        created_by=row["created_by"],
+        created_at=row["created_at"],
+        expires_at=row["expires_at"],
+    )

@@ -1,0 +1,96 @@
+"""Signing in by OpenID Connect.
+
+Only existing users and invited people can: the verified e-mail address leads to the user once, and from then on the
+account at the provider does. A second factor of the user is still asked for.
+"""
+
+from datetime import datetime
+
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.documents.mail.send_mail import is_mail_address
+from tonne.platform.events.audit import record as audit
+from tonne.platform.http.route import Request
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.clock import Clock
+from tonne.selling.users import identity_store, store
+from tonne.selling.users.invitations import accept_open_invitations
+from tonne.selling.users.model import User, UserSession
+from tonne.selling.users.oidc.oidc import OidcIdentity, OidcRefused
+from tonne.selling.users.security_mails import send_identity_linked
+from tonne.selling.users.sessions import Sessions
+from tonne.selling.users.sign_in import record_sign_in, require_demo_is_local
+
+
+class OidcSignIn:
+    def __init__(self, database: Database, sessions: Sessions, *, clock: Clock, settings: Settings) -> None:
+        self._database = database
+        self._sessions = sessions
+        self._clock = clock
+        self._settings = settings
+
+    async def begin(self, request: Request, identity: OidcIdentity) -> tuple[UserSession, dict[str, str]]:
+        """A complete session, or one that waits for the second factor. Raises OidcRefused or SignInRefused."""
+        self._require_domain(identity)
+        now = self._clock()
+        async with self._database.transaction() as tx:
+            user_id = await identity_store.use_identity(tx, identity.issuer, identity.subject, now)
+            if user_id is None:
+                user = await self._link(tx, request, identity, now)
+            else:
+                user = await store.find_user_by_id(tx, user_id)
+            if user is None or user.disabled_at is not None:
+                raise OidcRefused("Your user is disabled. Ask an owner of your organisation or the operator.")
+            require_demo_is_local(user, request)
+            session, headers = await self._sessions.begin(
+                tx, user, request, is_complete=not user.has_second_factor, is_strong=False
+            )
+            if session.is_complete:
+                await record_sign_in(tx, session, request, now)
+        return session, headers
+
+    def _require_domain(self, identity: OidcIdentity) -> None:
+        domains = self._settings.oidc_domains
+        if domains and identity.verified_email.rpartition("@")[2] not in domains:
+            raise OidcRefused(
+                f"Only people with a verified address at {' or '.join(domains)} can sign in this way. Use your "
+                "password."
+            )
+
+    async def _link(self, tx: Connection, request: Request, identity: OidcIdentity, now: datetime) -> User | None:
+        """The first sign-in of this account: the verified address decides to whom it belongs."""
+        email = identity.verified_email
+        if not is_mail_address(email):
+            raise OidcRefused(
+                "The sign-in provider did not send a verified e-mail address. Sign in with your password, or ask the "
+                "operator to let the provider send the claims email and email_verified."
+            )
+        found = await store.find_user_by_email(tx, email)
+        if found is None:
+            user = await accept_open_invitations(
+                tx, email, identity.name or email.partition("@")[0], address=request.client, now=now
+            )
+        else:
+            user = found[0]
+        if user is None:
+            raise OidcRefused(
+                f"There is no user for {email}. Ask an owner or an admin of your organisation for an invitation."
+            )
+        if not await identity_store.link_identity(tx, identity.issuer, identity.subject, user.id, now):
+            raise OidcRefused(
+                f"{email} is linked to another account at the provider. Ask the operator to run `tonne user unlink`."
+            )
+        actor = Actor(ActorKind.USER, user.id, request.client)
+        await audit.record(
+            tx, None, "user.identity_linked", actor=actor, at=now, subject_id=user.id, issuer=identity.issuer
+        )
+        await send_identity_linked(tx, self._settings, user.email)
+        return user
+
+
+async def unlink_user(tx: Connection, user: User, *, actor: Actor, now: datetime) -> int:
+    """Forget the user's accounts at providers. The next sign-in with the verified address links one again."""
+    count = await identity_store.unlink_identities(tx, user.id)
+    if count:
+        await audit.record(tx, None, "user.identity_unlinked", actor=actor, at=now, subject_id=user.id)
+    return count

@@ -1,0 +1,30 @@
+"""A job: delete sessions and links that expired long ago, and challenges of passkeys that expired."""
+
+from datetime import timedelta
+
+from tonne.platform.db.pool import Database
+from tonne.platform.values.clock import Clock
+from tonne.selling.users.link_store import prune_links_any_account
+from tonne.selling.users.second_factor.passkey_store import prune_challenges
+from tonne.selling.users.session_store import prune_sessions
+
+BATCH_ROWS = 1000
+KEPT = timedelta(days=90)
+
+
+class PruneSessions:
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def run_once(self) -> bool:
+        """Delete one batch. True when there may be more."""
+        now = self._clock()
+        before = now - KEPT
+        async with self._database.connection() as connection:
+            deleted = (
+                await prune_sessions(connection, before, BATCH_ROWS),
+                await prune_links_any_account(connection, before, BATCH_ROWS),
+                await prune_challenges(connection, now, BATCH_ROWS),
+            )
+        return BATCH_ROWS in deleted

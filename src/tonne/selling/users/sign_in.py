@@ -1,0 +1,170 @@
+"""Signing in: with a password and, if the user has one, a second factor, or with a passkey alone."""
+
+from collections.abc import Callable
+from datetime import datetime
+from time import monotonic
+
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.audit import record as audit
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.urls import is_loopback
+from tonne.selling.users import store
+from tonne.selling.users.errors import CodeRefused, SignInRefused
+from tonne.selling.users.model import User, UserSession
+from tonne.selling.users.passwords import Passwords, needs_rehash
+from tonne.selling.users.second_factor.passkeys import Passkeys, Purpose
+from tonne.selling.users.second_factor.totp import accepted_step, hash_recovery_code
+from tonne.selling.users.sessions import Sessions
+
+# Attempts for one address, from anywhere, and from one network address: 10 at once, then one every 90 seconds.
+ATTEMPTS = 10
+ATTEMPTS_PER_S = 1 / 90
+# Attempts from one network address, for any user.
+CLIENT_ATTEMPTS = 30
+CLIENT_ATTEMPTS_PER_S = 1 / 10
+# Challenges for passkeys that one network address asks for: each is a row.
+CHALLENGES = 30
+CHALLENGES_PER_S = 1 / 2
+_DEMO_FROM_ELSEWHERE = "Users of the demo can sign in only on the machine that runs it."
+_TOO_MANY = "Too many attempts to sign in. Wait a few minutes, then try again."
+
+
+def user_actor(user: User, request: Request) -> Actor:
+    return Actor(ActorKind.USER, user.id, request.client)
+
+
+class SignIn:
+    def __init__(
+        self,
+        database: Database,
+        sessions: Sessions,
+        passwords: Passwords,
+        box: SecretBox,
+        *,
+        passkeys: Passkeys,
+        clock: Clock,
+        timer: Callable[[], float] = monotonic,
+    ) -> None:
+        self._database = database
+        self._sessions = sessions
+        self._passwords = passwords
+        self._box = box
+        self._passkeys = passkeys
+        self._clock = clock
+        self._by_email = TokenBuckets("sign_in_email", ATTEMPTS_PER_S, ATTEMPTS, timer)
+        self._by_client = TokenBuckets("sign_in_client", CLIENT_ATTEMPTS_PER_S, CLIENT_ATTEMPTS, timer)
+        self._codes = TokenBuckets("sign_in_code", ATTEMPTS_PER_S, ATTEMPTS, timer)
+        self._challenges = TokenBuckets("passkey_challenges", CHALLENGES_PER_S, CHALLENGES, timer)
+
+    @property
+    def limits(self) -> tuple[TokenBuckets, ...]:
+        return self._by_email, self._by_client, self._codes, self._challenges
+
+    async def by_password(self, request: Request, email: str, password: str) -> tuple[UserSession, dict[str, str]]:
+        """A complete session, or one that waits for the second factor. Raises SignInRefused or RateLimited."""
+        self.limit_client(request)
+        self._by_email.require(email.lower(), message=_TOO_MANY)
+        async with self._database.connection() as connection:
+            found = await store.find_user_by_email(connection, email)
+        user, stored = found or (None, None)
+        is_right = await self._passwords.is_right(stored, password)
+        if user is None or not is_right or user.disabled_at is not None:
+            raise SignInRefused
+        require_demo_is_local(user, request)
+        fresh = await self._passwords.hash(password) if stored is not None and needs_rehash(stored) else None
+        async with self._database.transaction() as tx:
+            if fresh is not None:
+                await store.set_password_hash(tx, user.id, fresh)
+            session, headers = await self._sessions.begin(
+                tx, user, request, is_complete=not user.has_second_factor, is_strong=False
+            )
+            if session.is_complete:
+                await record_sign_in(tx, session, request, self._clock())
+        return session, headers
+
+    async def by_code(self, request: Request, pending: UserSession, code: str) -> tuple[UserSession, dict[str, str]]:
+        """The second step: a code of the authenticator app, or a recovery code. Raises CodeRefused or RateLimited."""
+        self.limit_attempts(pending.user)
+        async with self._database.transaction() as tx:
+            await self.accept_code(tx, pending.user, code)
+            session, headers = await self._sessions.complete(tx, pending, request)
+            await record_sign_in(tx, session, request, self._clock())
+        return session, headers
+
+    async def passkey_options(self, request: Request, browser: str, pending: UserSession | None = None) -> str:
+        """What the browser's passkey must sign, as JSON. `browser` is the token of its forms.
+
+        With `pending` it is the second step after the password. Raises PasskeysUnavailable or RateLimited.
+        """
+        self._challenges.require(request.limited_as, message=_TOO_MANY)
+        if pending is None:
+            return await self._passkeys.sign_in_options(Purpose.SIGN_IN, browser)
+        return await self._passkeys.sign_in_options(Purpose.SECOND_FACTOR, pending.id, pending.user)
+
+    async def by_passkey(self, request: Request, browser: str, answer: str) -> tuple[UserSession, dict[str, str]]:
+        """A passkey alone: it is in the user's possession, and the device has verified the user.
+
+        Raises PasskeyRefused, SignInRefused, PasskeysUnavailable or RateLimited.
+        """
+        self.limit_client(request)
+        challenge = await self._passkeys.use_sign_in_challenge(Purpose.SIGN_IN, browser)
+        async with self._database.transaction() as tx:
+            user = await self._passkeys.verify(tx, challenge, answer)
+            require_demo_is_local(user, request)
+            session, headers = await self._sessions.begin(tx, user, request, is_complete=True, is_strong=True)
+            await record_sign_in(tx, session, request, self._clock())
+        return session, headers
+
+    async def by_second_passkey(
+        self, request: Request, pending: UserSession, answer: str
+    ) -> tuple[UserSession, dict[str, str]]:
+        """The second step with a passkey. Raises PasskeyRefused, PasskeysUnavailable or RateLimited."""
+        self.limit_attempts(pending.user)
+        challenge = await self._passkeys.use_sign_in_challenge(Purpose.SECOND_FACTOR, pending.id)
+        async with self._database.transaction() as tx:
+            await self._passkeys.verify(tx, challenge, answer, user=pending.user)
+            session, headers = await self._sessions.complete(tx, pending, request)
+            await record_sign_in(tx, session, request, self._clock())
+        return session, headers
+
+    def limit_client(self, request: Request) -> None:
+        """Raises RateLimited."""
+        self._by_client.require(request.limited_as, message=_TOO_MANY)
+
+    def limit_attempts(self, user: User) -> None:
+        """For changes that ask a signed-in user for the password or a code. Raises RateLimited."""
+        self._codes.require(user.id, message=_TOO_MANY)
+
+    async def accept_code(self, tx: Connection, user: User, code: str) -> None:
+        """Consume a code of the app or a recovery code. Raises CodeRefused."""
+        now, row = self._clock(), await store.lock_totp(tx, user.id)
+        if row["totp_enabled"]:
+            step = accepted_step(self._box.open(row["totp_box"], user.id), code, now, row["totp_step"])
+            if step is not None:
+                await store.set_totp(tx, user.id, row["totp_box"], enabled=True, step=step)
+                return
+        if not await store.use_recovery_code(tx, user.id, hash_recovery_code(code), now):
+            raise CodeRefused
+
+
+async def record_sign_in(tx: Connection, session: UserSession, request: Request, now: datetime) -> None:
+    await audit.record(
+        tx,
+        None,
+        "user.signed_in",
+        actor=user_actor(session.user, request),
+        at=now,
+        subject_id=session.user.id,
+        session_id=session.id,
+        second_factor=session.is_strong,
+    )
+
+
+def require_demo_is_local(user: User, request: Request) -> None:
+    """The demo's passwords are printed in a terminal. Raises SignInRefused for requests of other machines."""
+    if user.is_demo and not is_loopback(request.client):
+        raise SignInRefused(_DEMO_FROM_ELSEWHERE)

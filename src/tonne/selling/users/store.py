@@ -1,0 +1,265 @@
+"""SQL for users, memberships and recovery codes."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import asyncpg
+
+from tonne.platform.db.pool import Connection
+from tonne.platform.keys.secret_box import HEADER_BYTES
+from tonne.selling.users.model import Member, Membership, Role, User
+
+INSERT_USER = """
+INSERT INTO users (id, email, name, password_hash, is_operator, is_demo, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (email) DO NOTHING RETURNING true
+"""
+
+
+async def insert_user(tx: Connection, user: User, password_hash: str | None) -> bool:
+    """False if the address is taken."""
+    values = (user.id, user.email, user.name, password_hash, user.is_operator, user.is_demo, user.created_at)
+    return await tx.fetchval(INSERT_USER, *values) is True
+
+
+_USER = """
+id, email, name, is_operator, password_hash IS NOT NULL AS has_password, totp_enabled, created_at, disabled_at,
+is_demo, EXISTS (SELECT FROM passkeys WHERE passkeys.user_id = users.id) AS has_passkey
+"""
+FIND_USER = f"SELECT {_USER}, password_hash FROM users WHERE email = lower($1)"  # noqa: S608 - columns above
+
+
+async def find_user_by_email(connection: Connection, email: str) -> tuple[User, str | None] | None:
+    """The user and the hash of the password."""
+    row = await connection.fetchrow(FIND_USER, email)
+    return None if row is None else (user_of(row), row["password_hash"])
+
+
+FIND_USER_BY_ID = f"SELECT {_USER} FROM users WHERE id = $1"  # noqa: S608 - columns above
+
+
+async def find_user_by_id(connection: Connection, user_id: str) -> User | None:
+    row = await connection.fetchrow(FIND_USER_BY_ID, user_id)
+    return None if row is None else user_of(row)
+
+
+LIST_USERS = f"SELECT {_USER} FROM users ORDER BY email"  # noqa: S608 - columns above
+
+
+async def list_users(connection: Connection) -> list[User]:
+    return [user_of(row) for row in await connection.fetch(LIST_USERS)]
+
+
+STORE_HASH = "UPDATE users SET password_hash = $2 WHERE id = $1"
+
+
+async def set_password_hash(tx: Connection, user_id: str, password_hash: str) -> None:
+    await tx.execute(STORE_HASH, user_id, password_hash)
+
+
+SET_DISABLED = "UPDATE users SET disabled_at = $2 WHERE id = $1"
+
+
+async def set_disabled(tx: Connection, user_id: str, disabled_at: datetime | None) -> None:
+    await tx.execute(SET_DISABLED, user_id, disabled_at)
+
+
+LOCK_TOTP = "SELECT totp_box, totp_enabled, totp_step FROM users WHERE id = $1 FOR NO KEY UPDATE"
+
+
+async def lock_totp(tx: Connection, user_id: str) -> asyncpg.Record:
+    """Two requests with the same code are decided one after the other: the second is refused."""
+    [row] = await tx.fetch(LOCK_TOTP, user_id)
+    return row
+
+
+SET_TOTP = "UPDATE users SET totp_box = $2, totp_enabled = $3, totp_step = $4 WHERE id = $1"
+
+
+async def set_totp(tx: Connection, user_id: str, box: bytes | None, *, enabled: bool, step: int) -> None:
+    await tx.execute(SET_TOTP, user_id, box, enabled, step)
+
+
+HAS_SECOND_FACTOR = """
+SELECT totp_enabled OR EXISTS (SELECT FROM passkeys WHERE passkeys.user_id = users.id) FROM users WHERE id = $1
+"""
+
+
+async def has_second_factor(tx: Connection, user_id: str) -> bool:
+    return await tx.fetchval(HAS_SECOND_FACTOR, user_id) is True
+
+
+LOCK_TOTP_SEALED_OTHERWISE = """
+SELECT NULL AS organisation_id, NULL AS mode, id, totp_box AS secret_box, NULL::bytea AS old FROM users
+WHERE id > $1 AND totp_box IS NOT NULL AND substring(totp_box FROM 1 FOR $3) <> $2::bytea
+ORDER BY id LIMIT $4 FOR NO KEY UPDATE
+"""
+
+
+async def lock_totp_sealed_otherwise(tx: Connection, after: str, header: bytes, limit: int) -> Sequence[asyncpg.Record]:
+    """The next users with a secret that does not start with `header`, locked."""
+    return await tx.fetch(LOCK_TOTP_SEALED_OTHERWISE, after, header, HEADER_BYTES, limit)
+
+
+REPLACE_TOTP = "UPDATE users SET totp_box = $2 WHERE id = $1"
+
+
+async def replace_sealed_totp(tx: Connection, user_id: str, sealed: bytes) -> None:
+    await tx.execute(REPLACE_TOTP, user_id, sealed)
+
+
+DELETE_RECOVERY_CODES = "DELETE FROM recovery_codes WHERE user_id = $1"
+
+
+async def delete_recovery_codes(tx: Connection, user_id: str) -> None:
+    await tx.execute(DELETE_RECOVERY_CODES, user_id)
+
+
+INSERT_RECOVERY_CODES = "INSERT INTO recovery_codes (user_id, code_hash) SELECT $1, unnest($2::bytea[])"
+
+
+async def insert_recovery_codes(tx: Connection, user_id: str, hashes: Sequence[bytes]) -> None:
+    await tx.execute(INSERT_RECOVERY_CODES, user_id, hashes)
+
+
+USE_RECOVERY_CODE = """
+UPDATE recovery_codes SET used_at = $3 WHERE user_id = $1 AND code_hash = $2 AND used_at IS NULL RETURNING true
+"""
+
+
+async def use_recovery_code(tx: Connection, user_id: str, code_hash: bytes, now: datetime) -> bool:
+    return await tx.fetchval(USE_RECOVERY_CODE, user_id, code_hash, now) is True
+
+
+COUNT_RECOVERY_CODES = "SELECT count(*) FROM recovery_codes WHERE user_id = $1 AND used_at IS NULL"
+
+
+async def count_recovery_codes(connection: Connection, user_id: str) -> int:
+    left: int = await connection.fetchval(COUNT_RECOVERY_CODES, user_id)
+    return left
+
+
+DELETE_USER = """
+WITH sessions AS (DELETE FROM user_sessions WHERE user_id = $1),
+     codes AS (DELETE FROM recovery_codes WHERE user_id = $1),
+     keys AS (DELETE FROM passkeys WHERE user_id = $1),
+     identities AS (DELETE FROM user_identities WHERE user_id = $1),
+     links AS (DELETE FROM user_links WHERE email = $2)
+SELECT
+"""
+DELETE_USER_ROW = "DELETE FROM users WHERE id = $1"
+
+
+async def delete_user(tx: Connection, user_id: str, email: str) -> None:
+    """With all ways to sign in, sessions and links. The user is no member of an organisation any more."""
+    await tx.execute(DELETE_USER, user_id, email)
+    await tx.execute(DELETE_USER_ROW, user_id)
+
+
+SET_ROLE = """
+INSERT INTO memberships (organisation_id, user_id, role, created_at) VALUES ($1, $2, $3, $4)
+ON CONFLICT (organisation_id, user_id) DO UPDATE SET role = excluded.role
+"""
+
+
+async def set_role(tx: Connection, organisation_id: str, user_id: str, role: Role, now: datetime) -> None:
+    await tx.execute(SET_ROLE, organisation_id, user_id, role, now)
+
+
+REMOVE_MEMBER = "DELETE FROM memberships WHERE organisation_id = $1 AND user_id = $2"
+
+
+async def remove_member(tx: Connection, organisation_id: str, user_id: str) -> None:
+    await tx.execute(REMOVE_MEMBER, organisation_id, user_id)
+
+
+FIND_ROLE = "SELECT role FROM memberships WHERE organisation_id = $1 AND user_id = $2"
+
+
+async def find_role(connection: Connection, organisation_id: str, user_id: str) -> Role | None:
+    role = await connection.fetchval(FIND_ROLE, organisation_id, user_id)
+    return None if role is None else Role(role)
+
+
+COUNT_OWNERS = """
+SELECT count(*) FROM memberships JOIN users ON users.id = memberships.user_id
+WHERE organisation_id = $1 AND role = 'owner' AND users.disabled_at IS NULL AND user_id <> $2
+"""
+
+
+async def count_other_owners(tx: Connection, organisation_id: str, user_id: str) -> int:
+    """The caller has locked the organisation."""
+    others: int = await tx.fetchval(COUNT_OWNERS, organisation_id, user_id)
+    return others
+
+
+LIST_MEMBERSHIPS = """
+SELECT organisation_id, organisations.name AS organisation_name, role
+FROM memberships JOIN organisations ON organisations.id = organisation_id
+WHERE user_id = $1 ORDER BY organisations.name, organisation_id
+"""
+
+
+async def list_memberships(connection: Connection, user_id: str) -> list[Membership]:
+    rows = await connection.fetch(LIST_MEMBERSHIPS, user_id)
+    return [Membership(row["organisation_id"], row["organisation_name"], Role(row["role"])) for row in rows]
+
+
+LIST_MEMBERS = """
+SELECT users.id, email, users.name, role, memberships.created_at,
+       (SELECT max(last_seen_at) FROM user_sessions WHERE user_id = users.id) AS last_seen_at,
+       totp_enabled OR EXISTS (SELECT FROM passkeys WHERE passkeys.user_id = users.id) AS has_second_factor
+FROM memberships JOIN users ON users.id = user_id
+WHERE organisation_id = $1 AND disabled_at IS NULL ORDER BY email
+"""
+
+
+async def list_members(connection: Connection, organisation_id: str) -> list[Member]:
+    rows = await connection.fetch(LIST_MEMBERS, organisation_id)
+    return [
+        Member(
+            row["id"],
+            row["email"],
+            row["name"],
+            Role(row["role"]),
+            row["has_second_factor"],
+            row["created_at"],
+            row["last_seen_at"],
+        )
+        for row in rows
+    ]
+
+
+def user_of(row: asyncpg.Record) -> User:
+    return User(
+        row["id"],
+        row["email"],
+        row["name"],
+        row["is_operator"],
+        row["has_password"],
+        row["totp_enabled"],
+        row["created_at"],
+        row["disabled_at"],
+        row["is_demo"],
+        row["has_passkey"],
+    )
+
+
+class UserName(NamedTuple):
+    name: str
+    # Of the organisation that was asked for.
+    is_member: bool
+
+
+FIND_USER_NAMES = """
+SELECT users.id, users.name, memberships.user_id IS NOT NULL AS is_member
+FROM users LEFT JOIN memberships ON memberships.user_id = users.id AND memberships.organisation_id = $1
+WHERE users.id = ANY ($2::text[])
+"""
+
+
+async def find_user_names(connection: Connection, organisation_id: str, user_ids: Iterable[str]) -> dict[str, UserName]:
+    """The names of users by id, and whether they are members of this organisation."""
+    rows = await connection.fetch(FIND_USER_NAMES, organisation_id, sorted(set(user_ids)))
+    return {row["id"]: UserName(row["name"], row["is_member"]) for row in rows}
