@@ -29,7 +29,7 @@ from tests.support.postgres import PostgresServer
 from tests.support.processes import HOST, ROOT, Process, free_port
 from tonne.cli.doctor import examine
 from tonne.platform.db.pool import Connection
-from tonne.transparency.invariants import INVARIANTS as LOG_INVARIANTS
+from tonne.supply.certificates.proofs.log_invariants import INVARIANTS as LOG_INVARIANTS
 
 P = ParamSpec("P")
 T = TypeVar("T")

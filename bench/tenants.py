@@ -8,10 +8,10 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.mass import MassUnit
 from tonne.platform.values.scope import Mode, Scope
-from tonne.retirements.import_lots import import_files
 from tonne.selling.accounts.organisations.open_organisation import DEFAULT_FEE_RATE, open_organisation
 from tonne.selling.catalogue.demo import demo_files
 from tonne.selling.estimates.record_estimate import record_estimate
+from tonne.supply.stock.lots.import_lots import import_files
 
 ORGANISATIONS = 50
 MODE = Mode.TEST

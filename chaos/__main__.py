@@ -24,8 +24,8 @@ from tests.support.world import TESTER
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode
-from tonne.retirements.import_lots import import_files
 from tonne.selling.catalogue.demo import demo_files
+from tonne.supply.stock.lots.import_lots import import_files
 
 # No scenario runs longer, so that the whole run, with the checks, ends within fifteen minutes.
 LIMIT_S = 860.0

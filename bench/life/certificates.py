@@ -18,8 +18,8 @@ from tonne.platform.keys.signing.make_key import make_key
 from tonne.platform.keys.signing.model import KeyPurpose
 from tonne.platform.keys.signing.replace_key import new_record
 from tonne.platform.keys.signing.sign_pdf import sign_pdf
-from tonne.retirements.certificate_pdf import AttachedFiles, certificate_pdf
-from tonne.retirements.certificate_record import CertificateRecord
+from tonne.supply.certificates.pdf import AttachedFiles, certificate_pdf
+from tonne.supply.certificates.record import CertificateRecord
 
 LEAST_PER_SECOND = 15.0
 WARM_UP = 5

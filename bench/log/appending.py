@@ -9,8 +9,8 @@ from bench.log.probe import LogProbe, probing
 from bench.pace import LogPace
 from bench.report import Goal, NotMeasured, Result
 from tonne.platform.values.clock import utc_now
-from tonne.transparency.append_leaves import AppendLeaves
-from tonne.transparency.tile_store import read_tiles
+from tonne.supply.transparency.append_leaves import AppendLeaves
+from tonne.supply.transparency.tile_store import read_tiles
 from tonne_verify.tiles import range_plan
 
 LEAVES_PER_S = 2_000.0

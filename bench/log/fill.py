@@ -9,8 +9,8 @@ from bench.tenants import MODE
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.schema.migration_files import REPEAT, all_migrations
 from tonne.platform.values.clock import utc_now
-from tonne.transparency.log_store import open_log
-from tonne.transparency.tree import tile_root
+from tonne.supply.transparency.log_store import open_log
+from tonne.supply.transparency.tree import tile_root
 from tonne_verify.merkle import leaf_hash
 from tonne_verify.tiles import TILE_WIDTH, join_entries
 

@@ -10,8 +10,8 @@ from bench.report import NotMeasured
 from bench.tenants import MODE
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
-from tonne.transparency.log_store import find_log
-from tonne.transparency.model import Log
+from tonne.supply.transparency.log_store import find_log
+from tonne.supply.transparency.model import Log
 
 
 @dataclass(frozen=True, slots=True)

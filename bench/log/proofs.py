@@ -12,9 +12,9 @@ from bench.tenants import MODE
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.keys.signing.keys import SigningKeys
 from tonne.platform.values.clock import utc_now
-from tonne.transparency.log_keys import LogKeys
-from tonne.transparency.publish_checkpoints import PublishCheckpoints
-from tonne.transparency.read_proofs import Evidence, find_evidence
+from tonne.supply.certificates.proofs.read_proofs import Evidence, find_evidence
+from tonne.supply.transparency.log_keys import LogKeys
+from tonne.supply.transparency.publish_checkpoints import PublishCheckpoints
 from tonne_verify.merkle import check_inclusion, leaf_hash
 from tonne_verify.notes import Checkpoint, split_note
 from tonne_verify.openings import Opening

@@ -13,8 +13,8 @@ from tests.support.world import TESTER
 from tonne.platform.db.server.embedded import DATABASE
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode
-from tonne.retirements.import_lots import import_files
 from tonne.selling.catalogue.demo import demo_files
+from tonne.supply.stock.lots.import_lots import import_files
 
 
 class Embedded:

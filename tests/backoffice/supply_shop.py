@@ -5,7 +5,7 @@ import re
 
 import httpx
 
-from tests.retirements.shop import Shop
+from tests.supply.retirements.shop import Shop
 from tests.support.people import TOKEN, Person
 
 

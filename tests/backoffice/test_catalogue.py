@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from tests.backoffice.supply_shop import actions_of_users, upload, words
-from tests.retirements.shop import TONNE, Shop
+from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.clock import ManualClock
 from tests.support.people import TOKEN, Person
 from tests.support.world import World

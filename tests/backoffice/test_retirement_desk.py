@@ -3,7 +3,7 @@
 import pytest
 
 from tests.backoffice.supply_shop import actions_of_users, hidden, upload, words
-from tests.retirements.shop import KILOGRAM, TONNE, Shop
+from tests.supply.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.clock import ManualClock
 from tests.support.people import Person
 from tests.support.world import World

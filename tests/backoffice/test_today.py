@@ -11,7 +11,7 @@ from tests.support.world import World
 from tonne.app import Services
 from tonne.backoffice.today_checks import HEADINGS, OBJECT_PAGES, TODAY_CHECKS, slug_of
 from tonne.platform.values.clock import utc_now
-from tonne.retirements.note_supply import NoteSupply
+from tonne.supply.stock.note_supply import NoteSupply
 
 MakePerson = Callable[[], Person]
 TODAY = "/operator/live/today"

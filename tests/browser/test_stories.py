@@ -10,7 +10,7 @@ from playwright.async_api import Page, expect
 from tests.browser.conftest import on_one_loop
 from tests.browser.test_supply_desk import enter
 from tests.browser.visit import Visit, reload_until
-from tests.retirements.shop import TONNE, Shop
+from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.api_client import ApiClient
 from tests.support.clock import ManualClock
 from tests.support.people import PASSWORD, add_user, link_in_last_mail

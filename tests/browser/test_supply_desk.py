@@ -5,7 +5,7 @@ from playwright.async_api import Page, expect
 
 from tests.browser.checks import check_page
 from tests.browser.visit import Visit
-from tests.retirements.shop import KILOGRAM, TONNE, Shop
+from tests.supply.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.clock import ManualClock
 from tests.support.people import PASSWORD, add_user
 from tests.support.world import World

@@ -14,7 +14,7 @@ from tests.checkout.scene import Rows, age, work
 from tests.checkout.shopper import Shopper, form_of, make_link
 from tests.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages
 from tests.gateways.gateway_under_test import LIVE_KEY
-from tests.retirements.shop import TONNE, Shop
+from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.clock import ManualClock
 from tests.support.world import TESTER, World
 from tonne.app import Services
@@ -25,10 +25,10 @@ from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode
-from tonne.retirements.errors import LotInUse
-from tonne.retirements.withdraw_lot import withdraw_lot
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.errors import OfferChanged
+from tonne.supply.stock.errors import LotInUse
+from tonne.supply.stock.lots.withdraw_lot import withdraw_lot
 
 NO_LIMITS = {"hold_link_percent": 100, "hold_client_percent": 100, "hold_organisation_percent": 100}
 HELD = "SELECT quantity_grams, reserved_grams FROM supply_holds ORDER BY checkout_id"

@@ -13,10 +13,10 @@ from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.mail_changed_certificates import MailChangedCertificates
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode, Scope
-from tonne.retirements.reissue_certificate import withdraw_certificate
-from tonne.retirements.rename_order import rename_order
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.queue import lock_order
+from tonne.supply.certificates.reissue_certificate import withdraw_certificate
+from tonne.supply.retirements.rename_order import rename_order
 
 __all__ = ["complete", "paid", "post"]
 ORDER = "SELECT organisation_id, account_id, id FROM orders"

@@ -26,7 +26,7 @@ from tonne.platform.values.clock import Clock, utc_now
 from tonne.platform.values.scope import Mode
 from tonne.refunds.waiting import WAITING as REFUNDS_WAITING
 from tonne.retention.waiting import WAITING as RETENTION_WAITING
-from tonne.transparency.waiting import WAITING as LOG_WAITING
+from tonne.supply.transparency.waiting import WAITING as LOG_WAITING
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.credentials.scene import Json, Verifier
 from tests.integration.node_packages import HOME, is_installed
 from tests.integration.programs import find_program
 from tests.integration.snippets import DOCS, snippets_of
+from tests.supply.certificates.credentials.scene import Json, Verifier
 from tests.support.api_client import ApiClient
 from tests.support.world import World
 from tonne.app import Services

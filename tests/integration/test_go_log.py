@@ -11,15 +11,15 @@ import msgspec
 import pytest
 
 from tests.integration.programs import find_program
+from tests.supply.transparency.scene import LogScene
 from tests.support.clock import MARCH, ManualClock
 from tests.support.processes import free_port
 from tests.support.serving import serving
 from tests.support.world import World
-from tests.transparency.scene import LogScene
 from tonne.app import Services
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode
-from tonne.transparency.read_proofs import prove_consistency
+from tonne.supply.certificates.proofs.read_proofs import prove_consistency
 from tonne_verify.notes import Checkpoint, split_note
 from tonne_verify.openings import Opening
 

@@ -16,7 +16,7 @@ from tonne.platform.keys.signing.operator_key import load_operator_key
 from tonne.platform.keys.signing.replace_key import new_record
 from tonne.platform.keys.signing.sign_pdf import sign_pdf
 from tonne.platform.settings.settings import Settings
-from tonne.retirements.certificate_pdf import certificate_pdf
+from tonne.supply.certificates.pdf import certificate_pdf
 
 pytestmark = pytest.mark.integration
 ISSUED = datetime(2026, 4, 2, 10, 30, 15, tzinfo=UTC)

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from tests.cards.card_scene import DECLINED_TWICE, GOOD, NO_MONEY
 from tests.invoices.bank import Line, camt_file, csv_file
-from tests.retirements.shop import Shop
+from tests.supply.retirements.shop import Shop
 from tests.support.clock import ManualClock
 from tests.support.scene import Scene
 from tests.support.world import TESTER, World, add_account

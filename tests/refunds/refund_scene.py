@@ -14,8 +14,8 @@ from tonne.refunds.cancel_order import Cancellation, cancel_by_id
 from tonne.refunds.model import Refund
 from tonne.refunds.request_refund import RefundRequest, request_refund
 from tonne.refunds.simulate_dispute import simulate_dispute
-from tonne.retirements.allocate_orders import AllocateOrders
 from tonne.selling.orders.model import Order
+from tonne.supply.retirements.allocate_orders import AllocateOrders
 
 ADA, BEN = Actor(ActorKind.CLI, "ada@office"), Actor(ActorKind.CLI, "ben@office")
 

@@ -12,7 +12,7 @@ from tonne.gateways.card_refund import RefundOutcome
 from tonne.gateways.payment_record import DisputeState, RecordedPayment, RecordedRefund
 from tonne.platform.values.errors import TonneError
 from tonne.refunds.record_payment import record_payment
-from tonne.retirements.allocate_orders import AllocateOrders
+from tonne.supply.retirements.allocate_orders import AllocateOrders
 
 
 async def _together(*work: Any) -> list[Any]:

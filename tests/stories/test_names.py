@@ -5,7 +5,7 @@ import pytest
 
 from tests.checkout.scene import work
 from tests.checkout.shopper import Shopper, make_link
-from tests.retirements.shop import TONNE, Shop
+from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.api_client import ApiClient, codes
 from tests.support.clock import MARCH, ManualClock
 from tests.support.command import Operator

@@ -1,7 +1,7 @@
 """The record of a certificate with one retirement, for tests that render it."""
 
 from tonne.platform.values.scope import Mode
-from tonne.retirements.certificate_record import CertificateLine, CertificateRecord, SharedUnit
+from tonne.supply.certificates.record import CertificateLine, CertificateRecord, SharedUnit
 
 VERRA = "Verra"
 LINE = CertificateLine(

@@ -10,12 +10,12 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.values.actor import Actor, ActorKind
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.scope import Mode, Scope
-from tonne.retirements.import_lots import import_files
 from tonne.selling.accounts.keys.api_keys import issue_key
 from tonne.selling.accounts.model import Account, AccountKind, PaymentMethod
 from tonne.selling.accounts.open_account import open_account
 from tonne.selling.accounts.organisations.open_organisation import open_organisation
 from tonne.selling.catalogue.demo import demo_files
+from tonne.supply.stock.lots.import_lots import import_files
 
 # Makes the changes that no test is about.
 TESTER = Actor(ActorKind.SYSTEM, "test")

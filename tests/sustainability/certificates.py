@@ -4,14 +4,14 @@ from typing import Any
 
 import msgspec
 
-from tests.retirements.shop import TONNE, Shop
+from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.api_client import ApiClient
 from tests.support.clock import MARCH, START, ManualClock
 from tests.support.world import World
 from tonne.app import Services
 from tonne.platform.values.scope import Mode, Scope
-from tonne.retirements.certificate_record import CertificateLine, CertificateRecord, SharedUnit
-from tonne.retirements.certificates import find_by_number_any_account
+from tonne.supply.certificates.record import CertificateLine, CertificateRecord, SharedUnit
+from tonne.supply.certificates.store import find_by_number_any_account
 from tonne.sustainability.model import PageSection, SustainabilityPage
 from tonne.sustainability.store import save_page, take_slug
 

@@ -22,7 +22,7 @@ from tests.sustainability.certificates import (
 from tonne.app import Services, build_app
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode
-from tonne.retirements.certificates import new_number
+from tonne.supply.certificates.store import new_number
 from tonne.sustainability.model import PageSection
 
 

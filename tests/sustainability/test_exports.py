@@ -6,8 +6,8 @@ import io
 import httpx
 import pytest
 
-from tests.retirements.shop import TONNE, Shop
-from tests.retirements.test_reissue import reissue, withdraw
+from tests.supply.retirements.shop import TONNE, Shop
+from tests.supply.retirements.test_reissue import reissue, withdraw
 from tests.support.api_client import ApiClient
 from tests.support.clock import MARCH, ManualClock
 from tests.support.pdf_pages import page_texts

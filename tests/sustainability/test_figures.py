@@ -6,7 +6,7 @@ from datetime import date
 import httpx
 import pytest
 
-from tests.retirements.shop import TONNE
+from tests.supply.retirements.shop import TONNE
 from tests.support.api_client import ApiClient
 from tests.support.clock import MARCH as MARCH_MORNING
 from tests.support.clock import ManualClock

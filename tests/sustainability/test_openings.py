@@ -6,12 +6,12 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.retirements.shop import TONNE
+from tests.supply.retirements.shop import TONNE
+from tests.supply.transparency.scene import LogScene
 from tests.support.api_client import ApiClient
 from tests.support.clock import MARCH, ManualClock
 from tests.support.world import World
 from tests.sustainability.scene import LIVE_PAGE, look, put, set_up, words
-from tests.transparency.scene import LogScene
 from tonne.app import Services
 from tonne.platform.values.scope import Mode
 from tonne_verify.issuer import Issuer

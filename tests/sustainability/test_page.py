@@ -8,7 +8,7 @@ import httpx
 import msgspec
 import pytest
 
-from tests.retirements.shop import TONNE, Shop
+from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.api_client import ApiClient
 from tests.support.clock import MARCH as MARCH_MORNING
 from tests.support.clock import ManualClock

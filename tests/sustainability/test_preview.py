@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.retirements.shop import TONNE
+from tests.supply.retirements.shop import TONNE
 from tests.support.api_client import ApiClient
 from tests.support.clock import START
 from tests.support.world import World

@@ -18,8 +18,8 @@ from tests.sustainability.certificates import HOSTILE, complete_order, make_host
 from tonne.app import Services, build_app
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode, Scope
-from tonne.retirements.certificate_record import CertificateState
-from tonne.retirements.certificates import StoredCertificate, new_number, normal_number
+from tonne.supply.certificates.record import CertificateState
+from tonne.supply.certificates.store import StoredCertificate, new_number, normal_number
 from tonne.sustainability.verdict import CertificateVerdict, FileMatch, verdict_on
 
 UNKNOWN = "We haven't issued a certificate with the number"

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.credentials.scene import Verifier
+from tests.supply.certificates.credentials.scene import Verifier
 from tests.support.api_client import ApiClient
 from tests.support.world import World
 from tonne.app import Services

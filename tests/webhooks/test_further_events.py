@@ -9,8 +9,8 @@ import pytest
 
 from tests.invoices.billing import ADA, Billing
 from tests.refunds.refund_scene import RefundScene
-from tests.retirements.shop import TONNE, Shop
-from tests.retirements.test_invalid_lots import resolve
+from tests.supply.retirements.shop import TONNE, Shop
+from tests.supply.retirements.test_invalid_lots import resolve
 from tests.support.clock import MARCH, ManualClock
 from tests.support.events import StoredEvent, stored_events
 from tests.support.scene import Scene
@@ -21,11 +21,11 @@ from tonne.platform.db.pool import Database
 from tonne.platform.events.further import FurtherEvent, record_further
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode, Scope
-from tonne.retirements.rename_order import rename_order
-from tonne.retirements.resolve_lot_case import Decision
 from tonne.selling.accounts.model import Billing as BillingMode
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.model import BeneficiaryKind, Order
+from tonne.supply.retirements.rename_order import rename_order
+from tonne.supply.retirements.resupply.resolve_lot_case import Decision
 from tonne.webhooks.event_schemas import WebhookEvent
 from tonne.webhooks.event_types import NAMEABLE
 from tonne.webhooks.register import register_webhook, remove_webhook

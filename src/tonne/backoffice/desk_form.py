@@ -15,9 +15,9 @@ from tonne.dashboard.form import Form
 from tonne.dashboard.viewer import Fields
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import RowError
-from tonne.retirements.lots import latest_day
-from tonne.retirements.serial_runs import format_runs
-from tonne.retirements.work_list import Task
+from tonne.supply.retirements.confirmations.work_list import Task
+from tonne.supply.stock.lots.lots import latest_day
+from tonne.supply.stock.serial_runs import format_runs
 
 # Three fields each; a form may have 200.
 LINES_PER_PAGE = 40

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 
-from tonne.retirements.work_list import Task
+from tonne.supply.retirements.confirmations.work_list import Task
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from tonne.platform.db.server.clock_drift import WAITING as CLOCK_WAITING
 from tonne.platform.documents.mail.waiting import WAITING as MAILS_WAITING
 from tonne.refunds.waiting import WAITING as REFUNDS_WAITING
 from tonne.retention.waiting import WAITING as RETENTION_WAITING
-from tonne.retirements.waiting import WAITING as RETIREMENTS_WAITING
 from tonne.selling.catalogue.waiting import WAITING as CATALOGUE_WAITING
 from tonne.selling.orders.waiting import WAITING as ORDERS_WAITING
 from tonne.site.waiting import WAITING as SITE_WAITING
-from tonne.transparency.waiting import WAITING as LOG_WAITING
+from tonne.supply.retirements.waiting import WAITING as RETIREMENTS_WAITING
+from tonne.supply.transparency.waiting import WAITING as LOG_WAITING
 from tonne.webhooks.waiting import WAITING as WEBHOOKS_WAITING
 
 ALL_WAITING = (

@@ -11,7 +11,7 @@ from tonne.orders.search_store import find_keys_any_account
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.paging import START
-from tonne.retirements.certificates import find_by_number_any_account, normal_number
+from tonne.supply.certificates.store import find_by_number_any_account, normal_number
 
 
 class OperatorJumpPage:

@@ -7,7 +7,6 @@ from typing import Any
 from tonne.backoffice.confirmed_step import ConfirmedSteps, Work
 from tonne.backoffice.desk_store import ParcelOrder, list_parcel_orders_any_account
 from tonne.backoffice.supply_bars import LABELS, bar_of_lot
-from tonne.backoffice.supply_reads import add_retired_quickly_any_account, find_project_of_lot
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
@@ -19,12 +18,13 @@ from tonne.platform.values.ids import is_id
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.serials import serial_range
 from tonne.platform.web.render import see_other
-from tonne.retirements.errors import LotCaseDecided, LotCaseNotFound, LotInUse, LotNotFound, LotNotInUse
-from tonne.retirements.invalidate_lot import Invalidation, invalidate_lot
-from tonne.retirements.lot_case_store import CaseState, list_cases_any_account
-from tonne.retirements.lot_store import ListedLot, find_lot, find_withdrawn_lot, list_parcels_any_account
-from tonne.retirements.resolve_lot_case import Decision, resolve_lot_cases
-from tonne.retirements.withdraw_lot import withdraw_lot
+from tonne.supply.retirements.resupply.invalidate_lot import Invalidation, invalidate_lot
+from tonne.supply.retirements.resupply.resolve_lot_case import Decision, resolve_lot_cases
+from tonne.supply.stock.errors import LotCaseDecided, LotCaseNotFound, LotInUse, LotNotFound, LotNotInUse
+from tonne.supply.stock.lots.lot_case_store import CaseState, list_cases_any_account
+from tonne.supply.stock.lots.lot_store import ListedLot, find_lot, find_withdrawn_lot, list_parcels_any_account
+from tonne.supply.stock.lots.withdraw_lot import withdraw_lot
+from tonne.supply.stock.supply_reads import add_retired_quickly_any_account, find_project_of_lot
 
 PARCELS_PER_PAGE = 50
 CASES_SHOWN = 100

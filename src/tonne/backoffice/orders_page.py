@@ -17,8 +17,8 @@ from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.paging import CursorInvalid, Position
-from tonne.retirements.certificates import normal_number
 from tonne.selling.accounts.names import Names, find_names_any_account
+from tonne.supply.certificates.store import normal_number
 
 PAGE = 50
 # Per operator 10 at once, then one every 30 seconds.

@@ -20,9 +20,9 @@ from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.platform.web.render import see_other
-from tonne.retirements.errors import UnitNotOpen
-from tonne.retirements.units import Unit, close_unit_any_account, list_units_any_account
-from tonne.retirements.work_list import Task, export_tasks, list_tasks_any_account
+from tonne.supply.retirements.confirmations.work_list import Task, export_tasks, list_tasks_any_account
+from tonne.supply.stock.errors import UnitNotOpen
+from tonne.supply.stock.parcels.units import Unit, close_unit_any_account, list_units_any_account
 
 # Parcels that a page reads. The export has all of them.
 MAX_PARCELS_READ = 2000

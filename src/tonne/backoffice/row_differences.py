@@ -8,7 +8,7 @@ from typing import Any
 from tonne.platform.documents.sheets.compare import RowChanges
 from tonne.platform.documents.sheets.csv_lines import SheetFile, read_lines
 from tonne.platform.documents.sheets.read_sheet import Row
-from tonne.retirements.lots import LotRow
+from tonne.supply.stock.lots.lots import LotRow
 
 # Rows of one file on a page.
 MAX_ROWS_SHOWN = 100

@@ -21,10 +21,10 @@ from tonne.platform.values.actor import Actor
 from tonne.platform.values.errors import Kind, TonneError
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.scope import Mode
-from tonne.retirements.import_confirmations import ConfirmationReport, import_confirmations
-from tonne.retirements.import_lots import import_files
 from tonne.selling.catalogue.imports.import_catalogue import CatalogueError, ImportReport
 from tonne.selling.catalogue.imports.rows import FileKind, Files
+from tonne.supply.retirements.confirmations.import_confirmations import ConfirmationReport, import_confirmations
+from tonne.supply.stock.lots.import_lots import import_files
 
 # Larger files are imported with the command line.
 MAX_UPLOAD_BYTES = 4 * 1024 * 1024

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tonne.backoffice.supply_reads import ProjectSupply
 from tonne.platform.web.charts import Segment, stacked_bar
-from tonne.retirements.lot_store import ListedLot
+from tonne.supply.stock.lots.lot_store import ListedLot
+from tonne.supply.stock.supply_reads import ProjectSupply
 
 LABELS = {
     "free": "Free",

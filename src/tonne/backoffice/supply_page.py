@@ -5,14 +5,6 @@ from collections.abc import Callable
 from tonne.backoffice.staged_import_store import ImportKind
 from tonne.backoffice.staged_imports import MAX_UPLOAD_BYTES, StagedImports
 from tonne.backoffice.supply_bars import LABELS, bar_of_lot, bar_of_project
-from tonne.backoffice.supply_cover import ProjectCover, cover_of, read_sales
-from tonne.backoffice.supply_reads import (
-    ProjectSupply,
-    add_retired_quickly_any_account,
-    find_project,
-    list_backorders_any_account,
-    list_supply_any_account,
-)
 from tonne.backoffice.uploads import read_upload
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
@@ -23,9 +15,17 @@ from tonne.platform.http.route import Request, Response
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Mode
 from tonne.platform.web.render import see_other
-from tonne.retirements.export_lots import export_lots
-from tonne.retirements.lot_store import list_lots, list_project_lots, list_withdrawn_lots
 from tonne.selling.catalogue.snapshot import Catalogues
+from tonne.supply.stock.lots.export_lots import export_lots
+from tonne.supply.stock.lots.lot_store import list_lots, list_project_lots, list_withdrawn_lots
+from tonne.supply.stock.supply_cover import ProjectCover, cover_of, read_sales
+from tonne.supply.stock.supply_reads import (
+    ProjectSupply,
+    add_retired_quickly_any_account,
+    find_project,
+    list_backorders_any_account,
+    list_supply_any_account,
+)
 
 PROJECTS_PER_PAGE = 50
 LOTS_PER_PAGE = 50

@@ -7,7 +7,6 @@ from markupsafe import Markup
 
 from tonne.backoffice.doctor_run_store import find_last_run
 from tonne.backoffice.found_text import found_text
-from tonne.backoffice.supply_cover import cover_of, read_sales
 from tonne.backoffice.today_checks import (
     HEADINGS,
     MAX_COUNTED,
@@ -29,6 +28,7 @@ from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Mode
 from tonne.platform.web.visitor import locale_of
 from tonne.selling.catalogue.snapshot import Catalogues
+from tonne.supply.stock.supply_cover import cover_of, read_sales
 
 # Objects listed per check before the link to all.
 SHOWN = 5

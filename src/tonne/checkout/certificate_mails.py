@@ -9,7 +9,7 @@ from tonne.platform.documents.mail.send_mail import Attachment, compose_mail
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Scope
 from tonne.platform.web.wording import LocalWording, wording_in
-from tonne.retirements.certificate_record import CertificateRecord
+from tonne.supply.certificates.record import CertificateRecord
 
 READ_RECIPIENT = """
 SELECT orders.language,

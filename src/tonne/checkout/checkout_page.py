@@ -42,7 +42,6 @@ from tonne.checkout.payment_form import (
 )
 from tonne.checkout.redirects import with_query
 from tonne.checkout.shown_offer import PricedOffer, compare_with_start, read_shown_offer
-from tonne.credentials.render_certificate import RenderCertificate
 from tonne.gateways.card_gateways import GATEWAY_NAMES, GATEWAY_OF
 from tonne.gateways.card_simulated import SIMULATED_CARDS
 from tonne.platform.db.pool import Connection, Database
@@ -57,13 +56,14 @@ from tonne.platform.web.render import Renderer, see_other
 from tonne.platform.web.shown_errors import texts_of
 from tonne.platform.web.visitor_language import visitor_language
 from tonne.platform.web.wording import LocalWording
-from tonne.retirements.certificate_record import CertificateRecord
-from tonne.retirements.certificates import find_certificate
 from tonne.selling.accounts.merchant import Merchant, find_merchant
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.errors import OfferChanged
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Order, OrderKey, OrderStatus
+from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
+from tonne.supply.certificates.record import CertificateRecord
+from tonne.supply.certificates.store import find_certificate
 
 _PAID = (OrderStatus.PAID, OrderStatus.RETIRING, OrderStatus.COMPLETE)
 # What visitors see instead of the gateway's message, which is often technical.

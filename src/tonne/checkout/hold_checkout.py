@@ -10,14 +10,14 @@ from tonne.checkout.model import Checkout, CheckoutStatus
 from tonne.checkout.order_checkout import price_request_of
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
-from tonne.retirements.hold_store import Holder
-from tonne.retirements.holds import hold_supply, release_hold
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.prices.price import price
 from tonne.selling.catalogue.prices.pricing import PricedLine
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.model import OrderStatus
+from tonne.supply.stock.holds.hold_store import Holder
+from tonne.supply.stock.holds.holds import hold_supply, release_hold
 
 
 @asynccontextmanager

@@ -7,7 +7,6 @@ import structlog
 from tonne.checkout import queue
 from tonne.checkout.certificate_mails import compose_certificate_mail, read_certificate_recipient
 from tonne.checkout.queue import DueMail
-from tonne.credentials.render_certificate import RenderCertificate
 from tonne.platform.db.batches import run_each
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.mail.send_mail import is_mail_address
@@ -15,6 +14,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.selling.accounts.customer_mail import enqueue_customer_mail
 from tonne.selling.orders.order_links import order_url
+from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
 
 BATCH = 10
 POSTPONE_BATCH = 1000

@@ -3,15 +3,15 @@
 from datetime import timedelta
 
 from tonne.checkout.certificate_mails import compose_replacement, compose_withdrawal, read_certificate_recipient
-from tonne.credentials.render_certificate import RenderCertificate
 from tonne.platform.db.batches import run_each
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
-from tonne.retirements.certificate_mail_store import DueCertificate, claim_changed_any_account, finish_changed
 from tonne.selling.accounts.customer_mail import enqueue_customer_mail
 from tonne.selling.orders.order_links import order_url
+from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
+from tonne.supply.certificates.mail_store import DueCertificate, claim_changed_any_account, finish_changed
 
 BATCH = 10
 # Long enough to render and enqueue a batch.

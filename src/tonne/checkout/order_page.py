@@ -12,7 +12,6 @@ from tonne.checkout.checkout_page import StateOut
 from tonne.checkout.errors import OrderPageNotFound
 from tonne.checkout.linked_order import load_linked_order
 from tonne.checkout.order_summary import OrderSummary, read_order_summary, summary_values
-from tonne.credentials.render_certificate import RenderCertificate
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response, json_response
@@ -27,6 +26,7 @@ from tonne.platform.web.shown_errors import shown
 from tonne.platform.web.visitor_language import visitor_language
 from tonne.platform.web.wording import LocalWording
 from tonne.selling.orders.model import Order, OrderStatus
+from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.web.wording import LocalWording
 from tonne.receipts.expected_completion import Expectation, expected_completion
 from tonne.receipts.order_mails import tax_name
-from tonne.retirements.certificate_record import CertificateRecord
-from tonne.retirements.certificates import find_certificate, find_withdrawal
 from tonne.selling.accounts.merchant import Merchant, find_merchant_of
 from tonne.selling.orders.model import Order, PaymentState
 from tonne.selling.orders.order_links import find_order_url
+from tonne.supply.certificates.record import CertificateRecord
+from tonne.supply.certificates.store import find_certificate, find_withdrawal
 
 
 @dataclass(frozen=True, slots=True)

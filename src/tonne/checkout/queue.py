@@ -14,7 +14,7 @@ import msgspec
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode, Scope
-from tonne.retirements.certificate_record import CertificateRecord
+from tonne.supply.certificates.record import CertificateRecord
 
 
 class DueCheckout(NamedTuple):

@@ -6,7 +6,6 @@ from tonne.checkout.attempt_limit import AttemptLimit
 from tonne.checkout.errors import OrderPageNotFound
 from tonne.checkout.linked_order import load_linked_order
 from tonne.checkout.receipt import ReceiptFacts, read_receipt, receipt_pdf, write_receipt
-from tonne.credentials.render_certificate import PDF
 from tonne.platform.db.pool import Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
@@ -16,6 +15,7 @@ from tonne.platform.values.scope import Mode
 from tonne.platform.web.render import Renderer
 from tonne.platform.web.visitor_language import visitor_language
 from tonne.platform.web.wording import LocalWording, wording_in
+from tonne.supply.certificates.credentials.render_certificate import PDF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

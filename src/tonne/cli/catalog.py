@@ -14,11 +14,11 @@ from tonne.cli.table import printable
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode
-from tonne.retirements.import_lots import import_files
 from tonne.selling.catalogue.bundle_store import ListedBundle, list_bundles
 from tonne.selling.catalogue.imports.import_catalogue import CatalogueError
 from tonne.selling.catalogue.imports.rows import FileKind, Files
 from tonne.selling.catalogue.switch_bundle import switch_bundle
+from tonne.supply.stock.lots.import_lots import import_files
 
 # Corrections printed after an import.
 SHOWN = 100

@@ -5,7 +5,7 @@ import os
 from tonne.cli.check_result import CheckResult
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
-from tonne.transparency.witness_client import WitnessClient
+from tonne.supply.transparency.witness_client import WitnessClient
 
 
 async def check_log(settings: Settings) -> list[CheckResult]:

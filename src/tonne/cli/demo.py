@@ -24,7 +24,6 @@ from tonne.platform.values.ids import new_id
 from tonne.platform.values.mass import MassUnit
 from tonne.platform.values.scope import Mode, Scope
 from tonne.platform.values.urls import is_loopback
-from tonne.retirements.import_lots import import_files
 from tonne.selling.accounts import store
 from tonne.selling.accounts.keys import store as key_store
 from tonne.selling.accounts.keys.api_keys import issue_key
@@ -40,6 +39,7 @@ from tonne.selling.users.model import Role, User
 from tonne.selling.users.passwords import Passwords
 from tonne.selling.users.second_factor.totp import new_totp_secret
 from tonne.selling.users.store import find_role, find_user_by_email, set_password_hash, set_totp
+from tonne.supply.stock.lots.import_lots import import_files
 from tonne.sustainability.change_page import PageChange, change_page
 
 NAME = "Demo organisation"

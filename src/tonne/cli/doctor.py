@@ -20,7 +20,6 @@ from tonne.cli.database import ACTOR, read_one_snapshot
 from tonne.cli.parameters import PAST
 from tonne.cli.readers import Readers, run_with_readers
 from tonne.cli.table import printable
-from tonne.credentials.invariants import INVARIANTS as CREDENTIALS
 from tonne.invoices.card_invariants import INVARIANTS as CARD_INVOICES
 from tonne.invoices.invariants import INVARIANTS as INVOICES
 from tonne.journal.invariants import INVARIANTS as JOURNAL
@@ -34,14 +33,15 @@ from tonne.platform.process.progress import progress
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
-from tonne.quotes.invariants import INVARIANTS as QUOTES
 from tonne.refunds.invariants import INVARIANTS as REFUNDS
 from tonne.retention.check_archives import ARCHIVES, ARCHIVES_MEANING, ARCHIVES_REMEDY, find_incomplete
 from tonne.retention.removal_store import list_archived
-from tonne.retirements.invariants import INVARIANTS as RETIREMENTS
 from tonne.selling.orders.invariants import INVARIANTS as ORDERS
-from tonne.transparency.check_tree import TREE, TREE_MEANING, TREE_REMEDY, find_broken_trees
-from tonne.transparency.invariants import INVARIANTS as LOG
+from tonne.supply.certificates.credentials.invariants import INVARIANTS as CREDENTIALS
+from tonne.supply.certificates.proofs.log_invariants import INVARIANTS as LOG
+from tonne.supply.retirements.invariants import INVARIANTS as RETIREMENTS
+from tonne.supply.stock.holds.quote_invariants import INVARIANTS as QUOTES
+from tonne.supply.transparency.check_tree import TREE, TREE_MEANING, TREE_REMEDY, find_broken_trees
 from tonne.webhooks.invariants import INVARIANTS as WEBHOOKS
 
 ALL_INVARIANTS = (

@@ -13,11 +13,11 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode
-from tonne.transparency.head_file import HeadFile
-from tonne.transparency.log_store import list_logs
-from tonne.transparency.model import Log
-from tonne.transparency.read_openings import read_openings
-from tonne.transparency.reopen_log import reopen_log
+from tonne.supply.transparency.head_file import HeadFile
+from tonne.supply.transparency.log_store import list_logs
+from tonne.supply.transparency.model import Log
+from tonne.supply.transparency.read_openings import read_openings
+from tonne.supply.transparency.reopen_log import reopen_log
 from tonne_verify.monitor import AuditOptions
 from tonne_verify.run import run_audit
 

@@ -26,12 +26,13 @@ from tonne.platform.values.clock import utc_now
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.scope import Mode
 from tonne.platform.values.serials import serial_range
-from tonne.retirements.errors import LotNotFound
-from tonne.retirements.export_lots import export_lots
-from tonne.retirements.invalidate_lot import invalidate_lot
-from tonne.retirements.lot_case_store import CaseState
-from tonne.retirements.lot_holders import LotHolder, list_holders_any_account
-from tonne.retirements.lot_store import (
+from tonne.supply.retirements.resupply.invalidate_lot import invalidate_lot
+from tonne.supply.retirements.resupply.lot_holders import LotHolder, list_holders_any_account
+from tonne.supply.retirements.resupply.resolve_lot_case import Decision, resolve_lot_cases
+from tonne.supply.stock.errors import LotNotFound
+from tonne.supply.stock.lots.export_lots import export_lots
+from tonne.supply.stock.lots.lot_case_store import CaseState
+from tonne.supply.stock.lots.lot_store import (
     ListedLot,
     ListedParcel,
     add_retired_any_account,
@@ -41,8 +42,7 @@ from tonne.retirements.lot_store import (
     list_parcels_any_account,
     list_withdrawn_lots,
 )
-from tonne.retirements.resolve_lot_case import Decision, resolve_lot_cases
-from tonne.retirements.withdraw_lot import withdraw_lot
+from tonne.supply.stock.lots.withdraw_lot import withdraw_lot
 
 MAX_REASON = 500
 _mode_option = click.option("--mode", type=MODE, required=True, help="Catalogue to use: live and test have one each.")

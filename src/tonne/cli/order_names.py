@@ -8,14 +8,14 @@ from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settin
 from tonne.cli.output import STATUS_STYLES, Output, TimeColumn, ValueColumn, output_options, print_rows
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import utc_now
-from tonne.retirements.certificates import StoredCertificate, list_of_order
-from tonne.retirements.rename_order import rename_order
-from tonne.retirements.schemas import MAX_REASON
 from tonne.selling.accounts.organisations.open_organisation import check_name
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.model import BeneficiaryKind, Order, OrderStatus
 from tonne.selling.orders.scope_store import find_scope_any_account
+from tonne.supply.certificates.store import StoredCertificate, list_of_order
+from tonne.supply.retirements.rename_order import rename_order
+from tonne.supply.retirements.schemas import MAX_REASON
 
 COLUMNS: tuple[ValueColumn[StoredCertificate], ...] = (
     ValueColumn("number", lambda c: c.record.number),

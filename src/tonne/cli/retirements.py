@@ -13,8 +13,8 @@ from tonne.platform.documents.sheets.errors import quoted
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.scope import Mode
-from tonne.retirements.import_confirmations import import_confirmations
-from tonne.retirements.work_list import Task, export_tasks, list_tasks_any_account
+from tonne.supply.retirements.confirmations.import_confirmations import import_confirmations
+from tonne.supply.retirements.confirmations.work_list import Task, export_tasks, list_tasks_any_account
 
 # Longer lists are exported to a file.
 SHOWN = 100

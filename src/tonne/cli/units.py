@@ -16,7 +16,7 @@ from tonne.cli.parameters import MODE
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode
-from tonne.retirements.units import Unit, close_unit_any_account, list_units_any_account
+from tonne.supply.stock.parcels.units import Unit, close_unit_any_account, list_units_any_account
 
 COLUMNS: tuple[ValueColumn[Unit], ...] = (
     ValueColumn("id", lambda unit: unit.id, head="unit"),

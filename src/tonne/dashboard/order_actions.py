@@ -24,13 +24,13 @@ from tonne.refunds.cancel_order import Cancellation, cancel_by_id
 from tonne.refunds.permission import require_permission
 from tonne.refunds.request_refund import RefundRequest, request_refund
 from tonne.refunds.store import RefundKeyTaken
-from tonne.retirements.rename_order import rename_order
-from tonne.retirements.retire_test_order import RetireTestOrder
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.model import Order, OrderStatus, PaymentState
+from tonne.supply.retirements.rename_order import rename_order
+from tonne.supply.retirements.retire_test_order import RetireTestOrder
 
 
 class HelperStep(StrEnum):

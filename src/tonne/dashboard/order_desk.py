@@ -7,7 +7,6 @@ import secrets
 from typing import Any
 
 from tonne.checkout.resend_order import OrderMail
-from tonne.credentials.render_certificate import RenderCertificate
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.order_actions import HelperStep, OrderActions, RefundForm, helper_steps
@@ -31,10 +30,11 @@ from tonne.platform.web.render import see_other
 from tonne.receipts.recipients import payer_of
 from tonne.refunds.model import MAX_REASON
 from tonne.refunds.request_refund import parse_amount
-from tonne.retirements.certificates import list_of_order, normal_number
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.model import BeneficiaryKind, OrderStatus, PaymentState
 from tonne.selling.users.model import Right
+from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
+from tonne.supply.certificates.store import list_of_order, normal_number
 
 OrderViewer = MemberViewer | OperatorViewer
 CANCELLABLE = (OrderStatus.RECEIVED, OrderStatus.PLACED, OrderStatus.PAID)

@@ -20,9 +20,9 @@ from tonne.platform.events.timeline import event_timeline
 from tonne.platform.values.scope import Scope
 from tonne.platform.values.timeline import TimelineEntry
 from tonne.refunds.timeline import dispute_timeline, refund_timeline
-from tonne.retirements.timeline import certificate_timeline, lot_case_timeline, retirement_timeline
 from tonne.selling.accounts.timeline import audit_timeline
 from tonne.selling.orders.timeline import order_timeline
+from tonne.supply.retirements.timeline import certificate_timeline, lot_case_timeline, retirement_timeline
 from tonne.webhooks.timeline import webhook_timeline
 
 TimelineSource = Callable[[Connection, Scope, str], Awaitable[list[TimelineEntry]]]

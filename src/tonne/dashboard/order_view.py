@@ -16,12 +16,12 @@ from tonne.platform.values.timeline import TimelineEntry
 from tonne.receipts.expected_completion import Expectation, expected_completion
 from tonne.refunds.order_money import OrderMoney, read_money
 from tonne.refunds.permission import allows_refunds
-from tonne.retirements.certificates import StoredCertificate, list_of_order
-from tonne.retirements.timeline import HeldParcel, list_held_parcels
 from tonne.selling.estimates.model import Estimate
 from tonne.selling.estimates.store import find_estimate
 from tonne.selling.orders import store
 from tonne.selling.orders.model import Order
+from tonne.supply.certificates.store import StoredCertificate, list_of_order
+from tonne.supply.retirements.timeline import HeldParcel, list_held_parcels
 from tonne.webhooks.timeline import EventDelivery, list_deliveries
 
 

@@ -8,7 +8,6 @@ import msgspec
 
 from tonne.checkout import person_store as checkouts
 from tonne.checkout.person_store import CheckoutTexts
-from tonne.packs.person_store import delete_packs
 from tonne.persons.errors import PersonInUse
 from tonne.persons.find_person import is_open, is_private, owns
 from tonne.persons.model import Counts, Item, Person
@@ -25,9 +24,6 @@ from tonne.platform.values.erased import ERASED
 from tonne.platform.values.scope import Scope
 from tonne.refunds import person_store as refunds
 from tonne.refunds.person_store import RefundTexts
-from tonne.retirements import person_store as certificates
-from tonne.retirements.certificate_record import CertificateRecord, RetiredInAdvance
-from tonne.retirements.person_store import OwnCertificate
 from tonne.selling.estimates import person_store as estimates
 from tonne.selling.orders import store
 from tonne.selling.orders.model import Order
@@ -35,6 +31,10 @@ from tonne.selling.orders.move_order import person_erased_event
 from tonne.selling.orders.person_store import find_cancel_reason
 from tonne.selling.orders.queue import lock_order
 from tonne.selling.orders.schemas import order_document
+from tonne.supply.certificates import person_store as certificates
+from tonne.supply.certificates.packs.person_store import delete_packs
+from tonne.supply.certificates.person_store import OwnCertificate
+from tonne.supply.certificates.record import CertificateRecord, RetiredInAdvance
 from tonne.webhooks.person_store import erase_answers
 
 _Fields = dict[str, msgspec.Raw]

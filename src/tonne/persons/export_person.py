@@ -17,11 +17,11 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.person_store import PersonMail
 from tonne.platform.events.person_store import list_of_order
 from tonne.platform.values.clock import to_wire
-from tonne.retirements.certificates import list_of_order as list_certificates
 from tonne.selling.estimates.person_store import find_texts
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import OrderKey
 from tonne.selling.orders.schemas import order_document
+from tonne.supply.certificates.store import list_of_order as list_certificates
 
 
 @dataclass(frozen=True, slots=True)

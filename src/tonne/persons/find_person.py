@@ -15,8 +15,6 @@ from tonne.platform.events.person_store import list_of_order
 from tonne.platform.process.progress import progress
 from tonne.platform.values.scope import Scope
 from tonne.refunds.person_store import list_refund_ids, list_unfinished
-from tonne.retirements.certificates import list_of_order as list_certificates
-from tonne.retirements.person_store import list_unfinished_cases
 from tonne.selling.accounts.person_store import (
     AddressUse,
     list_address_uses,
@@ -29,6 +27,8 @@ from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import BeneficiaryKind, Order, OrderKey, OrderStatus
 from tonne.selling.orders.person_store import find_cancel_reason, scan_orders
 from tonne.selling.users.person_store import list_user_uses
+from tonne.supply.certificates.person_store import list_unfinished_cases
+from tonne.supply.certificates.store import list_of_order as list_certificates
 
 # Rows per statement. There is no index on what clients wrote, so all rows are read.
 SCANNED = 20_000

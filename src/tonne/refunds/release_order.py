@@ -7,10 +7,10 @@ from msgspec import structs
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor
-from tonne.retirements.hold_store import delete_of_orders
 from tonne.selling.orders.model import CancellationReason, Order, OrderStatus
 from tonne.selling.orders.move_order import move_order
 from tonne.selling.orders.store import note_cancellation
+from tonne.supply.stock.holds.hold_store import delete_of_orders
 
 
 async def release_order(

@@ -6,8 +6,8 @@ from tonne.cards.invoice_charge_store import wake_card_invoices
 from tonne.invoices.store import wake_open
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode, Scope
-from tonne.retirements.retire_test_order import retire_test_parcels
 from tonne.selling.orders.queue import list_retiring, wake_waiting
+from tonne.supply.retirements.retire_test_order import retire_test_parcels
 
 
 async def resume_orders(tx: Connection, scope: Scope, *, service_name: str, now: datetime) -> None:

@@ -10,8 +10,6 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from tonne.credentials.issue_credential import IssueCredential
-from tonne.credentials.render_certificate import RenderCertificate
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
@@ -19,21 +17,23 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.language import N_
 from tonne.platform.values.mass import MassUnit, to_grams
 from tonne.platform.web.render import Renderer, see_other
-from tonne.retirements.certificate_pdf import qr_code
-from tonne.retirements.certificate_record import CertificateLine
-from tonne.retirements.certificates import (
+from tonne.supply.certificates.credentials.issue_credential import IssueCredential
+from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
+from tonne.supply.certificates.pdf import qr_code
+from tonne.supply.certificates.record import CertificateLine
+from tonne.supply.certificates.store import (
     StoredCertificate,
     find_by_number_any_account,
     find_number_of_document_any_account,
     list_documents_any_account,
     normal_number,
 )
+from tonne.supply.transparency.shown_log import find_shown_entry
 from tonne.sustainability.errors import CertificateNotFound
 from tonne.sustainability.model import SustainabilityPage
 from tonne.sustainability.pdf_number import find_number, is_pdf
 from tonne.sustainability.store import find_page, shows_certificates
 from tonne.sustainability.verdict import CertificateVerdict, FileMatch, match_file, normal_sha256, verdict_on
-from tonne.transparency.shown_log import find_shown_entry
 
 MAX_ENTERED = 60
 _NOT_IN_NUMBER = re.compile(r"[^A-Za-z0-9-]")

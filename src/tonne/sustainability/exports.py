@@ -20,8 +20,8 @@ from tonne.platform.values.mass import MassUnit, format_tonnes, to_grams
 from tonne.platform.values.paging import START, Position
 from tonne.platform.values.scope import Mode
 from tonne.platform.web.visitor_language import visitor_language
-from tonne.retirements.certificate_record import CertificateRecord
 from tonne.selling.catalogue.model import Catalogue
+from tonne.supply.certificates.record import CertificateRecord
 from tonne.sustainability import figure_store
 from tonne.sustainability.caching import ONE_MINUTE
 from tonne.sustainability.drawings import Drawings

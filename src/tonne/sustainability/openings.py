@@ -12,12 +12,12 @@ from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.language import N_
 from tonne.platform.values.paging import Position, parse_cursor, parse_limit
+from tonne.supply.certificates.proofs.read_proofs import find_evidence
 from tonne.sustainability import figure_store
 from tonne.sustainability.caching import ONE_MINUTE
 from tonne.sustainability.errors import SustainabilityPageNotFound
 from tonne.sustainability.figure_store import FigurePeriod
 from tonne.sustainability.model import PageSection, SustainabilityPage
-from tonne.transparency.read_proofs import find_evidence
 
 PER_PAGE = 50
 # Anyone may check them, also in a browser on another site.

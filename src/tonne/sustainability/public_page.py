@@ -20,6 +20,7 @@ from tonne.platform.web import visitor
 from tonne.platform.web.render import FRAMED_POLICY, Renderer
 from tonne.platform.web.visitor_language import visitor_language
 from tonne.selling.catalogue.snapshot import Catalogues
+from tonne.supply.transparency.shown_log import ShownLog, find_shown_log
 from tonne.sustainability import store
 from tonne.sustainability.caching import IMAGE_POLICY, ONE_MINUTE, ONE_YEAR
 from tonne.sustainability.drawings import Drawings
@@ -30,7 +31,6 @@ from tonne.sustainability.model import Logo, PageSection, SustainabilityPage, pa
 from tonne.sustainability.openings import PublishedOpenings
 from tonne.sustainability.preview import Previews, preview_record, preview_version
 from tonne.sustainability.read_figures import PageFigures, ReadFigures, asked_year
-from tonne.transparency.shown_log import ShownLog, find_shown_log
 
 CERTIFICATES_SHOWN, CERTIFICATES_PER_PAGE = 5, 50
 PNG = b"image/png"

@@ -10,8 +10,8 @@ from tonne.platform.db.replica import Reads
 from tonne.platform.http.route import Request
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.paging import START, Position
-from tonne.retirements.totals import month_of
 from tonne.selling.catalogue.snapshot import Catalogues
+from tonne.supply.certificates.totals import month_of
 from tonne.sustainability import figure_store, store
 from tonne.sustainability.figure_store import FigurePeriod
 from tonne.sustainability.figures import Figures, Retirements, figures_of

@@ -10,7 +10,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.language import Translator
 from tonne.platform.web import visitor
 from tonne.platform.web.visitor_language import VisitorLanguage
-from tonne.retirements.certificate_pdf import qr_code
+from tonne.supply.certificates.pdf import qr_code
 from tonne.sustainability.figures import Figures
 from tonne.sustainability.model import SustainabilityPage
 from tonne.sustainability.preview import without_symbols

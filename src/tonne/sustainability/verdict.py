@@ -4,8 +4,8 @@ import re
 from enum import StrEnum
 
 from tonne.platform.values.scope import Mode
-from tonne.retirements.certificate_record import CertificateState
-from tonne.retirements.certificates import CertificateDocument, StoredCertificate
+from tonne.supply.certificates.record import CertificateState
+from tonne.supply.certificates.store import CertificateDocument, StoredCertificate
 
 _BETWEEN_DIGITS = re.compile(r"[\s:]")
 _SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -10,8 +10,6 @@ from tonne.invoices.model import InvoiceStatus
 from tonne.platform.http.openapi.document import EventDescription, WebhookDescription
 from tonne.refunds.model import RefundState
 from tonne.refunds.schemas import RefundOut
-from tonne.retirements.allocation_events import AllocationOut, AllocationStatus
-from tonne.retirements.certificate_events import ReplacedCertificateOut
 from tonne.selling.orders.model import OrderStatus, PaymentState
 from tonne.selling.orders.schemas import (
     COMPLETE_EXAMPLE,
@@ -20,6 +18,8 @@ from tonne.selling.orders.schemas import (
     UNPRICED_EXAMPLE,
     OrderOut,
 )
+from tonne.supply.certificates.certificate_events import ReplacedCertificateOut
+from tonne.supply.retirements.allocation_events import AllocationOut, AllocationStatus
 from tonne.webhooks.event_types import EventType
 
 _ORDER_AFTER = Meta(description="The order as it was after the event.")

@@ -2,14 +2,14 @@
 
 from tonne.checkout.fold_link_counts import FoldLinkCounts
 from tonne.platform.jobs.loop import Job, throttled
-from tonne.retirements.note_supply import NoteSupply
 from tonne.selling.catalogue.prices.apply_price_changes import ApplyPriceChanges
 from tonne.selling.estimates.fold_counts import FoldEstimateCounts
 from tonne.selling.orders.quotes.prune_quotes import PruneQuotes
 from tonne.selling.orders.totals.metadata_totals import CountMetadata
-from tonne.transparency.append_leaves import AppendLeaves
-from tonne.transparency.log_keys import LogKeys
-from tonne.transparency.publish_checkpoints import PublishCheckpoints
+from tonne.supply.stock.note_supply import NoteSupply
+from tonne.supply.transparency.append_leaves import AppendLeaves
+from tonne.supply.transparency.log_keys import LogKeys
+from tonne.supply.transparency.publish_checkpoints import PublishCheckpoints
 from tonne.wiring.parts import Parts
 from tonne.worker.wakeups import connect_jobs
 

@@ -23,10 +23,6 @@ from tonne.checkout.order_page import OrderPage
 from tonne.checkout.pay_checkout import PayCheckout
 from tonne.checkout.payment_lookup import PaymentLookup
 from tonne.checkout.receipt_page import ReceiptPage
-from tonne.credentials.endpoints import CertificateEndpoints
-from tonne.credentials.issue_credential import IssueCredential
-from tonne.credentials.issuer_endpoints import IssuerEndpoints
-from tonne.credentials.render_certificate import RenderCertificate
 from tonne.gateways.card_gateways import card_gateways
 from tonne.gateways.metered_gateway import GatewayMetrics
 from tonne.invoices.credit_note_endpoints import CreditNoteEndpoints
@@ -38,7 +34,6 @@ from tonne.invoices.jobs import invoice_charge_jobs
 from tonne.invoices.mail_credit_notes import MailCreditNotes
 from tonne.invoices.render_invoice import RenderInvoice
 from tonne.invoices.settle_card_invoice import settle_invoice_charge
-from tonne.packs.make_packs import MakeAuditPacks
 from tonne.persons.endpoints import PersonEndpoints
 from tonne.platform.db.hold import HoldWatch
 from tonne.platform.db.pool import Database
@@ -66,12 +61,6 @@ from tonne.platform.web.render import Renderer
 from tonne.refunds.endpoints import RefundEndpoints
 from tonne.refunds.jobs import refund_jobs
 from tonne.retention.jobs import retention_jobs
-from tonne.retirements.allocate_orders import AllocateOrders
-from tonne.retirements.close_units import CloseUnits
-from tonne.retirements.endpoints import RetirementEndpoints
-from tonne.retirements.holds import ReleaseHolds
-from tonne.retirements.resupply_orders import ResupplyOrders
-from tonne.retirements.retire_test_order import RetireTestOrder
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.organisations.manage_endpoints import ManageAccountEndpoints
 from tonne.selling.catalogue.snapshot import Catalogues
@@ -93,13 +82,24 @@ from tonne.selling.orders.quotes.endpoints import QuoteEndpoints
 from tonne.selling.orders.quotes.lock_quotes import LockQuotes
 from tonne.selling.orders.totals.fold_totals import FoldTotals
 from tonne.selling.users.prune_sessions import PruneSessions
+from tonne.supply.certificates.credentials.endpoints import CertificateEndpoints
+from tonne.supply.certificates.credentials.issue_credential import IssueCredential
+from tonne.supply.certificates.credentials.issuer_endpoints import IssuerEndpoints
+from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
+from tonne.supply.certificates.packs.make_packs import MakeAuditPacks
+from tonne.supply.certificates.proofs.read_proofs import prove_consistency
+from tonne.supply.retirements.allocate_orders import AllocateOrders
+from tonne.supply.retirements.endpoints import RetirementEndpoints
+from tonne.supply.retirements.resupply.resupply_orders import ResupplyOrders
+from tonne.supply.retirements.retire_test_order import RetireTestOrder
+from tonne.supply.stock.holds.holds import ReleaseHolds
+from tonne.supply.stock.parcels.close_units import CloseUnits
+from tonne.supply.transparency.witnesses import Witnesses
 from tonne.sustainability.account_logo import AccountLogoEndpoints
 from tonne.sustainability.certificate_pages import CertificatePages
 from tonne.sustainability.endpoints import SustainabilityEndpoints
 from tonne.sustainability.public_page import PublicPage
 from tonne.sustainability.published_page import PublishedPageEndpoints
-from tonne.transparency.read_proofs import prove_consistency
-from tonne.transparency.witnesses import Witnesses
 from tonne.webhooks.deliver import Deliverer
 from tonne.webhooks.endpoints import WebhookEndpoints
 from tonne.webhooks.sender import Sender
@@ -108,7 +108,7 @@ from tonne.worker.queues import ALL_QUEUES
 
 # Packages with templates of pages.
 TEMPLATES = [
-    *("tonne.transparency", "tonne.cards", "tonne.checkout", "tonne.sustainability", "tonne.site"),
+    *("tonne.supply.transparency", "tonne.cards", "tonne.checkout", "tonne.sustainability", "tonne.site"),
     *("tonne.dashboard", "tonne.workspace", "tonne.backoffice"),
 ]
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from tonne.cards.routes import card_page_routes, card_routes, gateway_routes
 from tonne.checkout.routes import api_checkout_routes, checkout_routes, link_routes, order_page_routes, payment_routes
-from tonne.credentials.routes import certificate_file_routes
 from tonne.dashboard.routes import dashboard_routes, operator_routes, organisation_routes
 from tonne.dashboard.section import OperatorSection, OrganisationSection
 from tonne.invoices.credit_note_endpoints import credit_note_routes
@@ -17,7 +16,6 @@ from tonne.platform.http.openapi.reference_page import DocsEndpoints
 from tonne.platform.http.route import Route
 from tonne.platform.web.assets import asset_routes
 from tonne.refunds.routes import refund_routes
-from tonne.retirements.routes import retirement_routes
 from tonne.selling.accounts.audit_endpoints import AuditEndpoints, audit_routes
 from tonne.selling.accounts.endpoints import AccountEndpoints, account_routes
 from tonne.selling.accounts.keys.endpoints import KeyEndpoints, key_routes
@@ -32,6 +30,9 @@ from tonne.selling.orders.analytics.endpoints import AnalyticsEndpoints
 from tonne.selling.orders.routes import batch_route, order_routes
 from tonne.site.landing_page import LandingPage
 from tonne.site.routes import site_routes
+from tonne.supply.certificates.credentials.routes import certificate_file_routes
+from tonne.supply.retirements.routes import retirement_routes
+from tonne.supply.transparency.endpoints import LogEndpoints
 from tonne.sustainability.account_logo import account_logo_routes, public_logo_routes
 from tonne.sustainability.routes import (
     certificate_routes,
@@ -39,7 +40,6 @@ from tonne.sustainability.routes import (
     published_page_routes,
     sustainability_routes,
 )
-from tonne.transparency.endpoints import LogEndpoints
 from tonne.webhooks.event_schemas import WEBHOOKS, WebhookEvent
 from tonne.webhooks.routes import webhook_routes
 from tonne.wiring.parts import Parts

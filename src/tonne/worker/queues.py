@@ -5,9 +5,9 @@ from tonne.checkout.waiting import QUEUES as CHECKOUT_QUEUES
 from tonne.invoices.waiting import QUEUES as INVOICE_QUEUES
 from tonne.platform.documents.mail.waiting import QUEUES as MAIL_QUEUES
 from tonne.refunds.waiting import QUEUES as REFUND_QUEUES
-from tonne.retirements.waiting import QUEUES as RETIREMENT_QUEUES
 from tonne.selling.orders.waiting import QUEUES as ORDER_QUEUES
-from tonne.transparency.waiting import QUEUES as LOG_QUEUES
+from tonne.supply.retirements.waiting import QUEUES as RETIREMENT_QUEUES
+from tonne.supply.transparency.waiting import QUEUES as LOG_QUEUES
 from tonne.webhooks.waiting import QUEUES as WEBHOOK_QUEUES
 
 ALL_QUEUES = (

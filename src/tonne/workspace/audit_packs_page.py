@@ -7,15 +7,15 @@ from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
-from tonne.packs.model import AuditPack, PackStatus
-from tonne.packs.request_pack import remove_pack, request_pack
-from tonne.packs.store import find_pack, list_packs, read_part
 from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other
 from tonne.selling.users.model import Right
+from tonne.supply.certificates.packs.model import AuditPack, PackStatus
+from tonne.supply.certificates.packs.request_pack import remove_pack, request_pack
+from tonne.supply.certificates.packs.store import find_pack, list_packs, read_part
 
 
 class AuditPacksPage:

@@ -12,15 +12,15 @@ from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.mass import MassUnit, to_grams
 from tonne.platform.values.paging import CursorInvalid, Position, make_cursor, parse_cursor
-from tonne.retirements.certificate_list_store import (
+from tonne.selling.users.model import Right
+from tonne.supply.certificates.list_store import (
     SCANNED,
     CertificateFilter,
     ListedCertificates,
     find_certificates,
     list_certificates,
 )
-from tonne.retirements.certificates import StoredCertificate, normal_number
-from tonne.selling.users.model import Right
+from tonne.supply.certificates.store import StoredCertificate, normal_number
 
 PAGE = 50
 MAX_TERM = 200

@@ -9,10 +9,10 @@ from tonne.orders.list_store import OrderFilter, find_named, list_named
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.ids import is_id
-from tonne.retirements.certificate_list_store import find_certificates
-from tonne.retirements.certificates import normal_number
 from tonne.selling.accounts.names import list_account_names
 from tonne.selling.users.model import Right
+from tonne.supply.certificates.list_store import find_certificates
+from tonne.supply.certificates.store import normal_number
 
 # Accounts are searched among so many: names have no index.
 _ACCOUNTS = 500

@@ -13,10 +13,10 @@ from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.paging import CursorInvalid, Position
-from tonne.retirements.certificates import normal_number
 from tonne.selling.accounts.names import Names, find_names, list_account_names
 from tonne.selling.orders.model import OrderKey
 from tonne.selling.users.model import Right
+from tonne.supply.certificates.store import normal_number
 
 PAGE = 50
 # With more accounts, the filter is a text field: a page must stay small.

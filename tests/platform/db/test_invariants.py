@@ -8,17 +8,17 @@ from tonne.app import Services
 from tonne.cards.invariants import INVARIANTS as PAYMENTS
 from tonne.checkout.invariants import INVARIANTS as CHECKOUTS
 from tonne.cli.doctor import ALL_INVARIANTS, examine, find_breaches
-from tonne.credentials.invariants import INVARIANTS as CREDENTIALS
 from tonne.invoices.card_invariants import INVARIANTS as CARD_INVOICES
 from tonne.invoices.invariants import INVARIANTS as INVOICES
 from tonne.journal.invariants import INVARIANTS as JOURNAL
 from tonne.platform.db.pool import Database
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Scope
-from tonne.quotes.invariants import INVARIANTS as QUOTES
 from tonne.refunds.invariants import INVARIANTS as REFUNDS
-from tonne.retirements.invariants import INVARIANTS as RETIREMENTS
-from tonne.transparency.invariants import INVARIANTS as LOG
+from tonne.supply.certificates.credentials.invariants import INVARIANTS as CREDENTIALS
+from tonne.supply.certificates.proofs.log_invariants import INVARIANTS as LOG
+from tonne.supply.retirements.invariants import INVARIANTS as RETIREMENTS
+from tonne.supply.stock.holds.quote_invariants import INVARIANTS as QUOTES
 
 # The names of the invariants.
 POSITIONS = "stream positions have no gap"

@@ -13,9 +13,9 @@ from tests.support.api_client import ApiClient
 from tonne.app import Services
 from tonne.invoices.invoice_events import CANCELLED, CREDITED, ISSUED, OVERDUE, PAID
 from tonne.refunds import refund_events
-from tonne.retirements import allocation_events
-from tonne.retirements.certificate_events import REPLACED
 from tonne.selling.orders.model import EVENT_TYPES, STATUS_KEPT
+from tonne.supply.certificates.certificate_events import REPLACED
+from tonne.supply.retirements import allocation_events
 from tonne.webhooks.event_types import EventType
 
 OPEN_OBJECTS = {"metadata"}

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.retirements.shop import TONNE, Shop
+from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.clock import MARCH, ManualClock
 from tests.support.orders import place, receive
 from tests.support.scene import Scene

@@ -15,12 +15,12 @@ import msgspec
 import zstandard
 
 from tonne.platform.values.scope import Mode
-from tonne.retirements.certificate_record import CertificateLine, CertificateRecord, RetiredInAdvance, SharedUnit
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.catalogue.prices.price import OrderType
 from tonne.selling.catalogue.schemas import BundleItemOut
 from tonne.selling.orders.model import CancellationReason, FailureReason, OrderStatus, PaymentState, ProjectStatus
 from tonne.selling.orders.schemas import BeneficiaryOut, OrderOut, ProjectItemOut
+from tonne.supply.certificates.record import CertificateLine, CertificateRecord, RetiredInAdvance, SharedUnit
 
 SAMPLES = 6_000
 BYTES = 4_096

@@ -15,12 +15,12 @@ from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.currency import DECIMALS
 from tonne.platform.values.scope import Mode
-from tonne.retirements.import_lots import import_files
 from tonne.selling.catalogue.demo import demo_files
 from tonne.selling.catalogue.imports.import_catalogue import CatalogueError, ImportReport
 from tonne.selling.catalogue.imports.rate_changes import PER_EURO
 from tonne.selling.catalogue.imports.rows import FileKind
 from tonne.selling.catalogue.switch_bundle import switch_bundle
+from tonne.supply.stock.lots.import_lots import import_files
 
 NOW = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
 TABLES = ("catalogues", "projects", "bundles", "bundle_projects", "exchange_rates", "serial_blocks", "lots")

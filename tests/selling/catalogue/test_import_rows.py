@@ -9,8 +9,8 @@ import pytest
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import RowError
 from tonne.platform.documents.sheets.read_sheet import Sheet, read_sheet
-from tonne.retirements.lots import LotRow, check_lot, latest_day
 from tonne.selling.catalogue.imports.rows import FileKind, read_files
+from tonne.supply.stock.lots.lots import LotRow, check_lot, latest_day
 
 NOW = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
 HEADERS = {

@@ -15,9 +15,9 @@ from tonne.platform.db.pool import Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.values.clock import to_wire, utc_now
 from tonne.platform.values.scope import Mode
-from tonne.retirements.import_lots import import_files
 from tonne.selling.catalogue.imports.rows import FileKind
 from tonne.selling.catalogue.switch_bundle import switch_bundle
+from tonne.supply.stock.lots.import_lots import import_files
 
 UNIT_OF_WAITING = timedelta(seconds=31)
 

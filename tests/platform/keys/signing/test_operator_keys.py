@@ -31,7 +31,7 @@ from tonne.platform.keys.signing.operator_key import load_operator_key
 from tonne.platform.keys.signing.sign_documents import SignDocuments
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings, SettingsError
-from tonne.retirements.certificate_pdf import certificate_pdf
+from tonne.supply.certificates.pdf import certificate_pdf
 
 
 async def test_a_new_key_in_the_settings_replaces_the_old_one_whose_signatures_stay_valid(

@@ -25,7 +25,7 @@ from tonne.platform.db.pool import Database
 from tonne.platform.keys.signing.errors import SigningUnavailable
 from tonne.platform.keys.signing.sign_documents import SignDocuments
 from tonne.platform.settings.settings import Settings
-from tonne.retirements.certificate_pdf import certificate_pdf
+from tonne.supply.certificates.pdf import certificate_pdf
 
 STAMPED = AT - timedelta(days=1)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.retirements.shop import TONNE, Shop
+from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.api_client import ApiClient, codes
 from tests.support.clock import ManualClock
 from tests.support.command import Operator

@@ -14,11 +14,11 @@ from tonne.app import Services
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.values.clock import Clock, to_wire
 from tonne.platform.values.scope import Mode
-from tonne.retirements.import_lots import import_files
 from tonne.selling.accounts.organisations import change_organisation
 from tonne.selling.catalogue.imports.rows import FileKind
 from tonne.selling.orders.quotes.lock_quotes import QUOTE_LIFE
 from tonne.selling.orders.quotes.prune_quotes import KEPT, PruneQuotes
+from tonne.supply.stock.lots.import_lots import import_files
 
 AMOUNTS = ("currency", "quantity", "offset_cost", "commission", "total_cost", "tax", "amount_due", "bundles")
 BY_MASS, QUOTES = "/v1/orders/by-mass", "/v1/quotes"

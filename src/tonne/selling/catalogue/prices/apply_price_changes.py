@@ -14,10 +14,10 @@ from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.platform.values.actor import Actor, ActorKind
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.currency import DECIMALS
-from tonne.retirements.import_lots import import_files
 from tonne.selling.catalogue.imports.rows import BundleRow, FileKind
 from tonne.selling.catalogue.imports.store import acquire_import_lock, find_catalogue, read_bundles
 from tonne.selling.catalogue.prices.price_change_store import PriceChange, claim_changes, mark_changed, postpone_changes
+from tonne.supply.stock.lots.import_lots import import_files
 
 BATCH = 100
 JOB = Actor(ActorKind.SYSTEM, "apply_price_changes")

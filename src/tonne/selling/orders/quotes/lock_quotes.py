@@ -18,8 +18,6 @@ from tonne.platform.values.errors import TonneError
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.scope import Mode, Scope
-from tonne.retirements.errors import NotEnoughInStock
-from tonne.retirements.holds import hold_for_quote
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.prices.price import PriceRequest
@@ -35,6 +33,8 @@ from tonne.selling.orders.quotes.hold_quota_store import HoldQuota, has_quota, l
 from tonne.selling.orders.quotes.locked_price import LockedPrice, encode_locked
 from tonne.selling.orders.quotes.schemas import LockedQuoteIn, quote_document, with_status
 from tonne.selling.orders.quotes.store import NewQuote, StoredQuote, find_quote_by_key, insert_quotes, sum_held_grams
+from tonne.supply.stock.errors import NotEnoughInStock
+from tonne.supply.stock.holds.holds import hold_for_quote
 
 QUOTE_LIFE = timedelta(minutes=30)
 # An order that is placed in the last moment of a quote still finds its hold.

@@ -1,0 +1,80 @@
+"""The wire format of credentials."""
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from tonne.platform.values.scope import Mode
+from tonne.supply.certificates.credentials.credential import Json, compose_credential
+from tonne.supply.certificates.record import CertificateLine, CertificateRecord
+
+_BASE_URL = "https://offsets.example.com"
+_RECORD = CertificateRecord(
+    number="7XKD-M2QH-9RTV-4WNC",
+    mode=Mode.LIVE,
+    order_id="ord_06gtv1alff3htg9thvlvj59t20",
+    issued_at="2026-11-15T10:00:00.123Z",
+    beneficiary="Acme Ltd",
+    issuer="Tonne",
+    total_quantity="2",
+    verification_url=f"{_BASE_URL}/verify/7XKD-M2QH-9RTV-4WNC",
+    lines=[
+        CertificateLine(
+            registry="Verra",
+            project_id="VCS-1234",
+            project_name="Sierra wind farm",
+            country="Spain",
+            project_type="Wind",
+            methodology="ACM0002",
+            vintage="2024",
+            serial_range="VCS-2024-A 17–18",
+            quantity="2",
+            retired_on="2026-11-15",
+            retirement_url="https://registry.example/retirements/99",
+            shared=None,
+        )
+    ],
+)
+_EVIDENCE: Json = {
+    "type": "TransparencyLogEntry",
+    "statement": {
+        "format": "tonne-statement/1",
+        "kind": "retirement",
+        "mode": "live",
+        "subject": "par_06gtv1alff3htg9thvlvj59t20",
+        "at": "2026-11-15T09:58:00.000Z",
+        "facts": {
+            "registry": "Verra",
+            "project_id": "VCS-1234",
+            "vintage": "2024",
+            "serial_range": "VCS-2024-A 17–18",
+            "quantity": "2",
+            "retired_on": "2026-11-15",
+            "retirement_url": "https://registry.example/retirements/99",
+        },
+        "names": None,
+    },
+    "salt": "5f0c3b1de2a49788c6f1f0b9a3d2746155ab0f8e917c3d24a6b8e05f1c9d7e32",
+    "names": None,
+    "names_salt": None,
+    "proof": "c2sp.org/tlog-proof@v1\nindex 41\n…",
+}
+_PROOF: Json = {
+    "type": "DataIntegrityProof",
+    "cryptosuite": "eddsa-jcs-2022",
+    "created": _RECORD.issued_at,
+    "verificationMethod": "did:web:offsets.example.com#sgk_06gtv1alff3htg9thvlvj59t20",
+    "proofPurpose": "assertionMethod",
+    "proofValue": "z3FXQjecWufY46yg5abdVZsXqLhxhueuSoZgNSARiKBk9czhSePTFehP8c3PGfb6a22gkfUKods5D2UAUL5n2Brbx",
+}
+# An open object, not a struct: clients that parse and write it anew would change numbers and dates, and with them the
+# bytes that were signed.
+CredentialOut = Annotated[
+    dict[str, Any],
+    Meta(
+        title="Credential",
+        description="A W3C verifiable credential (data model 2.0). Keep it as it is: a changed value invalidates the "
+        "signature.",
+        examples=[{**compose_credential(_RECORD, [_EVIDENCE], 41, _BASE_URL), "proof": _PROOF}],
+    ),
+]

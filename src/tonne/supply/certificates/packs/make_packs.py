@@ -1,0 +1,122 @@
+"""A job: make the audit packs that were asked for, and delete those that have expired."""
+
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import IO
+
+import msgspec
+import structlog
+
+from tonne.platform.db.pool import Database
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
+from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
+from tonne.supply.certificates.packs import store
+from tonne.supply.certificates.packs.model import MOST_CERTIFICATES, AuditPack
+from tonne.supply.certificates.packs.request_pack import KEPT
+from tonne.supply.certificates.packs.tables import PackTables
+from tonne.supply.certificates.record import CertificateRecord
+
+# Rendering a batch takes about a second.
+BATCH = 20
+LEASE = timedelta(minutes=2)
+PART_BYTES = 4 * 2**20
+# A pack that fails so often needs a person: it is shown as failed.
+MOST_FAILURES = 3
+RETRY_AFTER = timedelta(minutes=1)
+_EXPIRED_ROWS = 20
+
+_log = structlog.get_logger()
+
+
+class MakeAuditPacks:
+    def __init__(self, database: Database, certificates: RenderCertificate, clock: Clock) -> None:
+        self._database = database
+        self._certificates = certificates
+        self._clock = clock
+
+    async def run_once(self) -> bool:
+        """Make one pack. True when there may be more."""
+        async with self._database.connection() as connection:
+            expired = await store.delete_expired_any_account(connection, self._clock(), _EXPIRED_ROWS)
+            pack = await store.claim_pack_any_account(connection, LEASE)
+        if pack is None:
+            return expired == _EXPIRED_ROWS
+        try:
+            await self._make(pack)
+        except Exception:  # noqa: BLE001 - another pack may still succeed; the failure is counted and logged
+            _log.exception("audit_pack_failed", pack_id=pack.id, organisation_id=pack.organisation_id)
+            async with self._database.connection() as connection:
+                await store.note_failure(connection, pack, MOST_FAILURES, RETRY_AFTER)
+        return True
+
+    async def _make(self, pack: AuditPack) -> None:
+        async with self._database.connection() as connection:
+            numbers = await store.list_numbers(
+                connection, pack.organisation_id, pack.mode, (pack.first_day, pack.last_day), limit=MOST_CERTIFICATES
+            )
+            tables = PackTables(await store.read_mechanisms(connection, pack.mode))
+        with tempfile.TemporaryFile() as file:
+            done = 0
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+                for start in range(0, len(numbers), BATCH):
+                    async with self._database.connection() as connection:
+                        if not await store.note_progress(connection, pack, start, len(numbers), LEASE):
+                            return
+                    done += await self._add_batch(archive, tables, pack, numbers[start : start + BATCH])
+                _add_tables(archive, tables, pack, done)
+            await self._store(pack, file, done)
+
+    async def _add_batch(
+        self, archive: zipfile.ZipFile, tables: PackTables, pack: AuditPack, numbers: list[str]
+    ) -> int:
+        async with self._database.connection() as connection:
+            found = await store.list_records(connection, pack.organisation_id, pack.mode, numbers)
+        records = [msgspec.json.decode(record, type=CertificateRecord) for record in found]
+        for record in records:
+            archive.writestr(f"certificates/{record.number}.pdf", await self._certificates.render(record))
+            tables.add(record)
+        return len(records)
+
+    async def _store(self, pack: AuditPack, file: IO[bytes], done: int) -> None:
+        size = file.seek(0, 2)
+        file.seek(0)
+        async with self._database.transaction() as tx:
+            if not await store.finish_pack(tx, pack, size, done, self._clock() + KEPT):
+                return
+            for number, content in enumerate(_parts(file)):
+                await store.insert_part(tx, pack, number, content)
+        _log.info("audit_pack_made", pack_id=pack.id, certificates=done, bytes=size)
+
+
+def _parts(file: IO[bytes]) -> Iterator[bytes]:
+    while content := file.read(PART_BYTES):
+        yield content
+
+
+def _add_tables(archive: zipfile.ZipFile, tables: PackTables, pack: AuditPack, done: int) -> None:
+    archive.writestr("serial-numbers.csv", tables.serials())
+    archive.writestr("california-ab-1305.csv", tables.ab_1305())
+    archive.writestr("esrs-e1-7.csv", tables.esrs_e1_7())
+    archive.writestr(
+        "README.txt", _READ_ME.format(pack=pack, done=done, tonnes=tables.tonnes, test=_TEST_NOTE[pack.mode])
+    )
+
+
+_TEST_NOTE = {Mode.LIVE: "", Mode.TEST: "\nTEST MODE: nothing in this file was retired.\n"}
+_READ_ME = """Audit pack
+{test}
+Certificates issued from {pack.first_day} to {pack.last_day} (days in UTC): {done}, {tonnes} t of CO2 equivalent.
+Certificates that were replaced or withdrawn are not included.
+
+certificates/            one PDF per certificate; the address printed on it verifies it
+serial-numbers.csv       every line of every certificate: registry, project, vintage, serial numbers, tonnes,
+                         date and page of the retirement
+california-ab-1305.csv   per project, in the form of California AB 1305 (Health and Safety Code 44475.1)
+esrs-e1-7.csv            credits cancelled, in the form of ESRS E1-7
+
+All files are UTF-8. Amounts are exact, in tonnes. "not recorded" marks what this service does not know: complete it
+before you publish. The tables describe the credits; whether and how you may claim them is for you and your auditor.
+"""

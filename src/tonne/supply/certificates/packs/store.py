@@ -1,0 +1,193 @@
+"""SQL of audit packs and of the certificates in them."""
+
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+
+import asyncpg
+
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
+from tonne.supply.certificates.packs.model import AuditPack, PackStatus
+
+_COLUMNS = (
+    "organisation_id, mode, id, first_day, last_day, status, done, total, bytes, failures, created_at, expires_at"
+)
+
+# By the index of the newest certificates of an account.
+_OF_PERIOD = """
+FROM accounts account
+CROSS JOIN LATERAL (
+    SELECT number, issued_at FROM certificates
+    WHERE account_id = account.id AND state = 'valid'
+      AND issued_at >= $3::date::timestamp AT TIME ZONE 'UTC'
+      AND issued_at < ($4::date + 1)::timestamp AT TIME ZONE 'UTC'
+    ORDER BY issued_at DESC, number DESC LIMIT $5
+) AS certificate
+WHERE account.organisation_id = $1 AND account.mode = $2
+"""
+LIST_NUMBERS = f"SELECT certificate.number {_OF_PERIOD} ORDER BY certificate.issued_at, certificate.number LIMIT $5"
+
+
+async def list_numbers(
+    connection: Connection, organisation_id: str, mode: Mode, days: tuple[date, date], *, limit: int
+) -> list[str]:
+    """The valid certificates that were issued from the first to the last of two days, oldest first."""
+    rows = await connection.fetch(LIST_NUMBERS, organisation_id, mode, *days, limit)
+    return [row["number"] for row in rows]
+
+
+LIST_RECORDS = """
+SELECT record FROM certificates
+WHERE number = ANY ($3) AND organisation_id = $1 AND mode = $2 AND state = 'valid' ORDER BY issued_at, number
+"""
+
+
+async def list_records(connection: Connection, organisation_id: str, mode: Mode, numbers: Sequence[str]) -> list[bytes]:
+    """A certificate that was replaced meanwhile is left out."""
+    return [row["record"] for row in await connection.fetch(LIST_RECORDS, organisation_id, mode, numbers)]
+
+
+LIST_MECHANISMS = "SELECT registry, registry_project_id, mechanism FROM projects WHERE mode = $1"
+
+
+async def read_mechanisms(connection: Connection, mode: Mode) -> dict[tuple[str, str], str]:
+    """By registry and project: avoidance or removal."""
+    rows = await connection.fetch(LIST_MECHANISMS, mode)
+    return {(row["registry"], row["registry_project_id"]): row["mechanism"] for row in rows}
+
+
+COUNT_WAITING = """
+SELECT count(*) FROM audit_packs WHERE organisation_id = $1 AND mode = $2 AND status = 'waiting'
+"""
+
+
+async def count_waiting(tx: Connection, organisation_id: str, mode: Mode) -> int:
+    count: int = await tx.fetchval(COUNT_WAITING, organisation_id, mode)
+    return count
+
+
+INSERT_PACK = """
+INSERT INTO audit_packs (organisation_id, mode, id, first_day, last_day, status, requested_by, created_at,
+                         next_attempt_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, 'waiting', $6, $7, $7, $8)
+"""
+
+
+async def insert_pack(tx: Connection, pack: AuditPack, requested_by: str) -> None:
+    await tx.execute(
+        INSERT_PACK,
+        pack.organisation_id,
+        pack.mode,
+        pack.id,
+        pack.first_day,
+        pack.last_day,
+        requested_by,
+        pack.created_at,
+        pack.expires_at,
+    )
+
+
+LIST_PACKS = f"""
+SELECT {_COLUMNS} FROM audit_packs WHERE organisation_id = $1 AND mode = $2 ORDER BY created_at DESC, id DESC LIMIT 50
+"""  # noqa: S608 - only the constant above is inserted
+
+
+async def list_packs(connection: Connection, organisation_id: str, mode: Mode) -> list[AuditPack]:
+    return [_pack(row) for row in await connection.fetch(LIST_PACKS, organisation_id, mode)]
+
+
+FIND_PACK = f"""
+SELECT {_COLUMNS} FROM audit_packs WHERE organisation_id = $1 AND mode = $2 AND id = $3
+"""  # noqa: S608 - only the constant above is inserted
+
+
+async def find_pack(connection: Connection, organisation_id: str, mode: Mode, pack_id: str) -> AuditPack | None:
+    row = await connection.fetchrow(FIND_PACK, organisation_id, mode, pack_id)
+    return None if row is None else _pack(row)
+
+
+READ_PART = "SELECT content FROM audit_pack_parts WHERE organisation_id = $1 AND pack_id = $2 AND number = $3"
+
+
+async def read_part(connection: Connection, pack: AuditPack, number: int) -> bytes | None:
+    content: bytes | None = await connection.fetchval(READ_PART, pack.organisation_id, pack.id, number)
+    return content
+
+
+DELETE_PACK = "DELETE FROM audit_packs WHERE organisation_id = $1 AND mode = $2 AND id = $3"
+
+
+async def delete_pack(tx: Connection, pack: AuditPack) -> None:
+    await tx.execute(DELETE_PACK, pack.organisation_id, pack.mode, pack.id)
+
+
+# The clock of the database: workers on several machines agree on it.
+CLAIM_PACK = f"""
+UPDATE audit_packs SET next_attempt_at = now() + $1
+WHERE (organisation_id, id) = (
+    SELECT organisation_id, id FROM audit_packs WHERE next_attempt_at <= now()
+    ORDER BY next_attempt_at LIMIT 1 FOR UPDATE SKIP LOCKED
+)
+RETURNING {_COLUMNS}
+"""  # noqa: S608 - only the constant above is inserted
+
+
+async def claim_pack_any_account(connection: Connection, lease: timedelta) -> AuditPack | None:
+    row = await connection.fetchrow(CLAIM_PACK, lease)
+    return None if row is None else _pack(row)
+
+
+NOTE_PROGRESS = """
+UPDATE audit_packs SET done = $3, total = $4, next_attempt_at = now() + $5
+WHERE organisation_id = $1 AND id = $2 AND status = 'waiting' RETURNING true
+"""
+
+
+async def note_progress(connection: Connection, pack: AuditPack, done: int, total: int, lease: timedelta) -> bool:
+    """Extends the lease. False if the pack was deleted or finished by another worker."""
+    found = await connection.fetchval(NOTE_PROGRESS, pack.organisation_id, pack.id, done, total, lease)
+    return found is True
+
+
+FINISH_PACK = """
+UPDATE audit_packs SET status = 'ready', next_attempt_at = NULL, bytes = $3, done = $4, total = $4, expires_at = $5
+WHERE organisation_id = $1 AND id = $2 AND status = 'waiting' RETURNING true
+"""
+
+
+async def finish_pack(tx: Connection, pack: AuditPack, size: int, done: int, expires_at: datetime) -> bool:
+    return await tx.fetchval(FINISH_PACK, pack.organisation_id, pack.id, size, done, expires_at) is True
+
+
+INSERT_PART = "INSERT INTO audit_pack_parts (organisation_id, pack_id, number, content) VALUES ($1, $2, $3, $4)"
+
+
+async def insert_part(tx: Connection, pack: AuditPack, number: int, content: bytes) -> None:
+    await tx.execute(INSERT_PART, pack.organisation_id, pack.id, number, content)
+
+
+NOTE_FAILURE = """
+UPDATE audit_packs
+SET failures = failures + 1, status = CASE WHEN failures + 1 >= $3 THEN 'failed' ELSE status END,
+    next_attempt_at = CASE WHEN failures + 1 >= $3 THEN NULL ELSE now() + $4 END
+WHERE organisation_id = $1 AND id = $2 AND status = 'waiting'
+"""
+
+
+async def note_failure(connection: Connection, pack: AuditPack, most: int, pause: timedelta) -> None:
+    await connection.execute(NOTE_FAILURE, pack.organisation_id, pack.id, most, pause)
+
+
+DELETE_EXPIRED = """
+DELETE FROM audit_packs WHERE (organisation_id, id) IN (
+    SELECT organisation_id, id FROM audit_packs WHERE expires_at <= $1 LIMIT $2)
+"""
+
+
+async def delete_expired_any_account(connection: Connection, now: datetime, limit: int) -> int:
+    """How many were deleted, with their files."""
+    return int((await connection.execute(DELETE_EXPIRED, now, limit)).rsplit(" ", 1)[1])
+
+
+def _pack(row: asyncpg.Record) -> AuditPack:
+    return AuditPack(**{**row, "mode": Mode(row["mode"]), "status": PackStatus(row["status"])})

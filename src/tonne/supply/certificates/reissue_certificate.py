@@ -1,0 +1,196 @@
+"""Replace or withdraw the certificate of a complete order.
+
+A certificate that was sent out never changes: its number stays valid for verification, and says what became of it.
+"""
+
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+from msgspec import structs
+
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
+from tonne.selling.orders.model import Order
+from tonne.selling.orders.move_order import rewrite_documents
+from tonne.supply.certificates.certificate_events import record_replacement
+from tonne.supply.certificates.logo_store import keep_logos
+from tonne.supply.certificates.record import (
+    CertificateLine,
+    CertificateRecord,
+    CertificateState,
+    Replacement,
+    RetiredInAdvance,
+)
+from tonne.supply.certificates.store import compose_certificate, public_address, read_lines
+from tonne.supply.certificates.totals import add_totals, month_of, subtract_totals
+from tonne.supply.stock.errors import CertificateNotAvailable, CertificateNotValid
+
+
+class _Current(NamedTuple):
+    """The current certificate of an order. The totals count the order in the month of `completed_at`."""
+
+    record: CertificateRecord
+    state: CertificateState
+    is_public: bool
+    completed_at: datetime
+
+
+LOCK_CURRENT = """
+SELECT record, state, is_public,
+       (SELECT min(issued_at) FROM certificates
+        WHERE account_id = current.account_id AND order_id = current.order_id) AS completed_at
+FROM certificates current WHERE account_id = $1 AND order_id = $2 AND state <> 'replaced' FOR UPDATE
+"""
+
+
+async def _lock_current(tx: Connection, order: Order) -> _Current:
+    row = await tx.fetchrow(LOCK_CURRENT, order.scope.account_id, order.id)
+    if row is None:
+        raise CertificateNotAvailable
+    record = msgspec.json.decode(row["record"], type=CertificateRecord)
+    return _Current(record, CertificateState(row["state"]), row["is_public"], row["completed_at"])
+
+
+# The old one first: an order has one current certificate. It needs no mail of its own any more.
+MARK_REPLACED = """
+UPDATE certificates SET state = 'replaced', replaced_by = $3, state_reason = $4, state_changed_at = $5,
+                        next_mail_at = NULL
+WHERE account_id = $1 AND number = $2
+"""
+INSERT_REISSUED = """
+INSERT INTO certificates (account_id, order_id, organisation_id, mode, number, issued_at, record, replaces,
+                          next_mail_at, is_public)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+"""
+# A name that has become private leaves the public pages, including those of the certificates that were replaced.
+HIDE_CHAIN = "UPDATE certificates SET is_public = false WHERE account_id = $1 AND order_id = $2 AND is_public"
+
+
+async def reissue_certificate(
+    tx: Connection,
+    order: Order,
+    *,
+    reason: str,
+    settings: Settings,
+    actor: Actor,
+    now: datetime,
+    former: Order | None = None,
+    assigned_at: datetime | None = None,
+) -> Order:
+    """Replace the certificate of a complete order by one that states its present name and retirements.
+
+    `order` is locked and loaded, with all its credits retired. Use it after a change of the beneficiary, and after
+    other credits were assigned to the order; `former` is then the order with the projects that it had before, and the
+    totals of the Sustainability page follow. `assigned_at` is when it got them: credits that were retired earlier were
+    retired in advance. A withdrawn certificate can be replaced, too. `reason` is one sentence for the people who see
+    the certificate: PDF, verification page and mail state it.
+
+    The old number says that it is replaced. Rewrites the order's JSON, because the public address changes, records it
+    in the audit log, and lets a worker mail the new certificate to the customer of a checkout. Records the event
+    `certificate.replaced`. Returns the order with the new address.
+    """
+    old = await _lock_current(tx, order)
+    base_url, issuer = settings.base_url, settings.seller_name
+    present = await read_lines(tx, [order], issuer=issuer, assigned_at=assigned_at or now)
+    lines = _kept(old.record, present[order.id], order.beneficiary)
+    replaces = Replacement(old.record.number, reason)
+    logo = (await keep_logos(tx, [order])).get(order.id)
+    new = compose_certificate(order, lines, base_url=base_url, issuer=issuer, now=now, logo=logo, replaces=replaces)
+    if order.beneficiary == old.record.beneficiary:
+        new = msgspec.structs.replace(new, name_erased_on=old.record.name_erased_on)
+    # The new certificate leads to the old one, which may be in a private name.
+    is_public = old.is_public and order.is_named_in_public
+    await tx.execute(MARK_REPLACED, order.scope.account_id, old.record.number, new.number, reason, now)
+    await tx.execute(
+        INSERT_REISSUED,
+        *(order.scope.account_id, order.id, order.scope.organisation_id, order.scope.mode, new.number, now),
+        *(msgspec.json.encode(new), old.record.number, None if order.email is None else now),
+        is_public,
+    )
+    if not is_public:
+        await tx.execute(HIDE_CHAIN, order.scope.account_id, order.id)
+    await _change_totals(tx, old, former, order)
+    address = public_address(base_url, new.number) if is_public else None
+    reissued = structs.replace(order, public_certificate_url=address)
+    await rewrite_documents(tx, [reissued])
+    await audit.record(
+        tx,
+        order.scope.organisation_id,
+        "certificate.reissued",
+        actor=actor,
+        at=now,
+        subject_id=order.id,
+        mode=order.scope.mode,
+        # Without the names: entries cannot be deleted, and a name may be private.
+        before={"number": old.record.number},
+        after={"number": new.number},
+        reason=reason,
+    )
+    await record_replacement(tx, reissued, new, old.record.number, base_url=base_url, now=now)
+    return reissued
+
+
+MARK_WITHDRAWN = """
+UPDATE certificates SET state = 'withdrawn', state_reason = $3, state_changed_at = $4, next_mail_at = $5
+WHERE account_id = $1 AND number = $2
+"""
+
+
+async def withdraw_certificate(tx: Connection, order: Order, *, reason: str, actor: Actor, now: datetime) -> str:
+    """Withdraw the certificate of a locked complete order without a new one, and return its number.
+
+    `order` has the projects that the totals count. The order leaves the totals of the Sustainability page; the number
+    still verifies, as withdrawn, with the reason. The customer of a checkout gets a mail. Raises CertificateNotValid if
+    it was withdrawn before. `reissue_certificate` replaces it later, if the order gets other credits.
+    """
+    current = await _lock_current(tx, order)
+    number = current.record.number
+    if current.state is not CertificateState.VALID:
+        raise CertificateNotValid(f"Certificate {number} was withdrawn before.")
+    mail_at = None if order.email is None else now
+    await tx.execute(MARK_WITHDRAWN, order.scope.account_id, number, reason, now, mail_at)
+    await subtract_totals(tx, order, month_of(current.completed_at))
+    await audit.record(
+        tx,
+        order.scope.organisation_id,
+        "certificate.withdrawn",
+        actor=actor,
+        at=now,
+        subject_id=order.id,
+        mode=order.scope.mode,
+        before={"state": CertificateState.VALID},
+        after={"state": CertificateState.WITHDRAWN},
+        number=number,
+        reason=reason,
+    )
+    return number
+
+
+async def _change_totals(tx: Connection, old: _Current, former: Order | None, order: Order) -> None:
+    """A withdrawn certificate is not counted. Other projects are counted instead of the former ones."""
+    if old.state is CertificateState.VALID and former is not None:
+        await subtract_totals(tx, former, month_of(old.completed_at))
+    if old.state is CertificateState.WITHDRAWN or former is not None:
+        await add_totals(tx, [order], old.completed_at)
+
+
+def _kept(old: CertificateRecord, lines: list[CertificateLine], beneficiary: str) -> list[CertificateLine]:
+    """The lines as the old certificate states them, with the new name, where it states the same retirement.
+
+    The order does not tell any more when credits that were retired in advance were assigned to it.
+    """
+    known = {(line.serial_range, line.quantity, line.retired_on): line for line in old.lines}
+    kept = []
+    for line in lines:
+        before = known.get((line.serial_range, line.quantity, line.retired_on))
+        if before is None:
+            kept.append(line)
+            continue
+        advance = before.in_advance
+        if advance is not None:
+            advance = RetiredInAdvance(advance.retired_by, beneficiary, advance.assigned_on)
+        kept.append(msgspec.structs.replace(before, in_advance=advance, registry_name=line.registry_name))
+    return kept

@@ -1,0 +1,286 @@
+"""Issues, stores and finds certificates."""
+
+import re
+import secrets
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import asyncpg
+import msgspec
+from msgspec.structs import replace
+
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.serials import serial_range
+from tonne.selling.orders.model import Order
+from tonne.supply.certificates.logo_store import keep_logos
+from tonne.supply.certificates.record import (
+    CertificateLine,
+    CertificateOut,
+    CertificateRecord,
+    CertificateState,
+    Replacement,
+    RetiredInAdvance,
+    SharedUnit,
+)
+from tonne.supply.stock.lots.lots import earliest_day
+
+# Crockford's base 32: no letters that look like digits.
+_LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+# Letters that are typed in place of others, and separators that are ignored.
+_MISREAD = str.maketrans("OILU", "011V")
+_BETWEEN = re.compile(r"[\s\u2010-\u2015\u2212_.-]+")
+_NUMBER = re.compile(f"(TEST)?([{_LETTERS}]{{4}})([{_LETTERS}]{{4}})([{_LETTERS}]{{4}})([{_LETTERS}]{{4}})")
+
+
+def new_number(mode: Mode) -> str:
+    """80 random bits: a certificate can be looked up by its number, and a number cannot be guessed."""
+    number = secrets.randbits(80)
+    text = "".join([_LETTERS[number >> shift & 31] for shift in range(75, -1, -5)])
+    groups = [text[start : start + 4] for start in range(0, 16, 4)]
+    return "-".join([*(["TEST"] if mode is Mode.TEST else []), *groups])
+
+
+def normal_number(text: str) -> str:
+    """Normalise a typed number. Returns "", which no certificate has, if it cannot be a number."""
+    found = _NUMBER.fullmatch(_BETWEEN.sub("", text[:100]).upper().translate(_MISREAD))
+    return "" if found is None else "-".join(filter(None, found.groups()))
+
+
+def public_address(base_url: str, number: str) -> str:
+    """The page of a certificate that is not in a private name."""
+    return f"{base_url}/certificates/{number}"
+
+
+FIND_SHARES = """
+SELECT share.order_id, share.beneficiary AS registry_name, share.quantity_grams, parcel.quantity_grams AS parcel_grams,
+       parcel.start_grams, parcel.retired_on, parcel.retirement_url, lot.vintage, lot.first_number,
+       coalesce(lot.methodology, project.methodology) AS methodology, lot.country,
+       coalesce(lot.block_spelling, block.block) AS block, project.registry, project.registry_project_id,
+       project.name, project.type, lot.status = 'pre_retired' AS is_pre_retired,
+       coalesce(share.assigned_at, CASE WHEN orders.status = 'retiring' THEN orders.status_changed_at END,
+                $3::timestamptz) AS assigned_at
+FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
+JOIN shares share ON share.account_id = wanted.account_id AND share.order_id = wanted.id
+JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
+JOIN serial_blocks block ON block.number = lot.serial_block
+JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
+ORDER BY share.order_id, share.line_position, project.name, lot.vintage, lot.id, parcel.start_grams
+"""
+INSERT_CERTIFICATES = """
+INSERT INTO certificates (account_id, order_id, organisation_id, mode, is_public, number, issued_at, record)
+SELECT account_id, order_id, organisation_id, mode, is_public, number, $1, record
+FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::boolean[], $7::text[], $8::bytea[])
+     AS new (account_id, order_id, organisation_id, mode, is_public, number, record)
+"""
+
+
+async def issue_certificates(
+    tx: Connection, orders: Sequence[Order], *, base_url: str, issuer: str, now: datetime
+) -> dict[str, str]:
+    """Issue a certificate for each of these fully retired orders. Returns their numbers by order id."""
+    lines = await read_lines(tx, orders, issuer=issuer, assigned_at=now)
+    logos = await keep_logos(tx, orders)
+    records = [
+        compose_certificate(
+            *(order, lines[order.id]), base_url=base_url, issuer=issuer, now=now, logo=logos.get(order.id)
+        )
+        for order in orders
+    ]
+    await tx.execute(
+        INSERT_CERTIFICATES,
+        now,
+        *columns(orders, "scope.account_id, id, scope.organisation_id, scope.mode, is_named_in_public"),
+        [record.number for record in records],
+        [msgspec.json.encode(record) for record in records],
+    )
+    return {record.order_id: record.number for record in records}
+
+
+def compose_certificate(
+    order: Order,
+    lines: Sequence[CertificateLine],
+    *,
+    base_url: str,
+    issuer: str,
+    now: datetime,
+    logo: str | None = None,
+    replaces: Replacement | None = None,
+) -> CertificateRecord:
+    """A certificate with a new number. `logo` is that of `keep_logos`."""
+    number = new_number(order.scope.mode)
+    return CertificateRecord(
+        number=number,
+        mode=order.scope.mode,
+        order_id=order.id,
+        issued_at=to_wire(now),
+        beneficiary=order.beneficiary,
+        issuer=issuer,
+        total_quantity=format_tonnes(0 if order.priced is None else order.priced.quantity_grams),
+        verification_url=f"{base_url}/verify/{number}",
+        # Credits that were retired in advance have the name of the seller, as the line says.
+        lines=[line if line.in_advance is None else replace(line, registry_name=None) for line in lines],
+        replaces=replaces,
+        language=order.language,
+        logo=logo,
+    )
+
+
+async def read_lines(
+    tx: Connection, orders: Sequence[Order], *, issuer: str, assigned_at: datetime
+) -> defaultdict[str, list[CertificateLine]]:
+    """The retired credits of these orders, by order id. `assigned_at` is for orders that are not retiring."""
+    lines: defaultdict[str, list[CertificateLine]] = defaultdict(list)
+    names = {order.id: order.beneficiary for order in orders}
+    for row in await tx.fetch(FIND_SHARES, *columns(orders, "scope.account_id, id"), assigned_at):
+        lines[row["order_id"]].append(_line(row, issuer, names[row["order_id"]]))
+    return lines
+
+
+def _line(row: asyncpg.Record, seller: str, beneficiary: str) -> CertificateLine:
+    shared = None
+    if row["quantity_grams"] < row["parcel_grams"]:
+        shared = SharedUnit(format_tonnes(row["parcel_grams"]), format_tonnes(row["quantity_grams"]))
+    in_advance = None
+    if row["is_pre_retired"] or row["retired_on"] < earliest_day(row["assigned_at"]):
+        assigned_on = row["assigned_at"].astimezone(UTC).date().isoformat()
+        in_advance = RetiredInAdvance(seller, beneficiary, assigned_on)
+    return CertificateLine(
+        registry=row["registry"],
+        project_id=row["registry_project_id"],
+        project_name=row["name"],
+        country=row["country"],
+        project_type=row["type"],
+        methodology=row["methodology"],
+        vintage=str(row["vintage"]),
+        serial_range=serial_range(row["block"], row["first_number"], row["start_grams"], row["parcel_grams"]),
+        quantity=format_tonnes(row["quantity_grams"]),
+        retired_on=row["retired_on"].isoformat(),
+        retirement_url=row["retirement_url"],
+        shared=shared,
+        in_advance=in_advance,
+        registry_name=None if row["registry_name"] == beneficiary else row["registry_name"],
+    )
+
+
+FIND_CERTIFICATE = """
+SELECT record FROM certificates WHERE account_id = $1 AND order_id = $2 AND state <> 'replaced'
+"""
+
+
+async def find_certificate(connection: Connection, scope: Scope, order_id: str) -> bytes | None:
+    """The record of the order's current certificate, which is valid or withdrawn."""
+    record: bytes | None = await connection.fetchval(FIND_CERTIFICATE, scope.account_id, order_id)
+    return record
+
+
+FIND_WITHDRAWAL = """
+SELECT state_reason FROM certificates WHERE account_id = $1 AND order_id = $2 AND state = 'withdrawn'
+"""
+
+
+async def find_withdrawal(connection: Connection, scope: Scope, order_id: str) -> str | None:
+    """Why the order's current certificate was withdrawn; None if it is valid, or there is none."""
+    reason: str | None = await connection.fetchval(FIND_WITHDRAWAL, scope.account_id, order_id)
+    return reason
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCertificate:
+    """A certificate and its state. `is_public` is false if it names a person who did not agree to that."""
+
+    scope: Scope
+    record: CertificateRecord
+    state: CertificateState
+    replaced_by: str | None
+    state_reason: str | None
+    state_changed_at: datetime | None
+    is_public: bool
+
+    @property
+    def out(self) -> CertificateOut:
+        return CertificateOut(
+            **msgspec.structs.asdict(self.record),
+            state=self.state,
+            replaced_by=self.replaced_by,
+            state_reason=self.state_reason,
+            state_changed_at=None if self.state_changed_at is None else to_wire(self.state_changed_at),
+        )
+
+
+STORED = """organisation_id, account_id, mode, record, state, replaced_by, state_reason, state_changed_at, is_public"""
+LIST_OF_ORDER = f"""
+SELECT {STORED} FROM certificates WHERE account_id = $1 AND order_id = $2
+ORDER BY state <> 'replaced' DESC, state_changed_at DESC
+"""  # noqa: S608 - columns above
+
+
+async def list_of_order(connection: Connection, scope: Scope, order_id: str) -> list[StoredCertificate]:
+    """The certificates of an order: the current one, then those that were replaced, newest first."""
+    return [stored_certificate(row) for row in await connection.fetch(LIST_OF_ORDER, scope.account_id, order_id)]
+
+
+FIND_BY_NUMBER = f"SELECT {STORED} FROM certificates WHERE number = $1"  # noqa: S608 - columns above
+
+
+async def find_by_number_any_account(connection: Connection, number: str) -> StoredCertificate | None:
+    """Knowing the number is the permission to read the certificate."""
+    row = await connection.fetchrow(FIND_BY_NUMBER, number)
+    return None if row is None else stored_certificate(row)
+
+
+def stored_certificate(row: asyncpg.Record) -> StoredCertificate:
+    """From the columns of `STORED`."""
+    return StoredCertificate(
+        scope=Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])),
+        record=msgspec.json.decode(row["record"], type=CertificateRecord),
+        state=CertificateState(row["state"]),
+        replaced_by=row["replaced_by"],
+        state_reason=row["state_reason"],
+        state_changed_at=row["state_changed_at"],
+        is_public=row["is_public"],
+    )
+
+
+class CertificateDocument(NamedTuple):
+    """A PDF that was sent or downloaded. `sha256` is in hexadecimal."""
+
+    sha256: str
+    rendered_at: datetime
+
+
+LIST_DOCUMENTS = """
+SELECT encode(sha256, 'hex') AS sha256, rendered_at FROM certificate_documents WHERE number = $1
+ORDER BY rendered_at, sha256
+"""
+
+
+async def list_documents_any_account(connection: Connection, number: str) -> list[CertificateDocument]:
+    return [CertificateDocument(**row) for row in await connection.fetch(LIST_DOCUMENTS, number)]
+
+
+FIND_NUMBER_OF_DOCUMENT = "SELECT number FROM certificate_documents WHERE sha256 = $1 LIMIT 1"
+
+
+async def find_number_of_document_any_account(connection: Connection, sha256: str) -> str | None:
+    """The number of the certificate for which a file with this hash was sent out."""
+    number: str | None = await connection.fetchval(FIND_NUMBER_OF_DOCUMENT, bytes.fromhex(sha256))
+    return number
+
+
+INSERT_DOCUMENT = """
+INSERT INTO certificate_documents (number, sha256, rendered_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
+"""
+
+
+async def record_document_any_account(connection: Connection, number: str, sha256: bytes, now: datetime) -> None:
+    """Store the hash of a rendered PDF, so that the file can be verified later."""
+    await connection.execute(INSERT_DOCUMENT, number, sha256, now)

@@ -1,0 +1,94 @@
+"""Audit entries of imported confirmations."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Mode
+from tonne.supply.stock.model import ParcelStatus
+from tonne.supply.stock.parcels.confirm_retirements import Confirmation
+from tonne.supply.stock.parcels.parcel_book import BookedParcel, ParcelBook
+
+FIND_OWNERS = """
+SELECT DISTINCT organisation_id, parcel_id FROM shares
+WHERE mode = $1 AND parcel_id = ANY ($2::text[]) ORDER BY organisation_id, parcel_id
+"""
+
+
+async def record_import_any_account(
+    tx: Connection,
+    mode: Mode,
+    file: SheetFile,
+    book: ParcelBook,
+    confirmed: Sequence[Confirmation],
+    *,
+    now: datetime,
+    actor: Actor,
+    reference: str | None = None,
+) -> None:
+    """Each organisation sees in its audit log who confirmed or corrected the retirement of its credits."""
+    before = {stored.id: stored for stored in book.stored}
+    facts = {each.parcel_id: each for each in confirmed}
+    entries = [
+        audit.Entry(
+            action="confirmations.imported",
+            subject_id=sha256(file.content).hexdigest(),
+            mode=mode,
+            details={
+                "file": file.name,
+                "parcels": len(confirmed),
+                **({} if reference is None else {"reference": reference}),
+            },
+        )
+    ]
+    for owned in await tx.fetch(FIND_OWNERS, mode, list(facts)):
+        parcel_id = owned["parcel_id"]
+        stored, confirmation = before.get(parcel_id), facts[parcel_id]
+        is_correction = stored is not None and stored.status is ParcelStatus.RETIRED
+        retired = {"retired_on": confirmation.retired_on, "retirement_url": confirmation.retirement_url}
+        entries.append(
+            audit.Entry(
+                action="retirement.corrected" if is_correction else "retirement.confirmed",
+                subject_id=parcel_id,
+                organisation_id=owned["organisation_id"],
+                mode=mode,
+                before=_stored(stored) if stored is not None and is_correction else {"status": ParcelStatus.TO_RETIRE},
+                after={"status": ParcelStatus.RETIRED} | retired,
+            )
+        )
+    entries += [
+        audit.Entry(
+            action="parcel.serials_changed", subject_id=now.id, mode=mode, before=_place(was), after=_place(now)
+        )
+        for was, now in book.changed
+    ]
+    entries += [
+        audit.Entry(
+            action="parcel.split",
+            subject_id=parcel.id,
+            mode=mode,
+            after=_place(parcel),
+            details={"split_from": parcel.split_from},
+        )
+        for parcel in book.created
+    ]
+    await audit.record_all(tx, entries, actor=actor, at=now)
+
+
+def _stored(parcel: BookedParcel) -> dict[str, Any]:
+    facts = {"retired_on": parcel.retired_on, "retirement_url": parcel.retirement_url}
+    return {"status": ParcelStatus.RETIRED} | facts
+
+
+def _place(parcel: BookedParcel) -> dict[str, Any]:
+    return {
+        "lot_id": parcel.lot.lot_id,
+        "serial_block": parcel.lot.serial_block,
+        "first_number": parcel.first_number,
+        "last_number": parcel.last_number,
+    }

@@ -1,0 +1,206 @@
+"""The operator's work list: parcels of held lots, to be retired at their registries by hand.
+
+Parcels of one beneficiary in one lot are one line, however many orders they belong to: one retirement at the registry.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.sheets.formulas import escape_formula
+from tonne.platform.documents.sheets.read_sheet import MAX_ROWS
+from tonne.platform.process.progress import progress
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.mass import GRAMS_PER_TONNE, format_tonnes
+from tonne.platform.values.scope import Mode
+from tonne.platform.values.serials import part_of_tonnes, serial_range
+from tonne.supply.stock.serial_runs import MAX_RUNS, Numbers, format_runs, join_runs
+
+EXPORT_COLUMNS = (
+    "parcel_id",
+    "registry",
+    "registry_project_id",
+    "project_name",
+    "vintage",
+    "serial_block",
+    "first_number",
+    "last_number",
+    # All runs between the two, such as `101 to 300; 351`.
+    "serials",
+    "kilograms",
+    "quantity",
+    "parcels",
+    "beneficiary",
+    "opened_at",
+    # Empty, for the operator to fill in.
+    "retired_on",
+    "retirement_url",
+    # Only if the registry retired other serials than proposed, or a part.
+    "retired_serials",
+)
+# Registries limit the length of this field, and a unit may be shared by many.
+_MAX_NAMES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Credits to retire. `on_behalf_of` are the beneficiaries of the orders that have a share of them.
+
+    A line of several parcels has the id of the first one. `runs` are its serial numbers, from `first_number` to
+    `last_number`, perhaps with gaps.
+    """
+
+    parcel_id: str
+    lot_id: str
+    registry: str
+    registry_project_id: str
+    project_name: str
+    vintage: int
+    serial_block: str
+    first_number: int
+    last_number: int
+    # Its start within the first tonne: 0, unless the registry retires less than a tonne.
+    start_grams: int
+    quantity_grams: int
+    beneficiary: str
+    in_service_name: bool
+    on_behalf_of: list[str]
+    opened_at: datetime
+    parcel_ids: list[str] = field(default_factory=list)
+    runs: list[Numbers] = field(default_factory=list)
+    project_id: str = ""
+
+    @property
+    def serials(self) -> str:
+        """As printed: `BLOCK 17–18`, or `BLOCK 17–18, 21` with a gap."""
+        if len(self.runs) < 2:
+            return serial_range(self.serial_block, self.first_number, self.start_grams, self.quantity_grams)
+        return f"{self.serial_block} {', '.join(_printed(*run) for run in self.runs)}"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it consists of whole tonnes, which can be merged."""
+        return self.start_grams % GRAMS_PER_TONNE == 0 and self.quantity_grams % GRAMS_PER_TONNE == 0
+
+    @property
+    def named(self) -> str:
+        """The beneficiary for the registry's form: `Tonne, on behalf of Ada; Berta` for a shared unit."""
+        if self.on_behalf_of == [self.beneficiary]:
+            return self.beneficiary
+        others = len(self.on_behalf_of) - _MAX_NAMES
+        names = "; ".join(self.on_behalf_of[:_MAX_NAMES]) + (f"; and {others} others" if others > 0 else "")
+        return f"{self.beneficiary}, on behalf of {names}"
+
+    @property
+    def kilograms(self) -> str:
+        """The part of its serials, if the registry retires less than a tonne; otherwise empty."""
+        part = part_of_tonnes(self.start_grams, self.quantity_grams)
+        if part is None:
+            return ""
+        return f"from {part.unit} {part.first} of {self.first_number} to {part.unit} {part.last} of {self.last_number}"
+
+
+# Of a parcel: whether the payments of all orders that have a share of it are disputed. It is then held. A charge that
+# never paid for its order does not count.
+IS_HELD = """
+coalesce((
+    SELECT bool_and(EXISTS (SELECT FROM disputes
+                            JOIN charges ON charges.account_id = disputes.account_id
+                                        AND charges.id = disputes.charge_id
+                            WHERE disputes.account_id = share.account_id AND disputes.order_id = share.order_id
+                              AND disputes.state = 'opened' AND NOT charges.is_surplus))
+    FROM shares share WHERE share.mode = parcel.mode AND share.parcel_id = parcel.id), false)
+"""
+LIST_TO_RETIRE = f"""
+SELECT parcel.id AS parcel_id, parcel.lot_id, parcel.project_id, project.registry, project.registry_project_id,
+       project.name AS project_name,
+       lot.vintage, coalesce(lot.block_spelling, block.block) AS serial_block,
+       lot.first_number + parcel.start_grams / 1000000 AS first_number,
+       lot.first_number + (parcel.start_grams + parcel.quantity_grams - 1) / 1000000 AS last_number,
+       parcel.start_grams % 1000000 AS start_grams, parcel.quantity_grams, parcel.beneficiary,
+       parcel.in_service_name, parcel.opened_at,
+       ARRAY(SELECT DISTINCT share.beneficiary FROM shares share
+             WHERE share.mode = parcel.mode AND share.parcel_id = parcel.id ORDER BY share.beneficiary) AS on_behalf_of
+FROM parcels parcel
+JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
+JOIN serial_blocks block ON block.number = lot.serial_block
+JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
+WHERE parcel.mode = $1 AND parcel.status = 'to_retire' AND ($3::text IS NULL OR parcel.project_id = $3)
+  AND NOT {IS_HELD}
+ORDER BY parcel.opened_at, parcel.lot_id, parcel.start_grams LIMIT $2
+"""  # noqa: S608 - a constant
+
+
+async def list_tasks_any_account(
+    connection: Connection, mode: Mode, *, project_id: str | None = None, max_parcels: int = MAX_ROWS
+) -> list[Task]:
+    """Oldest first, of at most as many parcels as one file may have lines when it is imported."""
+    rows = await connection.fetch(LIST_TO_RETIRE, mode, max_parcels, project_id)
+    return merge_tasks([Task(**row) for row in rows])
+
+
+def merge_tasks(tasks: Iterable[Task]) -> list[Task]:
+    """One line for all parcels of a beneficiary in a lot. Parcels of less than a tonne stay alone."""
+    groups: dict[tuple[object, ...], list[Task]] = {}
+    for task in tasks:
+        key = (task.lot_id, task.in_service_name, task.named) if task.is_whole else (task.parcel_id,)
+        groups.setdefault(key, []).append(task)
+    return [line for group in groups.values() for line in _lines(group)]
+
+
+def _lines(group: Sequence[Task]) -> Iterator[Task]:
+    """Usually one. More if the serials have so many gaps that a cell could not hold them."""
+    ordered = sorted(group, key=lambda task: task.first_number)
+    part: list[Task] = []
+    gaps = 0
+    for task in ordered:
+        gaps += bool(part) and task.first_number != part[-1].last_number + 1
+        if gaps >= MAX_RUNS:
+            yield _merged(part)
+            part, gaps = [], 0
+        part.append(task)
+    yield _merged(part)
+
+
+def _merged(parts: Sequence[Task]) -> Task:
+    first = parts[0]
+    return replace(
+        first,
+        last_number=parts[-1].last_number,
+        quantity_grams=sum(part.quantity_grams for part in parts),
+        on_behalf_of=sorted({name for part in parts for name in part.on_behalf_of}),
+        opened_at=min(part.opened_at for part in parts),
+        parcel_ids=[part.parcel_id for part in parts],
+        runs=join_runs((part.first_number, part.last_number) for part in parts),
+    )
+
+
+def _printed(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}–{last}"
+
+
+def export_tasks(tasks: Sequence[Task]) -> bytes:
+    """CSV with a byte order mark: without it, spreadsheets misread names that are not ASCII."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(EXPORT_COLUMNS)
+    with progress("Writing the work list", len(tasks)) as advance:
+        for task in tasks:
+            cells = {
+                **asdict(task),
+                "serials": format_runs(task.runs),
+                "kilograms": task.kilograms,
+                "parcels": len(task.parcel_ids),
+                "retired_serials": "",
+                "quantity": format_tonnes(task.quantity_grams),
+                "beneficiary": task.named,
+                "opened_at": to_wire(task.opened_at),
+                "retired_on": "",
+                "retirement_url": "",
+            }
+            writer.writerow([escape_formula(str(cells[column])) for column in EXPORT_COLUMNS])
+            advance(1)
+    return text.getvalue().encode("utf-8-sig")

@@ -1,0 +1,242 @@
+from tonne.platform.db.invariant import Invariant
+from tonne.selling.orders.invariants import DOCUMENTS
+from tonne.supply.certificates.invariants import CERTIFICATE_INVARIANTS
+
+INVARIANTS = (
+    Invariant(
+        "no serial number is in two lots",
+        "A credit could be sold twice.",
+        """
+        SELECT format('lots %s and %s', one.id, other.id) AS "where"
+        FROM (SELECT id, first_number, last_number, canonical_serial_block(registry, block) AS canonical
+              FROM lots JOIN serial_blocks ON serial_blocks.number = lots.serial_block) one
+        JOIN (SELECT id, first_number, last_number, canonical_serial_block(registry, block) AS canonical
+              FROM lots JOIN serial_blocks ON serial_blocks.number = lots.serial_block) other
+          ON one.canonical = other.canonical AND one.id < other.id
+         AND one.first_number <= other.last_number AND one.last_number >= other.first_number
+        """,
+    ),
+    Invariant(
+        "no lot is over-allocated",
+        "More grams were allocated from a lot than it holds.",
+        """
+        SELECT format('lot %s: %s of %s g', id, allocated_grams, quantity_grams) AS "where"
+        FROM lots WHERE allocated_grams < 0 OR allocated_grams > quantity_grams
+        """,
+    ),
+    Invariant(
+        "a lot's parcels add up to its allocated grams",
+        "The parcels of a lot do not add up to its allocated grams, or overlap: a credit may be sold twice.",
+        """
+        SELECT format('lot %s: %s g allocated, parcels of %s g%s', lot.id, lot.allocated_grams - lot.invalid_grams,
+                      coalesce(parcel.grams, 0),
+                      CASE WHEN NOT parcel.in_line THEN ' that overlap or leave a gap' ELSE '' END) AS "where"
+        FROM lots lot
+        LEFT JOIN (SELECT mode, lot_id, sum(quantity_grams) AS grams, bool_and(start_grams = end_before) AS in_line
+                   FROM (SELECT mode, lot_id, start_grams, quantity_grams,
+                                lag(start_grams + quantity_grams, 1, 0::bigint)
+                                    OVER (PARTITION BY mode, lot_id ORDER BY start_grams) AS end_before
+                         FROM parcels) each
+                   GROUP BY mode, lot_id) parcel ON parcel.mode = lot.mode AND parcel.lot_id = lot.id
+        WHERE lot.allocated_grams - lot.invalid_grams <> coalesce(parcel.grams, 0) OR NOT parcel.in_line
+        """,
+    ),
+    Invariant(
+        "every gram of a lot is free, allocated, retired or invalid",
+        "The grams of a lot do not add up to its size.",
+        """
+        SELECT format('lot %s of %s g: %s g free, %s g allocated, %s g retired, %s g invalid', lot.id,
+                      lot.quantity_grams, lot.quantity_grams - lot.allocated_grams, parcel.allocated, parcel.retired,
+                      lot.invalid_grams + parcel.invalid) AS "where"
+        FROM lots lot
+        CROSS JOIN LATERAL (
+            SELECT coalesce(sum(quantity_grams) FILTER (WHERE status IN ('open', 'to_retire')), 0) AS allocated,
+                   coalesce(sum(quantity_grams) FILTER (WHERE status = 'retired'), 0) AS retired,
+                   coalesce(sum(quantity_grams) FILTER (WHERE status = 'invalid'), 0) AS invalid
+            FROM parcels WHERE parcels.mode = lot.mode AND parcels.lot_id = lot.id
+        ) parcel
+        WHERE lot.quantity_grams <> (lot.quantity_grams - lot.allocated_grams) + parcel.allocated + parcel.retired
+                                    + parcel.invalid + lot.invalid_grams
+        """,
+    ),
+    Invariant(
+        "nothing is supplied from invalid lots",
+        "A lot was invalidated, but is not used up, or its parcels do not say so.",
+        """
+        SELECT format('lot %s, parcel %s, %s', lot.id, coalesce(parcel.id, '-'), coalesce(parcel.status, '-'))
+               AS "where"
+        FROM lots lot LEFT JOIN parcels parcel ON parcel.mode = lot.mode AND parcel.lot_id = lot.id
+        WHERE (lot.invalidated_at IS NULL) <> (parcel.invalidated_at IS NULL) AND parcel.id IS NOT NULL
+           OR lot.invalidated_at IS NOT NULL
+              AND (lot.allocated_grams < lot.quantity_grams OR parcel.status IN ('open', 'to_retire'))
+        """,
+    ),
+    Invariant(
+        "orders that hold credits of an invalid lot are dealt with",
+        "An order holds credits of an invalid lot, but nobody has to decide about it; or it was supplied from another "
+        "lot, but still holds them.",
+        """
+        SELECT format('lot %s, order %s of account %s: %s', coalesce(held.lot_id, lot_case.lot_id),
+                      coalesce(held.order_id, lot_case.order_id), coalesce(held.account_id, lot_case.account_id),
+                      coalesce(lot_case.state, 'no case')) AS "where"
+        FROM (SELECT parcel.mode, parcel.lot_id, share.account_id, share.order_id, sum(share.quantity_grams) AS grams
+              FROM parcels parcel JOIN shares share ON share.mode = parcel.mode AND share.parcel_id = parcel.id
+              WHERE parcel.invalidated_at IS NOT NULL
+              GROUP BY parcel.mode, parcel.lot_id, share.account_id, share.order_id) held
+        FULL JOIN lot_cases lot_case USING (mode, lot_id, account_id, order_id)
+        WHERE (held.grams IS NOT NULL) IS DISTINCT FROM (lot_case.state IN ('undecided', 'resupply', 'withdrawn'))
+           OR held.grams <> lot_case.quantity_grams
+        """,
+    ),
+    Invariant(
+        "every gram of a parcel belongs to one order line",
+        "The shares of a parcel do not add up to its allocated grams.",
+        """
+        SELECT format('parcel %s: %s g allocated, shares of %s g', parcel.id, parcel.allocated_grams,
+                      coalesce(sum(share.quantity_grams), 0)) AS "where"
+        FROM parcels parcel LEFT JOIN shares share ON share.mode = parcel.mode AND share.parcel_id = parcel.id
+        GROUP BY parcel.mode, parcel.id
+        HAVING parcel.allocated_grams <> coalesce(sum(share.quantity_grams), 0)
+        """,
+    ),
+    Invariant(
+        "parcels consist of whole units",
+        "A parcel does not consist of whole units of its registry.",
+        """
+        SELECT format('parcel %s: %s g from %s g, units of %s g', parcel.id, parcel.quantity_grams, parcel.start_grams,
+                      project.granularity_grams) AS "where"
+        FROM parcels parcel JOIN projects project ON project.mode = parcel.mode AND project.id = parcel.project_id
+        WHERE parcel.quantity_grams % project.granularity_grams <> 0
+           OR parcel.start_grams % project.granularity_grams <> 0
+        """,
+    ),
+    Invariant(
+        "an order's projects and shares add up to its lines",
+        "The grams or costs of an order's projects, or its shares, differ from its lines.",
+        """
+        SELECT format('order %s of account %s, line %s: %s g bought, %s g of projects, %s g of shares', line.order_id,
+                      line.account_id, line.position, line.grams, line.project_grams, line.share_grams) AS "where"
+        FROM (SELECT account_id, order_id, position, sum(grams) AS grams, sum(cost_minor) AS cost_minor,
+                     sum(project_grams) AS project_grams, sum(project_cost_minor) AS project_cost_minor,
+                     sum(share_grams) AS share_grams
+              FROM (SELECT account_id, order_id, position, quantity_grams AS grams, offset_cost_minor AS cost_minor,
+                           NULL::bigint AS project_grams, NULL::bigint AS project_cost_minor,
+                           NULL::bigint AS share_grams
+                    FROM order_lines
+                    UNION ALL
+                    SELECT account_id, order_id, line_position, NULL, NULL, quantity_grams, offset_cost_minor, NULL
+                    FROM order_projects
+                    UNION ALL
+                    SELECT account_id, order_id, line_position, NULL, NULL, NULL, NULL, quantity_grams FROM shares
+              ) each GROUP BY account_id, order_id, position) line
+        JOIN orders ON orders.account_id = line.account_id AND orders.id = line.order_id
+        WHERE CASE WHEN orders.status IN ('retiring', 'complete')
+              THEN (line.project_grams, line.project_cost_minor, line.share_grams)
+                   IS DISTINCT FROM (line.grams, line.cost_minor, line.grams)
+              ELSE line.project_grams IS NOT NULL OR line.share_grams IS NOT NULL END
+        """,
+    ),
+    Invariant(
+        "an order's JSON shows which of its projects are retired",
+        "Clients see the wrong status of a project. Orders that are due are left out: a job updates them.",
+        # Most orders have as many retired projects as projects. Only the others are compared project by project.
+        """
+        SELECT format('order %s of account %s: %s instead of %s', document.id, document.account_id, shown.statuses,
+                      held.statuses) AS "where"
+        FROM (
+            SELECT document.account_id, document.id FROM document
+            LEFT JOIN (SELECT account_id, order_id, count(*) AS projects FROM order_projects
+                       GROUP BY account_id, order_id) project
+              ON project.account_id = document.account_id AND project.order_id = document.id
+            LEFT JOIN (SELECT DISTINCT share.account_id, share.order_id FROM parcels parcel
+                       JOIN shares share ON share.mode = parcel.mode AND share.parcel_id = parcel.id
+                       WHERE parcel.status <> 'retired') unretired
+              ON unretired.account_id = document.account_id AND unretired.order_id = document.id
+            WHERE document.status IN ('retiring', 'complete') AND document.next_attempt_at IS NULL
+              AND (unretired.order_id IS NOT NULL OR document.projects <> document.retired_projects
+                   OR document.projects IS DISTINCT FROM project.projects)
+            OFFSET 0
+        ) document
+        CROSS JOIN LATERAL (
+            SELECT array_agg(each.item ->> 'status' ORDER BY each.n) AS statuses
+            FROM orders, json_array_elements(convert_from(orders.wire_document, 'UTF8')::json -> 'projects')
+                         WITH ORDINALITY AS each (item, n)
+            WHERE orders.account_id = document.account_id AND orders.id = document.id
+        ) shown
+        CROSS JOIN LATERAL (
+            SELECT array_agg(CASE WHEN EXISTS (
+                       SELECT FROM shares share
+                       JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+                       WHERE share.account_id = project.account_id AND share.order_id = project.order_id
+                         AND share.line_position = project.line_position AND parcel.project_id = project.project_id
+                         AND parcel.status <> 'retired') THEN 'allocated' ELSE 'retired' END
+                   ORDER BY project.position) AS statuses
+            FROM order_projects project
+            WHERE project.account_id = document.account_id AND project.order_id = document.id
+        ) held
+        WHERE shown.statuses IS DISTINCT FROM held.statuses
+          AND NOT EXISTS (
+              SELECT FROM lot_cases lot_case WHERE lot_case.account_id = document.account_id
+                AND lot_case.order_id = document.id AND lot_case.state = 'retiring')
+        """,
+        DOCUMENTS,
+    ),
+    *CERTIFICATE_INVARIANTS,
+    Invariant(
+        "retired totals match the complete orders",
+        "The totals on a Sustainability page differ from the orders: some were counted twice, or not at all.",
+        """
+        SELECT format('account %s, %s, bundle %s, project %s: %s g counted, %s g of orders', account_id, month,
+                      bundle_id, project_id, coalesce(total.grams, 0), coalesce(held.grams, 0)) AS "where"
+        FROM retired_totals total
+        FULL JOIN (
+            SELECT orders.account_id, date_trunc('month', certificate.completed_at AT TIME ZONE 'UTC')::date AS month,
+                   line.bundle_id, project.project_id, sum(project.quantity_grams) AS grams
+            FROM orders
+            LEFT JOIN (SELECT account_id, order_id, min(issued_at) AS completed_at,
+                              bool_or(state = 'withdrawn') AS is_withdrawn
+                       FROM certificates GROUP BY account_id, order_id) certificate
+                ON certificate.account_id = orders.account_id AND certificate.order_id = orders.id
+            JOIN order_projects project ON project.account_id = orders.account_id AND project.order_id = orders.id
+            JOIN order_lines line ON line.account_id = orders.account_id AND line.order_id = orders.id
+                AND line.position = project.line_position
+            WHERE orders.status = 'complete' AND certificate.is_withdrawn IS NOT TRUE
+            GROUP BY 1, 2, 3, 4
+        ) held USING (account_id, month, bundle_id, project_id)
+        WHERE total.grams IS DISTINCT FROM held.grams
+        """,
+    ),
+    Invariant(
+        "held grams are free",
+        "Checkouts and quotes hold more grams of a project than its lots have: a customer may be charged for credits "
+        "that do not exist.",
+        """
+        SELECT format('project %s: %s g held, %s g free', hold.project_id, hold.grams, coalesce(lot.grams, 0))
+               AS "where"
+        FROM (SELECT mode, project_id, sum(reserved_grams) AS grams FROM supply_holds GROUP BY mode, project_id) hold
+        LEFT JOIN (SELECT mode, project_id, sum(quantity_grams - allocated_grams) AS grams FROM lots
+                   GROUP BY mode, project_id) lot ON lot.mode = hold.mode AND lot.project_id = hold.project_id
+        WHERE hold.grams > coalesce(lot.grams, 0)
+        """,
+    ),
+    Invariant(
+        "holds that have ended are released",
+        "Grams are still held an hour after the hold expired, or for an order that has them already: is a worker "
+        "running?",
+        """
+        SELECT format('%s %s of account %s, %s g of project %s, until %s',
+                      CASE WHEN quotes.id IS NULL THEN 'checkout' ELSE 'quote' END, hold.checkout_id, hold.account_id,
+                      hold.reserved_grams, hold.project_id, hold.expires_at) AS "where"
+        FROM supply_holds hold
+        LEFT JOIN checkouts ON checkouts.account_id = hold.account_id AND checkouts.id = hold.checkout_id
+        LEFT JOIN quotes ON quotes.account_id = hold.account_id AND quotes.id = hold.checkout_id
+        LEFT JOIN orders ON orders.account_id = hold.account_id
+             AND orders.id = coalesce(checkouts.order_id, quotes.order_id)
+        WHERE orders.status IN ('retiring', 'complete')
+           OR hold.expires_at < now() - interval '1 hour' AND orders.status IS DISTINCT FROM 'paid'
+              AND NOT (quotes.order_id IS NOT NULL AND orders.status IN ('received', 'placed'))
+              AND NOT EXISTS (SELECT FROM charges WHERE charges.account_id = orders.account_id
+                              AND charges.order_id = orders.id AND charges.status = 'pending')
+        """,
+    ),
+)

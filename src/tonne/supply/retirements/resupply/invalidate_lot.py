@@ -1,0 +1,175 @@
+"""Invalidate a lot whose credits turned out to be worthless, although orders hold grams of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Mode
+from tonne.selling.catalogue.imports.store import acquire_import_lock
+from tonne.selling.orders.model import Order, OrderKey, OrderStatus
+from tonne.selling.orders.queue import lock_orders
+from tonne.selling.orders.quotes.store import recount_held_any_account
+from tonne.supply.stock.errors import LotNotFound, LotNotInUse
+from tonne.supply.stock.holds.hold_store import delete_overheld_any_account
+from tonne.supply.stock.lots.lot_case_store import (
+    CaseState,
+    LotCase,
+    NewCase,
+    insert_cases_any_account,
+    list_cases_any_account,
+)
+from tonne.supply.stock.lots.lot_store import ListedLot, find_withdrawn_lot, lock_lot
+
+
+@dataclass(frozen=True, slots=True)
+class Invalidation:
+    """`lost_holds` are checkouts whose customers are paying now for tonnes of the lot."""
+
+    lot: ListedLot
+    cases: list[LotCase]
+    lost_holds: list[str]
+    was_invalid: bool = False
+
+
+async def invalidate_lot(tx: Connection, lot_id: str, *, reason: str, actor: Actor, now: datetime) -> Invalidation:
+    """Take the free grams of a lot out of supply, and open a case for every order that holds grams of it.
+
+    Orders without a certificate are due for other credits at once. Those with a certificate wait for the operator's
+    decision. A lot that is invalid already is returned as it is.
+    """
+    await acquire_import_lock(tx)
+    lot = await lock_lot(tx, lot_id)
+    if lot is None:
+        if await find_withdrawn_lot(tx, lot_id) is not None:
+            raise LotNotFound(f"Lot {lot_id} was withdrawn: no order holds tonnes of it.")
+        raise LotNotFound
+    if lot.invalidated_at is not None:
+        return Invalidation(lot, await list_cases_any_account(tx, lot_id), [], was_invalid=True)
+    if not lot.allocated_grams:
+        raise LotNotInUse(f"No order holds tonnes of lot {lot_id}. Withdraw it with `tonne lot withdraw {lot_id}`.")
+    # Parcels before orders, as importing confirmations does: see the lock order in docs/architecture.md.
+    await _lock_parcels_any_account(tx, lot)
+    held = await _find_held_any_account(tx, lot)
+    orders = await lock_orders(tx, list(held))
+    certificates = await _find_certificates_any_account(tx, list(held))
+    await _mark_invalid_any_account(tx, lot, reason=reason, actor=actor, now=now)
+    cases = [_new_case(orders[key.id], grams, certificates.get(key.id), now) for key, grams in held.items()]
+    await insert_cases_any_account(tx, lot.mode, lot.id, cases, now)
+    lost = await delete_overheld_any_account(tx, lot.mode)
+    await recount_held_any_account(tx, lost)
+    await _record(tx, lot, cases, lost, reason=reason, actor=actor, now=now)
+    return Invalidation(lot, await list_cases_any_account(tx, lot_id), lost)
+
+
+# Sorted, so that two transactions cannot deadlock. Waits for confirmations and allocations that have locked one.
+LOCK_PARCELS_OF_LOT = "SELECT true FROM parcels WHERE mode = $1 AND lot_id = $2 ORDER BY id FOR UPDATE"
+
+
+async def _lock_parcels_any_account(tx: Connection, lot: ListedLot) -> None:
+    await tx.execute(LOCK_PARCELS_OF_LOT, lot.mode, lot.id)
+
+
+FIND_HELD = """
+SELECT share.account_id, share.order_id, sum(share.quantity_grams)::bigint AS grams
+FROM parcels parcel JOIN shares share ON share.mode = parcel.mode AND share.parcel_id = parcel.id
+WHERE parcel.mode = $1 AND parcel.lot_id = $2 GROUP BY share.account_id, share.order_id
+ORDER BY share.account_id, share.order_id
+"""
+
+
+async def _find_held_any_account(tx: Connection, lot: ListedLot) -> dict[OrderKey, int]:
+    """The grams that each order holds of the lot."""
+    rows = await tx.fetch(FIND_HELD, lot.mode, lot.id)
+    return {OrderKey(row["account_id"], row["order_id"]): row["grams"] for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class _Certificate:
+    number: str
+    is_valid: bool
+
+
+FIND_CERTIFICATES = """
+SELECT order_id, number, state = 'valid' AS is_valid FROM certificates
+WHERE (account_id, order_id) IN (SELECT account_id, id FROM unnest($1::text[], $2::text[]) AS held (account_id, id))
+  AND state <> 'replaced'
+"""
+
+
+async def _find_certificates_any_account(tx: Connection, keys: Sequence[OrderKey]) -> dict[str, _Certificate]:
+    """The current certificates of these orders, by order."""
+    rows = await tx.fetch(FIND_CERTIFICATES, [key.account_id for key in keys], [key.id for key in keys])
+    return {row["order_id"]: _Certificate(row["number"], row["is_valid"]) for row in rows}
+
+
+# The whole lot counts as allocated: every query for free grams then leaves it out.
+MARK_LOT = """
+UPDATE lots SET invalidated_at = $3, invalidated_by = $4, invalid_reason = $5,
+                invalid_grams = quantity_grams - allocated_grams, allocated_grams = quantity_grams
+WHERE mode = $1 AND id = $2
+"""
+MARK_PARCELS = """
+UPDATE parcels SET invalidated_at = $3, close_at = NULL,
+                   status = CASE WHEN status = 'retired' THEN 'retired' ELSE 'invalid' END
+WHERE mode = $1 AND lot_id = $2
+"""
+
+
+async def _mark_invalid_any_account(
+    tx: Connection, lot: ListedLot, *, reason: str, actor: Actor, now: datetime
+) -> None:
+    await tx.execute(MARK_LOT, lot.mode, lot.id, now, str(actor), reason)
+    await tx.execute(MARK_PARCELS, lot.mode, lot.id, now)
+
+
+def _new_case(order: Order, grams: int, certificate: _Certificate | None, now: datetime) -> NewCase:
+    number = None if certificate is None else certificate.number
+    if order.status is not OrderStatus.COMPLETE:
+        return NewCase(order.scope, order.id, grams, number, CaseState.RESUPPLY, now, None)
+    if certificate is not None and not certificate.is_valid:
+        return NewCase(order.scope, order.id, grams, number, CaseState.WITHDRAWN, None, now)
+    return NewCase(order.scope, order.id, grams, number, CaseState.UNDECIDED, None, None)
+
+
+async def _record(
+    tx: Connection,
+    lot: ListedLot,
+    cases: Sequence[NewCase],
+    lost_holds: Sequence[str],
+    *,
+    reason: str,
+    actor: Actor,
+    now: datetime,
+) -> None:
+    """Each organisation sees which of its orders are affected."""
+    serials = {"serial_block": lot.serial_block, "first_number": lot.first_number, "last_number": lot.last_number}
+    entries = [
+        audit.Entry(
+            action="lot.invalidated",
+            subject_id=lot.id,
+            mode=lot.mode,
+            before={"status": lot.status, "free_grams": lot.free_grams},
+            after={"status": "invalid", "free_grams": 0},
+            details={"reason": reason, "orders": len(cases), "lost_holds": list(lost_holds), **serials},
+        )
+    ]
+    entries += [
+        audit.Entry(
+            action="order.credits_invalidated",
+            subject_id=case.order_id,
+            organisation_id=case.scope.organisation_id,
+            mode=Mode(lot.mode),
+            details={
+                "lot_id": lot.id,
+                "reason": reason,
+                "quantity_grams": case.quantity_grams,
+                "certificate": case.certificate_number,
+                "state": case.state,
+            },
+        )
+        for case in cases
+    ]
+    await audit.record_all(tx, entries, actor=actor, at=now)

@@ -1,0 +1,302 @@
+"""Supply orders that hold grams of an invalid lot from other lots, and issue their certificates again."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import structlog
+from msgspec import structs
+
+from tonne.platform.db.batches import RETRY_AFTER, run_claimed
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.audit import record as audit
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import job_actor
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.money import apportion
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import Order, OrderProject, OrderStatus, ProjectStatus
+from tonne.selling.orders.move_order import rewrite_documents
+from tonne.selling.orders.queue import lock_orders, postpone
+from tonne.selling.orders.store import replace_projects
+from tonne.supply.certificates.reissue_certificate import reissue_certificate, withdraw_certificate
+from tonne.supply.retirements.allocate_orders import SHORT_RETRY, Sources, lock_supply, recipient_of, write_supply
+from tonne.supply.retirements.allocation_events import record_allocations
+from tonne.supply.stock.lots.lot_case_store import (
+    CaseState,
+    LotCase,
+    claim_cases_any_account,
+    move_case,
+    postpone_cases_any_account,
+)
+from tonne.supply.stock.model import Share
+from tonne.supply.stock.plan_allocation import LineDemand, Supply
+from tonne.supply.stock.supply_store import find_unretired
+
+ACTOR = job_actor("resupply_orders")
+# How often a case that waits for retirements is looked at, besides when one is confirmed.
+RECHECK = timedelta(minutes=10)
+
+_log = structlog.get_logger()
+
+
+class ResupplyOrders:
+    """A job of the worker. One case is one transaction, so that a crash loses nothing that was done before."""
+
+    def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
+        self._database = database
+        self._clock = clock
+        self._settings = settings
+
+    async def run_once(self) -> bool:
+        """Handle one due case; false if there is none."""
+        return await run_claimed(
+            self._database,
+            lambda tx, limit: claim_cases_any_account(tx, self._clock(), limit),
+            self._handle,
+            lambda tx, cases: postpone_cases_any_account(tx, cases, self._clock() + RETRY_AFTER),
+            limit=1,
+            failure_event="order_not_resupplied",
+            describe=lambda case: {"order_id": case.order_id, "lot_id": case.lot_id},
+        )
+
+    async def _handle(self, tx: Connection, cases: Sequence[LotCase]) -> None:
+        for case in cases:
+            if case.state is CaseState.RESUPPLY:
+                await resupply(tx, case, self._settings, self._clock())
+            else:
+                await _reissue_if_retired(tx, case, self._settings, self._clock())
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """Grams of an invalid lot that a line of the order holds."""
+
+    line_position: int
+    parcel_id: str
+    project_id: str
+    quantity_grams: int
+
+
+async def resupply(tx: Connection, case: LotCase, settings: Settings, now: datetime) -> None:
+    """Give the order of a locked case the same grams of other lots, or postpone the case if supply is short.
+
+    The same projects are preferred. Call it once per transaction, and last: it locks supply, then the order.
+    """
+    (order,) = await load_orders(tx, [case.order_key])
+    # Lots and parcels before the order, as importing confirmations does: the order is not paid, but allocated.
+    sources, supply, _ = await lock_supply(tx, case.scope.mode, [order], settings, now)
+    order = (await lock_orders(tx, [case.order_key]))[case.order_id]
+    lost = await _find_lost(tx, order, case.lot_id)
+    shares = _plan(supply, sources, order, lost)
+    if shares is None:
+        _log.warning("resupply_short", mode=case.scope.mode, order_id=order.id, lot_id=case.lot_id)
+        await move_case(tx, case.order_key, case.lot_id, CaseState.RESUPPLY, now=now, due_at=now + SHORT_RETRY)
+        return
+    await _release(tx, order, case.lot_id, now)
+    held = [(order, share) for share in shares]
+    await write_supply(tx, case.scope.mode, supply, held, now=now, assigned_at=now)
+    changed = await _change_projects(tx, order, lost, shares, sources)
+    await _record(tx, case, order, changed, now)
+    await record_allocations(tx, [changed], now)
+    await _finish(tx, case, order, changed, settings=settings, now=now)
+
+
+def _plan(supply: Supply, sources: Sources, order: Order, lost: Sequence[_Lost]) -> list[Share] | None:
+    """The shares that replace what was lost; None if supply does not cover it."""
+    by_project: defaultdict[tuple[int, str], int] = defaultdict(int)
+    by_line: defaultdict[int, int] = defaultdict(int)
+    for each in lost:
+        by_project[each.line_position, each.project_id] += each.quantity_grams
+        by_line[each.line_position] += each.quantity_grams
+    bundles = {position: line.bundle_id for position, line in enumerate(order.lines, 1)}
+    same = [
+        LineDemand(
+            position,
+            bundles[position],
+            grams,
+            [source for source in sources.by_bundle.get(bundles[position], []) if source.project_id == project_id],
+        )
+        for (position, project_id), grams in by_project.items()
+    ]
+    recipient = recipient_of(order)
+    shares = supply.allocate(recipient, same)
+    if shares is None:
+        others = [
+            LineDemand(position, bundles[position], grams, sources.by_bundle.get(bundles[position], []))
+            for position, grams in by_line.items()
+        ]
+        shares = supply.allocate(recipient, others)
+    return shares
+
+
+FIND_LOST = """
+SELECT share.line_position, share.parcel_id, parcel.project_id, share.quantity_grams
+FROM shares share JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+WHERE share.account_id = $1 AND share.order_id = $2 AND parcel.lot_id = $3
+ORDER BY share.line_position, parcel.start_grams
+"""
+
+
+async def _find_lost(tx: Connection, order: Order, lot_id: str) -> list[_Lost]:
+    rows = await tx.fetch(FIND_LOST, order.scope.account_id, order.id, lot_id)
+    return [_Lost(**row) for row in rows]
+
+
+KEEP_RECORD = """
+INSERT INTO replaced_shares (account_id, order_id, line_position, mode, parcel_id, organisation_id, beneficiary,
+                             quantity_grams, replaced_at)
+SELECT share.account_id, share.order_id, share.line_position, share.mode, share.parcel_id, share.organisation_id,
+       share.beneficiary, share.quantity_grams, $4
+FROM shares share JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+WHERE share.account_id = $1 AND share.order_id = $2 AND parcel.lot_id = $3
+"""
+RETURN_GRAMS = """
+UPDATE parcels SET allocated_grams = parcels.allocated_grams - lost.grams
+FROM (SELECT share.mode, share.parcel_id, sum(share.quantity_grams) AS grams
+      FROM shares share JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+      WHERE share.account_id = $1 AND share.order_id = $2 AND parcel.lot_id = $3
+      GROUP BY share.mode, share.parcel_id) lost
+WHERE parcels.mode = lost.mode AND parcels.id = lost.parcel_id
+"""
+DELETE_LOST = """
+DELETE FROM shares USING parcels parcel
+WHERE shares.account_id = $1 AND shares.order_id = $2 AND parcel.mode = shares.mode AND parcel.id = shares.parcel_id
+  AND parcel.lot_id = $3
+"""
+
+
+async def _release(tx: Connection, order: Order, lot_id: str, now: datetime) -> None:
+    """Take the order's shares of an invalid lot away, and keep a record of them."""
+    held = (order.scope.account_id, order.id, lot_id)
+    await tx.execute(KEEP_RECORD, *held, now)
+    await tx.execute(RETURN_GRAMS, *held)
+    await tx.execute(DELETE_LOST, *held)
+
+
+async def _change_projects(
+    tx: Connection, order: Order, lost: Sequence[_Lost], shares: Sequence[Share], sources: Sources
+) -> Order:
+    """The order with the projects that it has now. The cost of each line is split over them again."""
+    known = {project.project_id: project for project in order.projects}
+    projects: list[OrderProject] = []
+    for position, line in enumerate(order.lines, 1):
+        grams: dict[str, int] = {}
+        for project in order.projects:
+            if project.line_position == position:
+                grams[project.project_id] = grams.get(project.project_id, 0) + project.quantity_grams
+        for each in lost:
+            if each.line_position == position:
+                grams[each.project_id] -= each.quantity_grams
+        for share in shares:
+            if share.line_position == position:
+                id_ = share.parcel.project_id
+                grams[id_] = grams.get(id_, 0) + share.quantity_grams
+        grams = {id_: quantity for id_, quantity in grams.items() if quantity}
+        costs = apportion(line.offset_cost_minor, list(grams.values()))
+        for (id_, quantity), cost_minor in zip(grams.items(), costs, strict=True):
+            named = known.get(id_) or _named(sources, id_)
+            projects.append(
+                structs.replace(
+                    named,
+                    line_position=position,
+                    quantity_grams=quantity,
+                    unit_price_minor=line.unit_price_minor,
+                    offset_cost_minor=cost_minor,
+                )
+            )
+    await replace_projects(tx, structs.replace(order, projects=tuple(projects)))
+    # Read again: whether a project is retired depends on its parcels.
+    (changed,) = await load_orders(tx, [order.key])
+    return changed
+
+
+def _named(sources: Sources, project_id: str) -> OrderProject:
+    project = sources.projects[project_id]
+    return OrderProject(
+        line_position=0,
+        project_id=project_id,
+        project_name=project.name,
+        project_type=project.type,
+        project_slug=project.slug,
+        project_logo=sources.logo_of(project_id),
+        quantity_grams=0,
+        unit_price_minor=0,
+        offset_cost_minor=0,
+        status=ProjectStatus.ALLOCATED,
+    )
+
+
+async def _record(tx: Connection, case: LotCase, before: Order, after: Order, now: datetime) -> None:
+    await audit.record(
+        tx,
+        case.scope.organisation_id,
+        "order.resupplied",
+        actor=ACTOR,
+        at=now,
+        subject_id=case.order_id,
+        mode=case.scope.mode,
+        before={"lot_id": case.lot_id, "projects": _grams_of(before)},
+        after={"lot_id": None, "projects": _grams_of(after)},
+        reason=case.reason,
+    )
+
+
+def _grams_of(order: Order) -> dict[str, str]:
+    grams: defaultdict[str, int] = defaultdict(int)
+    for project in order.projects:
+        grams[project.project_id] += project.quantity_grams
+    return {id_: format_tonnes(quantity) for id_, quantity in grams.items()}
+
+
+async def _finish(
+    tx: Connection, case: LotCase, before: Order, order: Order, *, settings: Settings, now: datetime
+) -> None:
+    if order.status is not OrderStatus.COMPLETE:
+        await rewrite_documents(tx, [order])
+        # All its grams may be retired now.
+        await postpone(tx, [order.key], OrderStatus.RETIRING, now)
+        await move_case(tx, case.order_key, case.lot_id, CaseState.RESUPPLIED, now=now, resupplied_at=now)
+    elif await find_unretired(tx, [order.key]):
+        # Nothing is certified until the new credits are retired.
+        if await is_certificate_valid(tx, order):
+            reason = f"{_sentence(case.reason)} Other credits are being retired instead, and a new certificate follows."
+            await withdraw_certificate(tx, before, reason=reason, actor=ACTOR, now=now)
+        await rewrite_documents(tx, [order])
+        due_at = now + RECHECK
+        await move_case(tx, case.order_key, case.lot_id, CaseState.RETIRING, now=now, due_at=due_at, resupplied_at=now)
+    else:
+        former = before if await is_certificate_valid(tx, order) else None
+        await reissue_certificate(
+            tx, order, reason=case.reason, settings=settings, actor=ACTOR, now=now, former=former, assigned_at=now
+        )
+        await move_case(tx, case.order_key, case.lot_id, CaseState.REISSUED, now=now, resupplied_at=now)
+
+
+async def _reissue_if_retired(tx: Connection, case: LotCase, settings: Settings, now: datetime) -> None:
+    """Issue the certificate again if every gram of the order is retired. Call it last in the transaction."""
+    order = (await lock_orders(tx, [case.order_key]))[case.order_id]
+    await record_allocations(tx, [order], now)
+    if await find_unretired(tx, [order.key]):
+        await rewrite_documents(tx, [order])
+        await move_case(tx, case.order_key, case.lot_id, CaseState.RETIRING, now=now, due_at=now + RECHECK)
+        return
+    # It is valid if another lot of the order was invalid, too, and that case came first.
+    if not await is_certificate_valid(tx, order):
+        await reissue_certificate(
+            tx, order, reason=case.reason, settings=settings, actor=ACTOR, now=now, assigned_at=case.resupplied_at
+        )
+    await move_case(tx, case.order_key, case.lot_id, CaseState.REISSUED, now=now)
+
+
+IS_VALID = "SELECT EXISTS (SELECT FROM certificates WHERE account_id = $1 AND order_id = $2 AND state = 'valid')"
+
+
+async def is_certificate_valid(tx: Connection, order: Order) -> bool:
+    return await tx.fetchval(IS_VALID, order.scope.account_id, order.id) is True
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."

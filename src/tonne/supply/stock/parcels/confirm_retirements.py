@@ -1,0 +1,55 @@
+"""Record that parcels on the work list were retired at their registries."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
+from tonne.selling.orders.model import OrderKey
+from tonne.selling.orders.queue import wake_retiring
+from tonne.supply.stock.lots.lot_case_store import wake_retiring_cases
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """What the registry says about a parcel on the work list."""
+
+    parcel_id: str
+    retired_on: date
+    retirement_url: str | None
+
+
+CONFIRM = """
+UPDATE parcels SET status = 'retired', retired_on = confirmed.retired_on, retirement_url = confirmed.url,
+                   retired_at = $2
+FROM unnest($3::text[], $4::date[], $5::text[]) AS confirmed (id, retired_on, url)
+WHERE parcels.mode = $1 AND parcels.id = confirmed.id AND parcels.status = 'to_retire'
+RETURNING parcels.id
+"""
+
+
+async def confirm_retirements_any_account(
+    tx: Connection, mode: Mode, confirmations: Sequence[Confirmation], now: datetime
+) -> set[str]:
+    """Mark these parcels as retired; returns the ids of those that were still on the work list."""
+    rows = await tx.fetch(CONFIRM, mode, now, *columns(confirmations, "parcel_id, retired_on, retirement_url"))
+    confirmed = [row["id"] for row in rows]
+    await wake_orders_any_account(tx, mode, confirmed, now)
+    return set(confirmed)
+
+
+FIND_ORDERS = "SELECT DISTINCT account_id, order_id FROM shares WHERE mode = $1 AND parcel_id = ANY ($2::text[])"
+
+
+async def find_orders_any_account(tx: Connection, mode: Mode, parcel_ids: Sequence[str]) -> list[OrderKey]:
+    """The orders that have a share of these parcels."""
+    return [OrderKey(row["account_id"], row["order_id"]) for row in await tx.fetch(FIND_ORDERS, mode, parcel_ids)]
+
+
+async def wake_orders_any_account(tx: Connection, mode: Mode, parcel_ids: Sequence[str], now: datetime) -> None:
+    """Make the orders that have a share of these parcels due: they may be complete, or get a new certificate, now."""
+    keys = await find_orders_any_account(tx, mode, parcel_ids)
+    await wake_retiring(tx, keys, now)
+    await wake_retiring_cases(tx, keys, now)

@@ -1,0 +1,241 @@
+"""Which parcel holds which serial numbers, while confirmations are imported. No I/O.
+
+Registries may retire a part of a parcel, or serials of their own choice. The parcel then gets the serials that were
+retired. What it held before goes to the parcels that held those, so that every serial stays in exactly one parcel and
+the allocated part of a lot has no gaps.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+
+from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.mass import GRAMS_PER_TONNE
+from tonne.supply.stock.model import LotStatus, ParcelStatus
+from tonne.supply.stock.serial_runs import SerialRun
+
+
+@dataclass(frozen=True, slots=True)
+class LotPlace:
+    """The lot of a parcel, as far as its serials are printed."""
+
+    lot_id: str
+    block: str
+    serial_block: str
+    first_number: int
+
+
+@dataclass(slots=True)
+class BookedParcel:
+    """`origin_id` is set for a parcel that was split off in this import: the stored parcel with its orders."""
+
+    id: str
+    lot: LotPlace
+    start_grams: int
+    quantity_grams: int
+    project_id: str
+    vintage: int
+    registry: str
+    registry_id: str
+    registry_url: str | None
+    beneficiary: str
+    in_service_name: bool
+    lot_status: LotStatus
+    status: ParcelStatus
+    retired_on: date | None
+    retirement_url: str | None
+    # When the first of its orders was received.
+    ordered_at: datetime
+    # Whether all of it belongs to one line of an order.
+    is_of_one_line: bool
+    # The parcel on the work list from which it was split off.
+    split_from: str | None
+    # When its lot was invalidated.
+    invalidated_at: datetime | None = None
+    origin_id: str | None = None
+
+    @property
+    def retired_as(self) -> tuple[str, int, bool, str]:
+        """Parcels that can be retired together: one project, vintage and beneficiary."""
+        return self.project_id, self.vintage, self.in_service_name, self.beneficiary
+
+    @property
+    def first_number(self) -> int:
+        return self.lot.first_number + self.start_grams // GRAMS_PER_TONNE
+
+    @property
+    def last_number(self) -> int:
+        return self.lot.first_number + (self.start_grams + self.quantity_grams - 1) // GRAMS_PER_TONNE
+
+    @property
+    def run(self) -> SerialRun:
+        return SerialRun(self.lot.block, self.first_number, self.last_number)
+
+    @property
+    def serials(self) -> str:
+        return f"{quoted(self.lot.serial_block)} {self.first_number} to {self.last_number}"
+
+    @property
+    def is_whole(self) -> bool:
+        return self.start_grams % GRAMS_PER_TONNE == 0 and self.quantity_grams % GRAMS_PER_TONNE == 0
+
+    @property
+    def is_divisible(self) -> bool:
+        return self.is_of_one_line and self.status is ParcelStatus.TO_RETIRE
+
+    def move(self, lot: LotPlace, run: SerialRun) -> None:
+        self.lot = lot
+        self.start_grams = (run.first - lot.first_number) * GRAMS_PER_TONNE
+        self.quantity_grams = run.tonnes * GRAMS_PER_TONNE
+
+
+class SerialsRefused(Exception):
+    """The message says why the parcel cannot get these serials, and what to do."""
+
+
+class ParcelBook:
+    """`fixed_ids` are parcels that certificates state: their serials cannot change."""
+
+    def __init__(self, parcels: Iterable[BookedParcel], fixed_ids: Iterable[str]) -> None:
+        self._parcels = {parcel.id: parcel for parcel in parcels}
+        self._before = {parcel.id: replace(parcel) for parcel in self._parcels.values()}
+        self._split: defaultdict[str, list[str]] = defaultdict(list)
+        for parcel in self._parcels.values():
+            if parcel.split_from is not None:
+                self._split[parcel.split_from].append(parcel.id)
+        self._fixed_ids = frozenset(fixed_ids)
+        self._lines: dict[str, int] = {}
+
+    def find(self, parcel_id: str) -> BookedParcel | None:
+        return self._parcels.get(parcel_id)
+
+    @property
+    def stored(self) -> list[BookedParcel]:
+        """The parcels as they were before the import."""
+        return list(self._before.values())
+
+    @property
+    def created(self) -> list[BookedParcel]:
+        return [parcel for parcel in self._parcels.values() if parcel.origin_id is not None]
+
+    @property
+    def changed(self) -> list[tuple[BookedParcel, BookedParcel]]:
+        """Stored parcels whose serials change: as they were, and as they are now."""
+        pairs = [(before, self._parcels[id_]) for id_, before in self._before.items()]
+        return [(before, now) for before, now in pairs if (before.lot, before.run) != (now.lot, now.run)]
+
+    def confirm(self, parcel: BookedParcel, line: int) -> None:
+        """A line of the file confirms the parcel. No later line may give it other serials. Raises SerialsRefused."""
+        earlier = self._lines.setdefault(parcel.id, line)
+        if earlier != line:
+            raise SerialsRefused(f"line {earlier} confirms the same serials: keep one of the two.")
+
+    def find_held(self, parcel: BookedParcel, run: SerialRun) -> BookedParcel | None:
+        """The parcel that has exactly these serials: this one, or one that was split off from it."""
+        return next((each for each in self._family(parcel) if each.run == run), None)
+
+    def _family(self, parcel: BookedParcel) -> list[BookedParcel]:
+        return [parcel, *(self._parcels[id_] for id_ in self._split[parcel.id])]
+
+    def assign(self, parcel: BookedParcel, run: SerialRun) -> BookedParcel:
+        """Give these serials to the parcel, or to one that was split off from it, and return that one.
+
+        Raises SerialsRefused.
+        """
+        family = self._family(parcel)
+        source = self._source(family, run)
+        if source is None and all(each.id in self._lines for each in family):
+            raise SerialsRefused("other lines of the file confirm all of the parcel: correct or delete one of them.")
+        if source is None:
+            raise SerialsRefused(f"the parcel holds the serials {parcel.serials}: retire these, or correct the line.")
+        if source.run.contains(run):
+            self._split_off(source, source.run.without(run))
+            source.move(source.lot, run)
+        else:
+            self._exchange(source, run)
+        return source
+
+    def _source(self, family: list[BookedParcel], run: SerialRun) -> BookedParcel | None:
+        """The parcel that gets the serials: one that contains them, otherwise the smallest that is large enough."""
+        fits = [
+            each
+            for each in family
+            if each.id not in self._fixed_ids
+            and each.id not in self._lines
+            and each.is_whole
+            and each.lot_status is LotStatus.HELD
+            and each.status is not ParcelStatus.OPEN
+            and each.invalidated_at is None
+            and (each.run.tonnes == run.tonnes or (each.run.tonnes > run.tonnes and each.is_divisible))
+        ]
+        return min(fits, key=lambda each: _preference(each, run), default=None)
+
+    def _exchange(self, source: BookedParcel, run: SerialRun) -> None:
+        kept = source.run.common(run)
+        (wanted,) = run.without(kept)
+        holders = self._holders(source, wanted, kept)
+        (spare,) = source.run.without(kept)
+        given = SerialRun(spare.block, spare.first, spare.first + wanted.tonnes - 1)
+        target, place = holders[0].lot, source.lot
+        self._split_off(source, spare.without(given))
+        for holder in holders:
+            part = holder.run.common(wanted) or wanted
+            rest = holder.run.without(part)
+            offset = given.first + part.first - wanted.first
+            goes_to = SerialRun(given.block, offset, offset + part.tonnes - 1)
+            if rest:
+                self._add(holder, place, goes_to)
+                self._split_off(holder, rest[1:])
+                holder.move(holder.lot, rest[0])
+            else:
+                holder.move(place, goes_to)
+        source.move(target, run)
+
+    def _holders(self, source: BookedParcel, wanted: SerialRun, kept: SerialRun | None) -> list[BookedParcel]:
+        """The parcels of this project and vintage that hold these serials and can give them away, all of one lot."""
+        found = [
+            each
+            for each in self._parcels.values()
+            if each is not source
+            and (each.project_id, each.vintage) == (source.project_id, source.vintage)
+            and each.run.common(wanted)
+        ]
+        for each in found:
+            if each.status is ParcelStatus.RETIRED:
+                raise SerialsRefused(
+                    f"the serials {each.serials} are recorded as retired for the parcel {each.id}: a serial can be "
+                    "retired only once, so correct the line."
+                )
+            if not each.is_whole or not (wanted.contains(each.run) or each.is_divisible):
+                raise SerialsRefused(f"the parcel {each.id} shares a unit: retire the serials {source.serials}.")
+        covered = sum(common.tonnes for each in found if (common := each.run.common(wanted)))
+        lots = {each.lot.lot_id for each in found} | ({source.lot.lot_id} if kept else set())
+        if covered != wanted.tonnes or len(lots) != 1:
+            raise SerialsRefused(
+                f"the parcel holds the serials {source.serials}, and those of the line are not on the work list of its "
+                "project and vintage, or not in one lot: retire these, or correct the line."
+            )
+        return sorted(found, key=lambda each: each.first_number)
+
+    def _split_off(self, parcel: BookedParcel, runs: Iterable[SerialRun]) -> None:
+        """New parcels for these serials of a parcel. The caller reduces the parcel itself."""
+        for run in runs:
+            self._add(parcel, parcel.lot, run)
+
+    def _add(self, parcel: BookedParcel, lot: LotPlace, run: SerialRun) -> None:
+        added = replace(
+            parcel,
+            id=new_id("par"),
+            status=ParcelStatus.TO_RETIRE,
+            split_from=parcel.split_from or parcel.id,
+            origin_id=parcel.origin_id or parcel.id,
+        )
+        added.move(lot, run)
+        self._parcels[added.id] = added
+        self._split[parcel.split_from or parcel.id].append(added.id)
+
+
+def _preference(parcel: BookedParcel, run: SerialRun) -> tuple[bool, bool, int, str]:
+    return not parcel.run.contains(run), parcel.status is ParcelStatus.RETIRED, parcel.run.tonnes, parcel.id

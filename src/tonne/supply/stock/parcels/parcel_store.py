@@ -1,0 +1,178 @@
+"""SQL of importing confirmations: locks parcels, and moves them to other serial numbers."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+import asyncpg
+
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
+from tonne.selling.orders.queue import lock_orders
+from tonne.supply.stock.model import LotStatus, ParcelStatus
+from tonne.supply.stock.parcels.confirm_retirements import Confirmation, find_orders_any_account
+from tonne.supply.stock.parcels.parcel_book import BookedParcel, LotPlace
+from tonne.supply.stock.serial_runs import SerialRun
+
+# Larger than any number of grams in a lot.
+_ASIDE = 10**17
+
+_BOOKED = """
+parcel.id, parcel.lot_id, block.canonical, coalesce(lot.block_spelling, block.block) AS serial_block,
+lot.first_number AS lot_first_number, parcel.start_grams, parcel.quantity_grams, parcel.project_id, lot.vintage,
+project.registry, registry_id(project.registry) AS registry_id, project.registry_url, parcel.beneficiary,
+parcel.in_service_name, lot.status AS lot_status,
+parcel.status, parcel.retired_on, parcel.retirement_url, parcel.split_from, parcel.invalidated_at,
+(SELECT min(orders.created_at) FROM shares share
+ JOIN orders ON orders.account_id = share.account_id AND orders.id = share.order_id
+ WHERE share.mode = parcel.mode AND share.parcel_id = parcel.id) AS ordered_at,
+(SELECT count(*) = 1 AND sum(share.quantity_grams) = parcel.quantity_grams FROM shares share
+ WHERE share.mode = parcel.mode AND share.parcel_id = parcel.id) AS is_of_one_line
+"""
+READ_PARCELS = f"""
+SELECT {_BOOKED} FROM parcels parcel
+JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
+JOIN serial_blocks block ON block.number = lot.serial_block
+JOIN projects project ON project.mode = parcel.mode AND project.id = parcel.project_id
+WHERE parcel.mode = $1 AND parcel.id = ANY ($2::text[])
+"""  # noqa: S608 - a constant
+
+
+async def read_parcels_any_account(tx: Connection, mode: Mode, ids: Collection[str]) -> list[BookedParcel]:
+    return [_booked(row) for row in await tx.fetch(READ_PARCELS, mode, list(ids))]
+
+
+# Locked in one order, so that two imports cannot deadlock.
+LOCK_PARCELS = f"""
+SELECT {_BOOKED} FROM parcels parcel
+JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
+JOIN serial_blocks block ON block.number = lot.serial_block
+JOIN projects project ON project.mode = parcel.mode AND project.id = parcel.project_id
+WHERE parcel.mode = $1 AND parcel.id IN (
+    SELECT unnest($2::text[])
+    UNION ALL
+    SELECT split.id FROM parcels split WHERE split.mode = $1 AND split.split_from = ANY ($2::text[])
+    UNION ALL
+    SELECT other.id FROM unnest($3::text[], $4::smallint[]) AS wanted (project_id, vintage)
+    JOIN lots of_vintage ON of_vintage.mode = $1 AND of_vintage.project_id = wanted.project_id
+                        AND of_vintage.vintage = wanted.vintage
+    JOIN parcels other ON other.mode = $1 AND other.lot_id = of_vintage.id
+    WHERE other.status IN ('open', 'to_retire')
+    UNION ALL
+    SELECT held.id FROM unnest($5::text[], $6::bigint[], $7::bigint[]) AS run (block, first, last)
+    JOIN serial_blocks of_run ON of_run.canonical = run.block
+    JOIN lots holder ON holder.mode = $1 AND holder.serial_block = of_run.number
+                    AND holder.first_number <= run.last AND holder.last_number >= run.first
+    JOIN parcels held ON held.mode = $1 AND held.lot_id = holder.id
+                     AND held.start_grams < (run.last - holder.first_number + 1) * 1000000
+                     AND held.start_grams + held.quantity_grams > (run.first - holder.first_number) * 1000000)
+ORDER BY parcel.id FOR UPDATE OF parcel
+"""  # noqa: S608 - a constant
+
+
+async def lock_parcels_any_account(
+    tx: Connection,
+    mode: Mode,
+    ids: Collection[str],
+    vintages: Sequence[tuple[str, int]],
+    runs: Sequence[SerialRun] = (),
+) -> list[BookedParcel]:
+    """Lock these parcels, those split off from them, the unretired parcels of these projects and vintages, and all that
+    hold one of these serials."""
+    project_ids, years = [project_id for project_id, _ in vintages], [year for _, year in vintages]
+    wanted = (list(ids), project_ids, years, *columns(runs, "block, first, last"))
+    return [_booked(row) for row in await tx.fetch(LOCK_PARCELS, mode, *wanted)]
+
+
+FIND_CERTIFIED = """
+SELECT share.parcel_id, min(certificate.number) AS number
+FROM shares share JOIN certificates certificate
+  ON certificate.account_id = share.account_id AND certificate.order_id = share.order_id
+WHERE share.mode = $1 AND share.parcel_id = ANY ($2::text[]) GROUP BY share.parcel_id
+"""
+
+
+async def find_certified_any_account(tx: Connection, mode: Mode, parcel_ids: Collection[str]) -> dict[str, str]:
+    """The number of a certificate that states the parcel, by parcel, for those that are on one.
+
+    Locks their orders first: a worker that is completing one of them has read the parcel as it was.
+    """
+    if not parcel_ids:
+        return {}
+    await lock_orders(tx, await find_orders_any_account(tx, mode, list(parcel_ids)))
+    return {row["parcel_id"]: row["number"] for row in await tx.fetch(FIND_CERTIFIED, mode, list(parcel_ids))}
+
+
+# Two steps: two parcels may exchange their places, and no two may ever have the same one.
+SET_ASIDE = "UPDATE parcels SET start_grams = start_grams + $3 WHERE mode = $1 AND id = ANY ($2::text[])"
+MOVE_PARCELS = """
+UPDATE parcels SET lot_id = moved.lot_id, start_grams = moved.start_grams, quantity_grams = moved.quantity_grams,
+       allocated_grams = CASE WHEN parcels.allocated_grams = parcels.quantity_grams THEN moved.quantity_grams
+                              ELSE parcels.allocated_grams END
+FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[]) AS moved (id, lot_id, start_grams, quantity_grams)
+WHERE parcels.mode = $1 AND parcels.id = moved.id
+"""
+RESIZE_SHARES = """
+UPDATE shares SET quantity_grams = moved.quantity_grams
+FROM unnest($2::text[], $3::bigint[]) AS moved (id, quantity_grams)
+WHERE shares.mode = $1 AND shares.parcel_id = moved.id
+"""
+
+
+async def move_parcels_any_account(
+    tx: Connection, mode: Mode, changed: Sequence[tuple[BookedParcel, BookedParcel]]
+) -> None:
+    """Each as it was, and as it is now. The caller has locked them."""
+    moved = [now for _, now in changed]
+    await tx.execute(SET_ASIDE, mode, [parcel.id for parcel in moved], _ASIDE)
+    await tx.execute(MOVE_PARCELS, mode, *columns(moved, "id, lot.lot_id, start_grams, quantity_grams"))
+    # Only parcels of one line change their size.
+    resized = [now for before, now in changed if before.quantity_grams != now.quantity_grams]
+    await tx.execute(RESIZE_SHARES, mode, *columns(resized, "id, quantity_grams"))
+
+
+INSERT_SPLIT = """
+INSERT INTO parcels (mode, id, lot_id, project_id, start_grams, quantity_grams, allocated_grams, account_id,
+                     beneficiary, in_service_name, status, opened_at, split_from)
+SELECT $1, new.id, new.lot_id, origin.project_id, new.start_grams, new.quantity_grams, new.quantity_grams,
+       origin.account_id, origin.beneficiary, origin.in_service_name, 'to_retire', origin.opened_at, new.split_from
+FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[])
+     AS new (id, origin_id, lot_id, start_grams, quantity_grams, split_from)
+JOIN parcels origin ON origin.mode = $1 AND origin.id = new.origin_id
+"""
+INSERT_SPLIT_SHARES = """
+INSERT INTO shares (account_id, order_id, line_position, mode, parcel_id, organisation_id, beneficiary, quantity_grams)
+SELECT origin.account_id, origin.order_id, origin.line_position, $1, new.id, origin.organisation_id,
+       origin.beneficiary, new.quantity_grams
+FROM unnest($2::text[], $3::text[], $4::bigint[]) AS new (id, origin_id, quantity_grams)
+JOIN shares origin ON origin.mode = $1 AND origin.parcel_id = new.origin_id
+"""
+
+
+async def insert_split_any_account(tx: Connection, mode: Mode, created: Sequence[BookedParcel]) -> None:
+    """Parcels that were split off from parcels of one line, with the share of that line."""
+    facts = "id, origin_id, lot.lot_id, start_grams, quantity_grams, split_from"
+    await tx.execute(INSERT_SPLIT, mode, *columns(created, facts))
+    await tx.execute(INSERT_SPLIT_SHARES, mode, *columns(created, "id, origin_id, quantity_grams"))
+
+
+CORRECT = """
+UPDATE parcels SET retired_on = corrected.retired_on, retirement_url = corrected.url, retired_at = $2
+FROM unnest($3::text[], $4::date[], $5::text[]) AS corrected (id, retired_on, url)
+WHERE parcels.mode = $1 AND parcels.id = corrected.id AND parcels.status = 'retired'
+"""
+
+
+async def correct_retirements_any_account(
+    tx: Connection, mode: Mode, confirmations: Sequence[Confirmation], now: datetime
+) -> None:
+    await tx.execute(CORRECT, mode, now, *columns(confirmations, "parcel_id, retired_on, retirement_url"))
+
+
+def _booked(row: asyncpg.Record) -> BookedParcel:
+    values = dict(row)
+    lot = LotPlace(
+        values.pop("lot_id"), values.pop("canonical"), values.pop("serial_block"), values.pop("lot_first_number")
+    )
+    status, lot_status = ParcelStatus(values.pop("status")), LotStatus(values.pop("lot_status"))
+    return BookedParcel(lot=lot, status=status, lot_status=lot_status, **values)

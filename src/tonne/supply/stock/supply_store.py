@@ -1,0 +1,123 @@
+"""SQL of allocation: locks lots and units, and writes parcels and shares."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
+from tonne.selling.orders.model import Order, OrderKey
+from tonne.supply.stock.lots.registry_name import registry_beneficiary
+from tonne.supply.stock.model import Lot, LotStatus, Parcel, ParcelStatus, Share
+
+# Sorted to prevent deadlocks between workers.
+LOCK_LOTS = """
+SELECT id, project_id, vintage, status, quantity_grams, allocated_grams, retired_on, retirement_url FROM lots
+WHERE mode = $1 AND project_id = ANY ($2::text[]) AND allocated_grams < quantity_grams ORDER BY id FOR UPDATE
+"""
+
+
+async def lock_lots(tx: Connection, mode: Mode, project_ids: Iterable[str]) -> list[Lot]:
+    rows = await tx.fetch(LOCK_LOTS, mode, list(project_ids))
+    return [Lot(**{**row, "status": LotStatus(row["status"])}) for row in rows]
+
+
+# The fields of Parcel.
+_PARCEL = """id, lot_id, project_id, start_grams, quantity_grams, allocated_grams, account_id, beneficiary, status, \
+close_at, retired_on, retirement_url"""
+LOCK_UNITS = f"""
+SELECT {_PARCEL} FROM parcels
+WHERE mode = $1 AND project_id = ANY ($2::text[]) AND allocated_grams < quantity_grams
+  AND (account_id IS NULL OR account_id = ANY ($3::text[])) AND invalidated_at IS NULL
+ORDER BY id FOR UPDATE
+"""  # noqa: S608 - a constant
+
+
+async def lock_units_any_account(
+    tx: Connection, mode: Mode, project_ids: Iterable[str], account_ids: Iterable[str]
+) -> list[Parcel]:
+    """Units with free grams: those in the service's name, and the open ones of these accounts."""
+    rows = await tx.fetch(LOCK_UNITS, mode, list(project_ids), list(account_ids))
+    return [Parcel(**{**row, "status": ParcelStatus(row["status"])}) for row in rows]
+
+
+ADVANCE_LOTS = """
+UPDATE lots SET allocated_grams = taken.allocated_grams
+FROM unnest($2::text[], $3::bigint[]) AS taken (id, allocated_grams) WHERE lots.mode = $1 AND lots.id = taken.id
+"""
+
+
+async def advance_lots(tx: Connection, mode: Mode, lots: Sequence[Lot]) -> None:
+    await tx.execute(ADVANCE_LOTS, mode, *columns(lots, "id, allocated_grams"))
+
+
+INSERT_PARCELS = f"""
+INSERT INTO parcels (mode, {_PARCEL}, in_service_name, opened_at, retired_at, closed_at)
+SELECT $1, {_PARCEL}, account_id IS NULL, $2::timestamptz, CASE WHEN status = 'retired' THEN $2::timestamptz END,
+       CASE WHEN account_id IS NULL THEN $2::timestamptz END
+FROM unnest($3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::text[], $10::text[],
+            $11::text[], $12::timestamptz[], $13::date[], $14::text[]) AS new ({_PARCEL})
+"""  # noqa: S608 - a constant
+
+
+async def insert_parcels(tx: Connection, mode: Mode, parcels: Sequence[Parcel], now: datetime) -> None:
+    await tx.execute(INSERT_PARCELS, mode, now, *columns(parcels, _PARCEL))
+
+
+UPDATE_PARCELS = """
+UPDATE parcels SET allocated_grams = changed.allocated_grams, status = changed.status, close_at = changed.close_at,
+                   retired_on = changed.retired_on,
+                   retired_at = CASE WHEN changed.status = 'retired'
+                                     THEN coalesce(parcels.retired_at, $2::timestamptz) END
+FROM unnest($3::text[], $4::bigint[], $5::text[], $6::timestamptz[], $7::date[])
+     AS changed (id, allocated_grams, status, close_at, retired_on)
+WHERE parcels.mode = $1 AND parcels.id = changed.id
+"""
+
+
+async def update_parcels(tx: Connection, mode: Mode, parcels: Sequence[Parcel], now: datetime) -> None:
+    changed = columns(parcels, "id, allocated_grams, status, close_at, retired_on")
+    await tx.execute(UPDATE_PARCELS, mode, now, *changed)
+
+
+INSERT_SHARES = """
+INSERT INTO shares (account_id, order_id, line_position, mode, parcel_id, organisation_id, beneficiary, quantity_grams,
+                    assigned_at)
+SELECT account_id, order_id, line_position, $1, parcel_id, organisation_id, beneficiary, quantity_grams, $9
+FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::smallint[], $7::text[], $8::bigint[])
+     AS new (account_id, order_id, organisation_id, beneficiary, line_position, parcel_id, quantity_grams)
+ON CONFLICT (account_id, order_id, line_position, parcel_id)
+    DO UPDATE SET quantity_grams = shares.quantity_grams + excluded.quantity_grams
+"""
+
+
+async def insert_shares(
+    tx: Connection, mode: Mode, shares: Sequence[tuple[Order, Share]], assigned_at: datetime | None = None
+) -> None:
+    """Each with its order. `assigned_at` is for orders that are supplied again.
+
+    A line that is supplied again may already have a share of the same unit.
+    """
+    await tx.execute(
+        INSERT_SHARES,
+        mode,
+        *columns([order for order, _ in shares], "scope.account_id, id, scope.organisation_id"),
+        [registry_beneficiary(order) for order, _ in shares],
+        *columns([share for _, share in shares], "line_position, parcel.id, quantity_grams"),
+        assigned_at,
+    )
+
+
+FIND_UNRETIRED = """
+SELECT DISTINCT wanted.account_id, wanted.id
+FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN shares share ON share.account_id = wanted.account_id AND share.order_id = wanted.id
+JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+WHERE parcel.status <> 'retired' OR parcel.invalidated_at IS NOT NULL
+"""
+
+
+async def find_unretired(connection: Connection, keys: Sequence[OrderKey]) -> set[OrderKey]:
+    """Those of the orders that have a share of an unretired parcel, or of an invalid lot."""
+    rows = await connection.fetch(FIND_UNRETIRED, *columns(keys, "account_id, id"))
+    return {OrderKey(row["account_id"], row["id"]) for row in rows}

@@ -1,0 +1,115 @@
+"""A job: appends what happened to the transparency log, as leaves of its Merkle tree."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import structlog
+
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
+from tonne.supply.transparency.log_store import grow_log, lock_log, open_log
+from tonne.supply.transparency.model import MAX_BATCH, Log, origin_of
+from tonne.supply.transparency.statement_store import (
+    has_waiting,
+    lock_waiting,
+    read_certificates_any_account,
+    read_retirements_any_account,
+    store_statements,
+)
+from tonne.supply.transparency.statements import (
+    ComposedStatement,
+    Json,
+    WaitingStatement,
+    certificate_facts,
+    certificate_names,
+    compose_statement,
+    replaced_facts,
+    retirement_facts,
+    withdrawn_facts,
+)
+from tonne.supply.transparency.tile_store import append_entries, read_last_tiles, write_tiles
+from tonne.supply.transparency.tree import grow_tiles
+from tonne_verify.errors import NotProven
+from tonne_verify.merkle import leaf_hash
+from tonne_verify.openings import StatementKind
+
+_log = structlog.get_logger()
+
+
+class AppendLeaves:
+    def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
+        self._database = database
+        self._clock = clock
+        self._settings = settings
+
+    async def run_once(self) -> bool:
+        """Append one batch per mode. True when there was any."""
+        return any([await self._append(mode) for mode in Mode])
+
+    async def _append(self, mode: Mode) -> bool:
+        async with self._database.connection() as connection:
+            if not await has_waiting(connection, mode):
+                return False
+        async with self._database.transaction() as tx:
+            log = await lock_log(tx, mode)
+            if log is None:
+                await open_log(tx, mode, 1, origin_of(self._settings.base_url, mode, 1), self._clock())
+                log = await lock_log(tx, mode)
+            return log is not None and await append_waiting(tx, log, MAX_BATCH) > 0
+
+
+async def append_waiting(tx: Connection, log: Log, limit: int) -> int:
+    """Append waiting statements to a locked log. Returns how many: all of them or none are committed.
+
+    A statement that cannot be composed is logged and left: it does not stop the others.
+    """
+    waiting = await lock_waiting(tx, log.mode, limit)
+    composed = await _compose_all(tx, log.mode, waiting)
+    if composed:
+        await append_to_tree(tx, log, [each.entry for each in composed])
+        await store_statements(tx, log.id, log.size, composed)
+    return len(composed)
+
+
+async def append_to_tree(tx: Connection, log: Log, entries: Sequence[bytes]) -> None:
+    """Append entries to the tree of a locked log."""
+    partial = await read_last_tiles(tx, log.id, log.size)
+    await write_tiles(tx, log.id, grow_tiles(log.size, [leaf_hash(entry) for entry in entries], partial))
+    await append_entries(tx, log.id, log.size, entries)
+    await grow_log(tx, log.id, log.size + len(entries))
+
+
+async def _compose_all(tx: Connection, mode: Mode, waiting: Sequence[WaitingStatement]) -> list[ComposedStatement]:
+    parcels = [each.subject for each in waiting if each.kind is StatementKind.RETIREMENT]
+    numbers = [each.subject for each in waiting if each.kind is not StatementKind.RETIREMENT]
+    retirements = await read_retirements_any_account(tx, mode, parcels) if parcels else {}
+    certificates = await read_certificates_any_account(tx, numbers) if numbers else {}
+    composed = []
+    for each in waiting:
+        try:
+            composed.append(compose_statement(each, *_stated(each, retirements, certificates)))
+        except (LookupError, TypeError, ValueError, NotProven):
+            _log.exception("statement_not_composed", statement_id=each.id, kind=each.kind, subject=each.subject)
+    return composed
+
+
+def _stated(
+    waiting: WaitingStatement,
+    retirements: Mapping[str, Mapping[str, Any]],
+    certificates: Mapping[str, tuple[Json, str | None]],
+) -> tuple[Json, Json | None]:
+    """The facts and the names of a statement, from the rows as they are."""
+    if waiting.kind is StatementKind.RETIREMENT:
+        return retirement_facts(retirements[waiting.subject], waiting.revision), None
+    record, replaced_by = certificates[waiting.subject]
+    if waiting.kind is StatementKind.ISSUED:
+        return certificate_facts(record), certificate_names(record)
+    names = None if waiting.names is None else msgspec.json.decode(waiting.names)
+    if waiting.kind is StatementKind.WITHDRAWN:
+        return withdrawn_facts(waiting.subject), names
+    if replaced_by is None:
+        raise LookupError("the certificate is not replaced")
+    return replaced_facts(waiting.subject, replaced_by), names

@@ -1,0 +1,70 @@
+"""What pages show of the log: where a certificate is in it, and the newest checkpoint."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import asyncpg
+
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
+from tonne.supply.transparency.model import log_path
+from tonne_verify.notes import split_note
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLog:
+    """A checkpoint. `position` is that of the certificate's entry, if one was asked for."""
+
+    origin: str
+    path: str
+    size: int
+    published_at: datetime
+    witnesses: tuple[str, ...]
+    position: int | None = None
+
+
+FIND_ENTRY = """
+SELECT log.origin, log.mode, log.generation, statement.position, checkpoint.size, checkpoint.note,
+       checkpoint.published_at
+FROM log_statements statement
+JOIN logs log ON log.id = statement.log_id
+JOIN LATERAL (SELECT size, note, published_at FROM log_checkpoints
+              WHERE log_checkpoints.log_id = statement.log_id AND size > statement.position
+                AND (log.closed_at IS NULL OR size = log.published_size)
+              ORDER BY size LIMIT 1) AS checkpoint ON true
+WHERE statement.mode = $1 AND statement.kind = 'certificate.issued' AND statement.subject = $2
+"""
+
+
+async def find_shown_entry(connection: Connection, mode: Mode, number: str) -> ShownLog | None:
+    """Where a certificate is in the log. None until a checkpoint covers it. Knowing the number is the permission."""
+    row = await connection.fetchrow(FIND_ENTRY, mode, number)
+    return None if row is None else _shown(row)
+
+
+FIND_NEWEST = """
+SELECT log.origin, log.mode, log.generation, NULL::bigint AS position, checkpoint.size, checkpoint.note,
+       checkpoint.published_at
+FROM logs log JOIN log_checkpoints checkpoint ON checkpoint.log_id = log.id
+WHERE log.mode = $1 AND log.closed_at IS NULL ORDER BY checkpoint.size DESC LIMIT 1
+"""
+
+
+async def find_shown_log(connection: Connection, mode: Mode) -> ShownLog | None:
+    """The newest checkpoint of the open log. None before the first one."""
+    row = await connection.fetchrow(FIND_NEWEST, mode)
+    return None if row is None else _shown(row)
+
+
+def _shown(row: asyncpg.Record) -> ShownLog:
+    _, signatures = split_note(row["note"])
+    signers = dict.fromkeys(line.split(" ")[1] for line in signatures)
+    return ShownLog(
+        row["origin"],
+        f"{log_path(Mode(row['mode']), row['generation'])}/",
+        row["size"],
+        row["published_at"],
+        # The server stores only signatures that it has verified.
+        tuple(name for name in signers if name != row["origin"]),
+        row["position"],
+    )

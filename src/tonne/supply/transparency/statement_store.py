@@ -1,0 +1,91 @@
+"""SQL of what the entries of the log state."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import msgspec
+
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
+from tonne.supply.transparency.statements import ComposedStatement, WaitingStatement
+from tonne_verify.openings import StatementKind
+
+HAS_WAITING = "SELECT EXISTS (SELECT FROM log_statements WHERE mode = $1 AND log_id IS NULL)"
+
+
+async def has_waiting(connection: Connection, mode: Mode) -> bool:
+    found: bool = await connection.fetchval(HAS_WAITING, mode)
+    return found
+
+
+# Skips rows that a correction or an erasure has locked: waiting for them here could deadlock.
+LOCK_WAITING = """
+SELECT id, mode, kind, subject, revision, at, names FROM log_statements
+WHERE mode = $1 AND log_id IS NULL ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED
+"""
+
+
+async def lock_waiting(tx: Connection, mode: Mode, limit: int) -> list[WaitingStatement]:
+    """The oldest statements that are not in the log. Read what they state in a later statement of the transaction."""
+    return [
+        WaitingStatement(**{**row, "mode": Mode(row["mode"]), "kind": StatementKind(row["kind"])})
+        for row in await tx.fetch(LOCK_WAITING, mode, limit)
+    ]
+
+
+READ_CERTIFICATES = "SELECT number, record, replaced_by FROM certificates WHERE number = ANY ($1::text[])"
+
+
+async def read_certificates_any_account(
+    connection: Connection, numbers: Collection[str]
+) -> dict[str, tuple[dict[str, Any], str | None]]:
+    """The record of each certificate, and the number that replaces it."""
+    rows = await connection.fetch(READ_CERTIFICATES, list(numbers))
+    return {row["number"]: (msgspec.json.decode(row["record"]), row["replaced_by"]) for row in rows}
+
+
+READ_RETIREMENTS = """
+SELECT parcel.id, parcel.start_grams, parcel.quantity_grams, parcel.retired_on, parcel.retirement_url, lot.vintage,
+       lot.first_number, coalesce(lot.block_spelling, block.block) AS block, project.registry,
+       project.registry_project_id
+FROM parcels parcel
+JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
+JOIN serial_blocks block ON block.number = lot.serial_block
+JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
+WHERE parcel.mode = $1 AND parcel.id = ANY ($2::text[]) AND parcel.status = 'retired'
+"""
+
+
+async def read_retirements_any_account(
+    connection: Connection, mode: Mode, parcel_ids: Collection[str]
+) -> dict[str, dict[str, Any]]:
+    """The facts of retired parcels, by their ids."""
+    return {row["id"]: dict(row) for row in await connection.fetch(READ_RETIREMENTS, mode, list(parcel_ids))}
+
+
+STORE_STATEMENTS = """
+UPDATE log_statements SET statement = composed.statement, salt = composed.salt, names = composed.names,
+                          names_salt = composed.names_salt, log_id = $1, position = $2 + composed.place - 1
+FROM unnest($3::bigint[], $4::bytea[], $5::bytea[], $6::text[], $7::bytea[])
+     WITH ORDINALITY AS composed (id, statement, salt, names, names_salt, place)
+WHERE log_statements.id = composed.id
+"""
+
+
+async def store_statements(tx: Connection, log_id: int, first: int, composed: Sequence[ComposedStatement]) -> None:
+    """At consecutive positions from `first` on."""
+    await tx.execute(STORE_STATEMENTS, log_id, first, *columns(composed, "id, statement, salt, names, names_salt"))
+
+
+# The reason why a certificate changed is only here. Other names are read again.
+QUEUE_AGAIN = """
+UPDATE log_statements SET log_id = NULL, position = NULL, statement = NULL, salt = NULL, names_salt = NULL,
+                          names = CASE WHEN kind <> 'certificate.issued' THEN names END
+WHERE log_id = $1 AND position >= $2
+"""
+
+
+async def queue_again(tx: Connection, log_id: int, first: int) -> int:
+    """Statements of a closed log, from this position on. Returns how many."""
+    return int((await tx.execute(QUEUE_AGAIN, log_id, first)).split()[-1])

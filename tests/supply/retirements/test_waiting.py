@@ -1,0 +1,106 @@
+"""`tonne doctor` warns of invalid lots that nobody deals with, and of units that are not closed."""
+
+from datetime import timedelta
+
+from tests.supply.retirements.shop import TONNE, Shop
+from tonne.selling.orders.model import Order
+from tonne.supply.retirements.waiting import WAITING
+
+UNDECIDED = "live certificates of invalid lots are decided about"
+SHORT = "live orders of invalid lots get other credits within an hour"
+UNRETIRED = "live retirements are confirmed within TONNE_RETIREMENT_DAYS"
+LATE = "live units are closed at the end of their waiting time"
+
+
+async def waiting(shop: Shop, name: str) -> list[str]:
+    (check,) = (each for each in WAITING if each.name == name)
+    rows = await shop.fetch(check.sql, *check.parameters(shop.settings, shop.clock.now))
+    return [row["where"] for row in rows]
+
+
+async def test_certificates_of_invalid_lots(live: Shop) -> None:
+    await live.sell("wind", {"A": 1})
+    lot_id = await live.supply("A", 2020, 3)
+    account = await live.account("Ada")
+    certified = await live.buy(account, TONNE, "wind")
+    await live.work()
+    await live.confirm(*await live.work_list())
+    await live.work()
+    allocated = await live.buy(account, TONNE, "wind")
+    await live.work()
+    await live.invalidate(lot_id, "Cancelled.")
+    await live.work()
+    number = (await live.certificate(certified))["number"]
+    (place,) = await waiting(live, UNDECIDED)
+    assert lot_id in place
+    assert certified.id in place
+    assert number in place
+    assert await waiting(live, SHORT) == []
+    live.clock.advance(minutes=61)
+    (place,) = await waiting(live, SHORT)
+    assert allocated.id in place
+    await live.supply("A", 2021, 3)
+    await live.work()
+    assert await waiting(live, SHORT) == []
+
+
+async def test_units_that_are_not_closed(live: Shop) -> None:
+    await live.sell("wind", {"A": 1})
+    await live.supply("A", 2020, 3)
+    await live.buy(await live.account("Ada"), 400_000, "wind")
+    await live.work()
+    unit_id = await live.fetchval("SELECT id FROM parcels WHERE status = 'open'")
+    live.clock.now += timedelta(days=30, minutes=59)
+    assert await waiting(live, LATE) == []
+    live.clock.advance(minutes=2)
+    (place,) = await waiting(live, LATE)
+    assert unit_id in place
+    await live.work()
+    assert await waiting(live, LATE) == []
+
+
+async def _dispute(shop: Shop, order: Order, *, is_surplus: bool) -> None:
+    """A payer disputes the charge of an order, or another charge that never paid for it."""
+    scope = order.scope
+    owner = (scope.account_id, order.id, scope.organisation_id, scope.mode)
+    await shop.execute(
+        """
+        INSERT INTO charges (account_id, id, order_id, organisation_id, mode, attempt, gateway, source, amount_minor,
+                             currency, status, reference, created_at, captured_minor, captured_currency, is_surplus)
+        VALUES ($1, 'chg_1', $2, $3, $4, 1, 'stripe', 'hosted_page', 1000, 'EUR',
+                CASE WHEN $5 THEN 'refund_due' ELSE 'captured' END, 'pi_1', now(), 1000, 'EUR', $5)
+        """,
+        *owner,
+        is_surplus,
+    )
+    await shop.execute(
+        """
+        INSERT INTO disputes (account_id, id, order_id, organisation_id, mode, charge_id, reference, amount_minor,
+                              withdrawn_minor, currency, reason, state, opened_at, recorded_at)
+        VALUES ($1, 'dsp_1', $2, $3, $4, 'chg_1', 'dp_1', 1000, 1000, 'EUR', 'fraudulent', 'opened', now(), now())
+        """,
+        *owner,
+    )
+
+
+async def test_credits_of_a_disputed_order_are_held_and_nobody_has_to_retire_them(live: Shop) -> None:
+    await live.sell("wind", {"A": 1})
+    await live.supply("A", 2020, 3)
+    order = await live.buy(await live.account("Ada"), TONNE, "wind")
+    await live.work()
+    live.clock.now += timedelta(days=60)
+    assert len(await waiting(live, UNRETIRED)) == len(await live.work_list()) == 1
+    await _dispute(live, order, is_surplus=False)
+    assert await live.work_list() == []
+    assert await waiting(live, UNRETIRED) == []
+    await live.execute("UPDATE disputes SET state = 'won', closed_at = now()")
+    assert len(await waiting(live, UNRETIRED)) == len(await live.work_list()) == 1
+
+
+async def test_a_dispute_of_a_payment_that_is_refunded_anyway_holds_nothing(live: Shop) -> None:
+    await live.sell("wind", {"A": 1})
+    await live.supply("A", 2020, 3)
+    order = await live.buy(await live.account("Ada"), TONNE, "wind")
+    await live.work()
+    await _dispute(live, order, is_surplus=True)
+    assert len(await live.work_list()) == 1

@@ -1,0 +1,17 @@
+import pytest
+
+from tests.supply.transparency.scene import LogScene
+from tests.support.clock import MARCH, ManualClock
+from tests.support.world import World
+from tonne.app import Services
+from tonne.platform.values.scope import Mode
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(MARCH)
+
+
+@pytest.fixture
+def scene(services: Services, world: World, clock: ManualClock) -> LogScene:
+    return LogScene(services, world, clock, Mode.LIVE)

@@ -1,0 +1,91 @@
+"""What proves a certificate: openings with proofs that never change, also after a person is erased."""
+
+import pytest
+
+from tests.supply.transparency.scene import LogScene
+from tests.support.world import TESTER
+from tonne.persons.erase_person import erase_person
+from tonne.persons.model import Search, parse_person
+from tonne.platform.values.erased import ERASED
+from tonne.selling.orders.queue import lock_order
+from tonne.supply.certificates.reissue_certificate import reissue_certificate, withdraw_certificate
+from tonne_verify.errors import NotProven
+from tonne_verify.openings import Opening
+
+
+async def test_a_certificate_is_proven_with_its_retirements_once_a_checkpoint_covers_them(scene: LogScene) -> None:
+    order = await scene.certify(grams=2_500_000)
+    number = (await scene.certificate(order))["number"]
+    assert await scene.evidence(number) is None
+    await scene.append_all()
+    assert await scene.evidence(number) is None
+    await scene.publish_all()
+    found = await scene.prove(order)
+    assert [each["statement"]["kind"] for each in found.issued] == ["certificate.issued", "retirement", "retirement"]
+    lines = (await scene.certificate(order))["lines"]
+    ranges = [each["statement"]["facts"]["serial_range"] for each in found.issued[1:]]
+    assert ranges == [line["serial_range"] for line in lines]
+    # Another order of the same shared unit, and many more entries.
+    await scene.certify(grams=100_000)
+    await scene.retire_many(700)
+    await scene.publish_all()
+    assert await scene.prove(order) == found
+    assert found.changes == []
+    assert await scene.evidence("XXXX-XXXX-XXXX-XXXX") is None
+
+
+async def test_what_became_of_a_certificate_is_proven_too(scene: LogScene) -> None:
+    order = await scene.certify()
+    await scene.publish_all()
+    issued = (await scene.prove(order)).issued
+    number = (await scene.certificate(order))["number"]
+    async with scene.database.transaction() as tx:
+        locked = await lock_order(tx, order.scope, order.id)
+        assert locked is not None
+        await withdraw_certificate(tx, locked, reason="A wrong lot.", actor=TESTER, now=scene.clock())
+        await reissue_certificate(tx, locked, reason="New", settings=scene.settings, actor=TESTER, now=scene.clock())
+    old = await scene.evidence(number)
+    assert old is not None
+    assert old.all == issued
+    await scene.publish_all()
+    old = await scene.evidence(number)
+    assert old is not None
+    assert old.issued == issued
+    assert [each["statement"]["kind"] for each in old.changes] == ["certificate.withdrawn", "certificate.replaced"]
+    for entry in old.changes:
+        await scene.check_entry(entry)
+    new = await scene.prove(order)
+    assert new.issued[1:] == issued[1:]
+    assert new.issued[0]["statement"]["facts"]["replaces"] == {"number": number}
+
+
+@pytest.mark.parametrize("is_logged", [True, False])
+async def test_erasing_a_person_leaves_the_facts_provable_and_the_name_closed(scene: LogScene, is_logged: bool) -> None:
+    order = await scene.certify(name="Ada Keller")
+    async with scene.database.transaction() as tx:
+        locked = await lock_order(tx, order.scope, order.id)
+        assert locked is not None
+        await withdraw_certificate(tx, locked, reason="Wrong for Ada Keller.", actor=TESTER, now=scene.clock())
+    if is_logged:
+        await scene.publish_all()
+    number = (await scene.certificate(order))["number"]
+    before = await scene.evidence(number)
+    async with scene.database.connection() as connection:
+        await erase_person(connection, Search(parse_person("Ada Keller")), actor=TESTER, clock=scene.clock)
+    await scene.publish_all()
+    found = await scene.prove(order)
+    assert await scene.fetchval("SELECT count(*) FROM log_statements WHERE names LIKE '%Ada%'") == 0
+    named = [each for each in found.all if each["statement"]["kind"] != "retirement"]
+    if not is_logged:
+        assert named[0]["names"]["beneficiary"] == ERASED
+        assert named[1]["statement"]["names"] is None
+        return
+    assert before is not None
+    assert [each["statement"] for each in found.all] == [each["statement"] for each in before.all]
+    assert all(each["names"] is None and each["names_salt"] is None for each in named)
+    assert all(each["statement"]["names"] is not None for each in named)
+    # The right name without the salt proves nothing.
+    guess = Opening.from_json({**found.issued[0], "names": before.issued[0]["names"], "names_salt": "00" * 32})
+    with pytest.raises(NotProven):
+        guess.check()
+    await scene.check_invariants()

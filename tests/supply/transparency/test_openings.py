@@ -1,0 +1,27 @@
+"""What auditors get: an opening for each entry of the log."""
+
+import json
+from pathlib import Path
+
+from tests.supply.transparency.scene import LogScene
+from tests.support.command import Operator
+from tonne_verify.openings import Opening
+
+
+async def test_there_is_an_opening_for_each_published_entry(scene: LogScene, tmp_path: Path) -> None:
+    await scene.certify()
+    await scene.publish_all()
+    await scene.certify(name="Not published")
+    await scene.append_all()
+    file = tmp_path / "openings.jsonl"
+    published = (await scene.log()).published_size
+    operator = Operator(scene.database._url, secret_key=scene.services.settings.secret_key)
+    assert operator.does("log", "openings", "live", str(file)) == f"{file}: {published} openings."
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    assert [line["position"] for line in lines] == list(range(published))
+    opened = [Opening.from_json(line) for line in lines]
+    for each in opened:
+        each.check()
+    assert [each.commitment() for each in opened] == (await scene.entries(await scene.log()))[:published]
+    assert "Ada Keller" in file.read_text(encoding="utf-8")
+    assert "Not published" not in file.read_text(encoding="utf-8")
