@@ -32,7 +32,7 @@ test-integration: .venv/dev.done $(SITE)
 
 # The tests with random lives, months and prices, for ten times as long.
 test-random: .venv/dev.done
-	@ROUNDS=10 $(BIN)/python -m pytest -n auto -q tests/supply/retirements/test_random_lives.py tests/journal/test_random_months.py \
+	@ROUNDS=10 $(BIN)/python -m pytest -n auto -q tests/supply/retirements/test_random_lives.py tests/money/accounting/journal/test_random_months.py \
 		tests/selling/catalogue/test_pricing_properties.py
 
 docs: $(SITE)

@@ -19,8 +19,8 @@ from tests.support.postgres import Databases, PostgresServer
 from tests.support.processes import HOST, Process, free_port
 from tests.support.tls import Authority
 from tests.support.world import TESTER, add_account
-from tonne.cards.stored_cards import store_card
-from tonne.gateways.card import CardDetails
+from tonne.money.cards.gateways.card import CardDetails
+from tonne.money.cards.stored_cards.stored_cards import store_card
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.log import NewEvent, append
 from tonne.platform.values.clock import utc_now

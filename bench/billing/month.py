@@ -15,8 +15,8 @@ from bench.tenants import MODE
 from tests.support.orders import place
 from tests.support.world import TESTER, add_account
 from tonne.app import Services
-from tonne.invoices.collect_orders import start_of_month
-from tonne.journal.read_journal import Period
+from tonne.money.accounting.journal.read_journal import Period
+from tonne.money.invoices.issuing.collect_orders import start_of_month
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now

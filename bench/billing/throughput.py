@@ -14,15 +14,15 @@ from bench.billing.month import Month
 from bench.environment import cpu_s_by_process
 from bench.pace import BillingPace
 from bench.report import Goal, NotMeasured, Result
-from tonne.invoices.annex import load_annex
-from tonne.invoices.invariants import INVARIANTS
-from tonne.invoices.issue_consolidated_invoices import IssueConsolidatedInvoices
-from tonne.invoices.mail import compose_invoice_mail
-from tonne.invoices.pdf import invoice_pdf
-from tonne.invoices.store import find_by_references_any_account
-from tonne.journal.export import csv_entry, csv_head
-from tonne.journal.invariants import INVARIANTS as JOURNAL_INVARIANTS
-from tonne.journal.read_journal import read_entries_any_account
+from tonne.money.accounting.journal.export import csv_entry, csv_head
+from tonne.money.accounting.journal.invariants import INVARIANTS as JOURNAL_INVARIANTS
+from tonne.money.accounting.journal.read_journal import read_entries_any_account
+from tonne.money.invoices.documents.annex import load_annex
+from tonne.money.invoices.documents.pdf import invoice_pdf
+from tonne.money.invoices.invariants import INVARIANTS
+from tonne.money.invoices.issuing.issue_consolidated_invoices import IssueConsolidatedInvoices
+from tonne.money.invoices.mail import compose_invoice_mail
+from tonne.money.invoices.store import find_by_references_any_account
 
 # For 100,000 orders of 1,000 accounts on two cores.
 MOST_SECONDS_EACH = 60 / 100_000

@@ -12,9 +12,9 @@ import asyncpg
 
 from chaos.cluster import Cluster
 from chaos.model import Organisation, Payment, Refused
-from tonne.invoices.follow_up_invoices import LEASE as INVOICE_LEASE
-from tonne.invoices.issue_consolidated_invoices import LEASE as GROUP_LEASE
-from tonne.invoices.mail_credit_notes import LEASE as CREDIT_NOTE_LEASE
+from tonne.money.invoices.credit_notes.mail_credit_notes import LEASE as CREDIT_NOTE_LEASE
+from tonne.money.invoices.follow_up_invoices import LEASE as INVOICE_LEASE
+from tonne.money.invoices.issuing.issue_consolidated_invoices import LEASE as GROUP_LEASE
 from tonne.platform.documents.mail.outbox import LEASE as MAIL_LEASE
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Scope

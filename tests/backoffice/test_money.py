@@ -8,17 +8,17 @@ import httpx
 import msgspec
 import pytest
 
-from tests.invoices.bank import ADA_IBAN, EVE_IBAN, Line, camt_file
-from tests.invoices.billing import ADA, Billing
-from tests.refunds.refund_scene import RefundScene
+from tests.money.invoices.bank import ADA_IBAN, EVE_IBAN, Line, camt_file
+from tests.money.invoices.billing import ADA, Billing
+from tests.money.refunds.refund_scene import RefundScene
 from tests.support.clock import ManualClock
 from tests.support.people import TOKEN, Person, operator
 from tests.support.world import SELLER, World
 from tonne.app import Services
 from tonne.backoffice.inbox_page import BEGINNING
-from tonne.gateways.payment_record import DisputeState
-from tonne.invoices.suggest_matches import MatchHint, suggest_matches_any_account
-from tonne.invoices.transfer_store import list_waiting_any_account
+from tonne.money.accounting.matching.suggest_matches import MatchHint, suggest_matches_any_account
+from tonne.money.bank.transfer_store import list_waiting_any_account
+from tonne.money.cards.gateways.payment_record import DisputeState
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode
 from tonne.selling.orders.model import Order

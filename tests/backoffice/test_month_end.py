@@ -11,14 +11,14 @@ import pytest
 from beancount import loader
 
 from tests.backoffice.test_money import confirm, last_action
-from tests.invoices.billing import ADA, Billing
+from tests.money.invoices.billing import ADA, Billing
 from tests.support.clock import ManualClock
 from tests.support.people import Person, operator
 from tests.support.world import SELLER, TESTER, World
 from tonne.app import Services
-from tonne.invoices.import_statement import import_statement
-from tonne.journal.month_totals import month_period
-from tonne.journal.read_journal import sum_balances_any_account
+from tonne.money.accounting.journal.month_totals import month_period
+from tonne.money.accounting.journal.read_journal import sum_balances_any_account
+from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode

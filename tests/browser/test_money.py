@@ -9,8 +9,8 @@ from playwright.async_api import Page, expect
 
 from tests.browser.checks import check_page
 from tests.browser.visit import Visit
-from tests.invoices.bank import EVE_IBAN, Line, camt_file
-from tests.invoices.billing import ADA, Billing
+from tests.money.invoices.bank import EVE_IBAN, Line, camt_file
+from tests.money.invoices.billing import ADA, Billing
 from tests.support.clock import ManualClock
 from tests.support.people import PASSWORD, add_user
 from tests.support.world import SELLER, World

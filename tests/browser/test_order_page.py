@@ -12,7 +12,7 @@ from tests.support.clock import START
 from tests.support.orders import place
 from tests.support.world import TESTER, World
 from tonne.app import Services
-from tonne.cards.stored_cards import describe_card, store_card
+from tonne.money.cards.stored_cards.stored_cards import describe_card, store_card
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.store import add_admin

@@ -11,8 +11,8 @@ import pytest
 
 from tests.checkout.scene import Rows, age, work
 from tests.checkout.shopper import Shopper, form_of, make_link
-from tests.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages
-from tests.gateways.gateway_under_test import LIVE_KEY
+from tests.money.cards.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages
+from tests.money.cards.gateways.gateway_under_test import LIVE_KEY
 from tests.support.world import World
 from tonne.app import Services
 from tonne.checkout.link_model import OffsetLink

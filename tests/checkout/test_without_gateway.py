@@ -6,7 +6,7 @@ import msgspec
 from tests.checkout.links import LINKS, create, put
 from tests.checkout.scene import Rows
 from tests.checkout.shopper import Shopper, form_of, make_link
-from tests.gateways.gateway_under_test import LIVE_KEY
+from tests.money.cards.gateways.gateway_under_test import LIVE_KEY
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import World
 from tonne.app import Services, build_app

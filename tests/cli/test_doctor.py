@@ -17,14 +17,14 @@ from tonne.app import Services
 from tonne.backoffice.doctor_checks import ALL_WAITING
 from tonne.cli.doctor import ALL_INVARIANTS, WARNINGS_CODE, examine, examine_in_parallel
 from tonne.cli.readers import open_readers
-from tonne.invoices.waiting import WAITING as INVOICES_WAITING
+from tonne.money.invoices.waiting import WAITING as INVOICES_WAITING
+from tonne.money.refunds.waiting import WAITING as REFUNDS_WAITING
 from tonne.platform.db.invariant import group_by_scan
 from tonne.platform.db.schema.partitions import WAITING as PARTITIONS_WAITING
 from tonne.platform.events.invariants import INVARIANTS as EVENTS
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock, utc_now
 from tonne.platform.values.scope import Mode
-from tonne.refunds.waiting import WAITING as REFUNDS_WAITING
 from tonne.retention.waiting import WAITING as RETENTION_WAITING
 from tonne.supply.transparency.waiting import WAITING as LOG_WAITING
 

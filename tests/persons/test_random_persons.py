@@ -8,9 +8,9 @@ import pytest
 from tests.persons.everywhere import columns_with, read_sums
 from tests.persons.scene import Persons
 from tests.support.world import TESTER
+from tonne.money.refunds.request_refund import RefundRequest, request_refund
 from tonne.persons.errors import PersonInUse
 from tonne.platform.values.clock import utc_now
-from tonne.refunds.request_refund import RefundRequest, request_refund
 from tonne.selling.orders.scope_store import find_scope_any_account
 
 CHUNKS, STEPS = 2, 12

@@ -10,8 +10,8 @@ import pytest
 from lxml import etree
 from sepaxml.validation import try_valid_xml
 
-from tests.invoices.bank import ADA_IBAN, OWN, Line, camt_file, local_csv_file, mt940_file
-from tests.invoices.billing import Billing, text_of
+from tests.money.invoices.bank import ADA_IBAN, OWN, Line, camt_file, local_csv_file, mt940_file
+from tests.money.invoices.billing import Billing, text_of
 from tests.support.clock import MARCH, ManualClock
 from tests.support.command import tonne
 from tests.support.world import SELLER, World

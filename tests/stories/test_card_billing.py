@@ -6,13 +6,13 @@ from email.message import EmailMessage
 import msgspec
 import pytest
 
-from tests.cards.card_scene import NO_MONEY, total
-from tests.invoices.billing import parse, pdf_of, text_of
-from tests.invoices.card_billing import ADA, CardBilling
+from tests.money.cards.card_scene import NO_MONEY, total
+from tests.money.invoices.billing import parse, pdf_of, text_of
+from tests.money.invoices.card_billing import ADA, CardBilling
 from tests.support.clock import MARCH, ManualClock
 from tests.support.world import SELLER, World
 from tonne.app import Services
-from tonne.cards.card_links import card_page_url
+from tonne.money.cards.stored_cards.card_links import card_page_url
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode

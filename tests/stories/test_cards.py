@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.cards.card_scene import NO_MONEY, total
-from tests.cards.payer import PayerScene, parse, payer_scene, text_of
+from tests.money.cards.card_scene import NO_MONEY, total
+from tests.money.cards.payer import PayerScene, parse, payer_scene, text_of
 from tests.support.clock import ManualClock
 from tests.support.mail_server import Mailbox, mail_server
 from tests.support.world import World

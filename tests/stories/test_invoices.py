@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.invoices.billing import ADA, Billing, pdf_of, text_of
+from tests.money.invoices.billing import ADA, Billing, pdf_of, text_of
 from tests.support.clock import MARCH, ManualClock
 from tests.support.events import stored_events
 from tests.support.world import SELLER, TESTER, World
 from tonne.app import Services
 from tonne.cli.doctor import examine
-from tonne.invoices.correct_invoice import correct_invoice
-from tonne.invoices.import_statement import import_statement
+from tonne.money.accounting.matching.import_statement import import_statement
+from tonne.money.invoices.credit_notes.correct_invoice import correct_invoice
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.settings.settings import Settings

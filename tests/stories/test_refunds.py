@@ -19,19 +19,19 @@ import httpx
 import msgspec
 import pytest
 
-from tests.cards.card_scene import total
 from tests.checkout.shopper import Shopper, make_link
-from tests.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages
-from tests.gateways.gateway_under_test import LIVE_KEY, StripeUnderTest, stripe_under_test
-from tests.gateways.localstripe_server import localstripe
-from tests.invoices.bank import ADA_IBAN, Line, camt_file
+from tests.money.cards.card_scene import total
+from tests.money.cards.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages
+from tests.money.cards.gateways.gateway_under_test import LIVE_KEY, StripeUnderTest, stripe_under_test
+from tests.money.cards.gateways.localstripe_server import localstripe
+from tests.money.invoices.bank import ADA_IBAN, Line, camt_file
 from tests.support.clock import ManualClock
 from tests.support.command import tonne
 from tests.support.scene import Scene
 from tests.support.stripe_disputes import change_refund_at_stripe, dispute_at_stripe
 from tests.support.world import SELLER, TESTER, World
 from tonne.app import Services, build_app
-from tonne.cards.stored_cards import describe_card, store_card
+from tonne.money.cards.stored_cards.stored_cards import describe_card, store_card
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now

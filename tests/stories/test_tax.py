@@ -10,14 +10,14 @@ import pypdf
 import pytest
 
 from tests.checkout.shopper import Shopper, form_of, make_link
-from tests.invoices.billing import ADA, Billing, pdf_of
-from tests.invoices.factur_x_rules import broken_rules
+from tests.money.invoices.billing import ADA, Billing, pdf_of
+from tests.money.invoices.factur_x_rules import broken_rules
 from tests.support.api_client import ApiClient
 from tests.support.clock import MARCH, ManualClock
 from tests.support.command import Operator
 from tests.support.world import TESTER, World
 from tonne.app import Services, build_app
-from tonne.invoices.import_statement import import_statement
+from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.settings.settings import Settings

@@ -7,24 +7,24 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from tests.invoices.billing import ADA, Billing, pdf_text, text_of
+from tests.money.invoices.billing import ADA, Billing, pdf_text, text_of
 from tests.support.clock import MARCH, ManualClock
 from tests.support.command import Operator
 from tests.support.world import SELLER, TESTER, World
 from tonne.app import Services
-from tonne.invoices.account_statement import account_statement_pdf, make_statements, print_statement
-from tonne.invoices.ageing import list_aged_debts
-from tonne.invoices.correct_invoice import correct_invoice
-from tonne.invoices.errors import InvoiceNotOpen, SecondPersonNeeded, WriteOffInvalid
-from tonne.invoices.import_statement import import_statement
-from tonne.invoices.pdf import invoice_pdf
-from tonne.invoices.record import Closing
-from tonne.invoices.settle_invoice import settle_invoice
-from tonne.invoices.timeline import write_off_timeline
-from tonne.invoices.write_off import approve_write_off, reinstate_invoice, write_off_invoice
-from tonne.invoices.write_off_store import WriteOff, WriteOffState
-from tonne.journal.model import LedgerAccount
-from tonne.journal.read_journal import Period, sum_balances_any_account
+from tonne.money.accounting.journal.model import LedgerAccount
+from tonne.money.accounting.journal.read_journal import Period, sum_balances_any_account
+from tonne.money.accounting.matching.import_statement import import_statement
+from tonne.money.accounting.reports.account_statement import account_statement_pdf, make_statements, print_statement
+from tonne.money.accounting.reports.ageing import list_aged_debts
+from tonne.money.invoices.credit_notes.correct_invoice import correct_invoice
+from tonne.money.invoices.documents.pdf import invoice_pdf
+from tonne.money.invoices.documents.record import Closing
+from tonne.money.invoices.errors import InvoiceNotOpen, SecondPersonNeeded, WriteOffInvalid
+from tonne.money.invoices.settle_invoice import settle_invoice
+from tonne.money.invoices.timeline import write_off_timeline
+from tonne.money.invoices.write_off import approve_write_off, reinstate_invoice, write_off_invoice
+from tonne.money.invoices.write_off_store import WriteOff, WriteOffState
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.settings.settings import Settings

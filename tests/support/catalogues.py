@@ -7,7 +7,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.extract import DEFAULT_KEYWORDS, extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
-from tonne.gateways.card_simulated import SIMULATED_CARDS
+from tonne.money.cards.gateways.card_simulated import SIMULATED_CARDS
 from tonne.platform.values.language import DEFAULT_LANGUAGE, LANGUAGES
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +46,7 @@ def extract() -> Catalog:
     ):
         found.add(message, None, [(f"src/{name}", 0)], auto_comments=comments, context=context)
     for card in SIMULATED_CARDS:
-        found.add(card.behaviour, None, [("src/tonne/gateways/simulated_cards.toml", 0)])
+        found.add(card.behaviour, None, [("src/tonne/money/cards/gateways/simulated_cards.toml", 0)])
     return found
 
 

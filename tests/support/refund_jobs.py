@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from tonne.cards.model import RetrySchedule
-from tonne.gateways.card import CardGateway
+from tonne.money.cards.gateways.card import CardGateway
+from tonne.money.cards.model import RetrySchedule
+from tonne.money.refunds.disputes.check_payments import CheckPayments, PollGateways
+from tonne.money.refunds.make_refunds import MakeRefunds
 from tonne.platform.db.pool import Database
 from tonne.platform.values.clock import Clock
-from tonne.refunds.check_payments import CheckPayments, PollGateways
-from tonne.refunds.make_refunds import MakeRefunds
 
 
 class RefundJobs:

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.invoices.billing import ADA, Billing
-from tests.refunds.refund_scene import RefundScene
+from tests.money.invoices.billing import ADA, Billing
+from tests.money.refunds.refund_scene import RefundScene
 from tests.supply.retirements.shop import TONNE, Shop
 from tests.supply.retirements.test_invalid_lots import resolve
 from tests.support.clock import MARCH, ManualClock
@@ -16,7 +16,7 @@ from tests.support.events import StoredEvent, stored_events
 from tests.support.scene import Scene
 from tests.support.world import SELLER, TESTER, World
 from tonne.app import Services
-from tonne.invoices.cancel_order import cancel_order_by_id
+from tonne.money.invoices.cancel_order import cancel_order_by_id
 from tonne.platform.db.pool import Database
 from tonne.platform.events.further import FurtherEvent, record_further
 from tonne.platform.settings.settings import Settings

@@ -13,7 +13,7 @@ from tests.support.people import Person, add_user
 from tests.support.world import TESTER, World, add_account
 from tests.workspace.forms import hidden_fields, typed_fields
 from tonne.app import Services
-from tonne.cards.stored_cards import set_card
+from tonne.money.cards.stored_cards.stored_cards import set_card
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts.model import PaymentMethod

@@ -8,13 +8,13 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from tests.invoices.billing import ADA, Billing, pdf_text
-from tests.refunds.refund_scene import RefundScene
+from tests.money.invoices.billing import ADA, Billing, pdf_text
+from tests.money.refunds.refund_scene import RefundScene
 from tests.support.clock import ManualClock
 from tests.support.people import Person, add_user
 from tests.support.world import SELLER, TESTER, World
 from tonne.app import Services
-from tonne.invoices.import_statement import import_statement
+from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode

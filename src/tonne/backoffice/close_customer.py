@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from tonne.cards.remove_closed_cards import schedule_removal
+from tonne.money.cards.stored_cards.remove_closed_cards import schedule_removal
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.scope import Scope

@@ -1,14 +1,14 @@
 """What waits too long, of all packages: for `tonne doctor` and for the operator's page Today."""
 
-from tonne.cards.waiting import WAITING as PAYMENTS_WAITING
 from tonne.checkout.waiting import WAITING as CHECKOUTS_WAITING
-from tonne.invoices.waiting import WAITING as INVOICES_WAITING
+from tonne.money.cards.waiting import WAITING as PAYMENTS_WAITING
+from tonne.money.invoices.waiting import WAITING as INVOICES_WAITING
+from tonne.money.refunds.waiting import WAITING as REFUNDS_WAITING
 from tonne.persons.waiting import WAITING as PERSONS_WAITING
 from tonne.platform.db.hold import WAITING as HOLD_WAITING
 from tonne.platform.db.schema.partitions import WAITING as PARTITIONS_WAITING
 from tonne.platform.db.server.clock_drift import WAITING as CLOCK_WAITING
 from tonne.platform.documents.mail.waiting import WAITING as MAILS_WAITING
-from tonne.refunds.waiting import WAITING as REFUNDS_WAITING
 from tonne.retention.waiting import WAITING as RETENTION_WAITING
 from tonne.selling.catalogue.waiting import WAITING as CATALOGUE_WAITING
 from tonne.selling.orders.waiting import WAITING as ORDERS_WAITING

@@ -3,25 +3,14 @@
 from datetime import UTC, date, datetime
 
 from tonne.backoffice.confirmed_step import rehearse
-from tonne.banking.csv_statement import Spelling
-from tonne.banking.identity import Verdict
-from tonne.banking.local_numbers import DateOrder, DecimalMark
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.invoices.decide_doubtful import decide_doubtful
-from tonne.invoices.doubtful_store import list_doubtful_any_account
-from tonne.invoices.errors import DoubtfulLineNotFound, StatementUploadNotFound
-from tonne.invoices.import_statement import BookedLine, StatementOptions
-from tonne.invoices.suggest_matches import suggest_matches_any_account
-from tonne.invoices.transfer_model import TransferState
-from tonne.invoices.transfer_store import (
-    find_transfers_any_account,
-    list_booked_any_account,
-    list_waiting_any_account,
-)
-from tonne.invoices.upload_statement import (
+from tonne.money.accounting.matching.decide_doubtful import decide_doubtful
+from tonne.money.accounting.matching.import_statement import BookedLine, StatementOptions
+from tonne.money.accounting.matching.suggest_matches import suggest_matches_any_account
+from tonne.money.accounting.matching.upload_statement import (
     MAX_UPLOAD_BYTES,
     discard_upload,
     find_upload,
@@ -29,6 +18,17 @@ from tonne.invoices.upload_statement import (
     list_uploads,
     upload_statement,
 )
+from tonne.money.bank.doubtful_store import list_doubtful_any_account
+from tonne.money.bank.formats.csv_statement import Spelling
+from tonne.money.bank.formats.identity import Verdict
+from tonne.money.bank.formats.local_numbers import DateOrder, DecimalMark
+from tonne.money.bank.transfer_model import TransferState
+from tonne.money.bank.transfer_store import (
+    find_transfers_any_account,
+    list_booked_any_account,
+    list_waiting_any_account,
+)
+from tonne.money.invoices.errors import DoubtfulLineNotFound, StatementUploadNotFound
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import SheetInvalid

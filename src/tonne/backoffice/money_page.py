@@ -8,11 +8,16 @@ from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import OperatorViewer
-from tonne.invoices.assignment_store import sum_received_any_account
-from tonne.invoices.due_buckets import BucketSum, DueBucket, list_bucket_any_account, sum_buckets_any_account
-from tonne.invoices.find_invoice import find_by_number_any_account
-from tonne.invoices.invoice_state import describe_invoice
-from tonne.invoices.store import list_numbered_any_account
+from tonne.money.accounting.reports.due_buckets import (
+    BucketSum,
+    DueBucket,
+    list_bucket_any_account,
+    sum_buckets_any_account,
+)
+from tonne.money.bank.assignment_store import sum_received_any_account
+from tonne.money.invoices.find_invoice import find_by_number_any_account
+from tonne.money.invoices.invoice_state import describe_invoice
+from tonne.money.invoices.store import list_numbered_any_account
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.clock import Clock

@@ -10,26 +10,26 @@ from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.invoices.sales_list import read_sales_any_account, sales_head, sales_rows
-from tonne.journal.export import beancount_entry, beancount_head, csv_entry, csv_head
-from tonne.journal.month_totals import (
+from tonne.money.accounting.journal.export import beancount_entry, beancount_head, csv_entry, csv_head
+from tonne.money.accounting.journal.month_totals import (
     MonthTotals,
     find_totals,
     month_period,
     store_totals,
     sum_month_any_account,
 )
-from tonne.journal.open_points import (
+from tonne.money.accounting.journal.open_points import (
     find_beginning_any_account,
     find_last_booking_any_account,
     list_open_points_any_account,
 )
-from tonne.journal.read_journal import (
+from tonne.money.accounting.journal.read_journal import (
     Period,
     read_entries_any_account,
     read_opening_any_account,
     sum_balances_any_account,
 )
+from tonne.money.accounting.reports.sales_list import read_sales_any_account, sales_head, sales_rows
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.clock import Clock

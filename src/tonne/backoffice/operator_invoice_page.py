@@ -8,22 +8,22 @@ from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.invoices.annex import load_annex
-from tonne.invoices.assignment_store import list_received_any_account
-from tonne.invoices.billed_lines import billed_lines
-from tonne.invoices.billed_order_store import list_billed_orders
-from tonne.invoices.credit_note_store import find_credit_note_any_account, list_credit_notes
-from tonne.invoices.errors import InvoiceNotFound
-from tonne.invoices.find_invoice import find_by_number_any_account
-from tonne.invoices.invoice_state import describe_invoice
-from tonne.invoices.model import Invoice, InvoiceStatus
-from tonne.invoices.payments import list_charges_of_invoice
-from tonne.invoices.remaining import find_remaining
-from tonne.invoices.render_invoice import RenderInvoice
-from tonne.invoices.resend_invoice import resend_invoice
-from tonne.invoices.settle_invoice import settle_invoice
-from tonne.invoices.write_off import approve_write_off, reinstate_invoice, write_off_invoice
-from tonne.invoices.write_off_store import WriteOff, WriteOffState, list_write_offs_of_invoice_any_account
+from tonne.money.accounting.reports.payments import list_charges_of_invoice
+from tonne.money.bank.assignment_store import list_received_any_account
+from tonne.money.invoices.credit_notes.store import find_credit_note_any_account, list_credit_notes
+from tonne.money.invoices.documents.annex import load_annex
+from tonne.money.invoices.documents.billed_lines import billed_lines
+from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.errors import InvoiceNotFound
+from tonne.money.invoices.find_invoice import find_by_number_any_account
+from tonne.money.invoices.invoice_state import describe_invoice
+from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
+from tonne.money.invoices.model import Invoice, InvoiceStatus
+from tonne.money.invoices.remaining import find_remaining
+from tonne.money.invoices.resend_invoice import resend_invoice
+from tonne.money.invoices.settle_invoice import settle_invoice
+from tonne.money.invoices.write_off import approve_write_off, reinstate_invoice, write_off_invoice
+from tonne.money.invoices.write_off_store import WriteOff, WriteOffState, list_write_offs_of_invoice_any_account
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings

@@ -8,16 +8,16 @@ from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.gateways.payment_record import DisputeState
+from tonne.money.cards.gateways.payment_record import DisputeState
+from tonne.money.refunds.approve_refund import approve_refund, retry_refund, settle_refund
+from tonne.money.refunds.decline_refund import decline_refund
+from tonne.money.refunds.disputes.dispute_store import find_dispute_any_account, list_disputes_of_mode_any_account
+from tonne.money.refunds.model import Dispute, Refund, RefundMethod, RefundState
+from tonne.money.refunds.store import find_refund_any_account, list_open_any_account, list_refunds_of_mode_any_account
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.money import format_money
-from tonne.refunds.approve_refund import approve_refund, retry_refund, settle_refund
-from tonne.refunds.decline_refund import decline_refund
-from tonne.refunds.dispute_store import find_dispute_any_account, list_disputes_of_mode_any_account
-from tonne.refunds.model import Dispute, Refund, RefundMethod, RefundState
-from tonne.refunds.store import find_refund_any_account, list_open_any_account, list_refunds_of_mode_any_account
 from tonne.selling.accounts.names import find_names_any_account
 from tonne.selling.users.names import name_actors
 

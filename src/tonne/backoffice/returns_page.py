@@ -5,28 +5,28 @@ from collections.abc import Sequence
 from typing import Any
 
 from tonne.backoffice.confirmed_step import ConfirmedSteps, Wording, Work
-from tonne.banking.sepa_file import SEPA_CURRENCY
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.invoices.errors import ReturnInvalid
-from tonne.invoices.export_returns import ReturnFile, export_returns
-from tonne.invoices.return_store import (
+from tonne.money.bank.export_returns import ReturnFile, export_returns
+from tonne.money.bank.formats.sepa_file import SEPA_CURRENCY
+from tonne.money.bank.return_store import (
     find_batch_of_mode,
     find_returns_any_account,
     list_batches_any_account,
     list_open_returns_any_account,
 )
-from tonne.invoices.return_transfer import ReturnTo, approve_return, cancel_return, confirm_return, redirect_return
-from tonne.invoices.transfer_model import BankReturn, ReturnStatus
+from tonne.money.bank.return_transfer import ReturnTo, approve_return, cancel_return, confirm_return, redirect_return
+from tonne.money.bank.transfer_model import BankReturn, ReturnStatus
+from tonne.money.invoices.errors import ReturnInvalid
+from tonne.money.refunds.bank_refunds import fail_refund_return
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.currency import DECIMALS
 from tonne.platform.values.money import format_money
-from tonne.refunds.bank_refunds import fail_refund_return
 from tonne.selling.users.names import name_actors
 
 MAX_NOTE = 500

@@ -8,18 +8,18 @@ from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OperatorSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.invoices.assign_transfer import assign_transfer, unassign_transfer
-from tonne.invoices.assignment_store import list_assignments_any_account
-from tonne.invoices.find_invoice import find_by_number_any_account
-from tonne.invoices.model import Invoice
-from tonne.invoices.resolve_transfer import resolve_transfer
-from tonne.invoices.return_store import list_returns_of_transfer_any_account
-from tonne.invoices.return_transfer import ReturnTo, return_transfer
-from tonne.invoices.suggest_matches import suggest_matches_any_account
-from tonne.invoices.transfer_model import Assignment, BankReturn, Transfer
-from tonne.invoices.transfer_store import find_transfers_any_account
-from tonne.journal.match_payout import match_payout, reopen_and_unmatch
-from tonne.journal.payout_store import ListedPayout, list_open_payouts_any_account
+from tonne.money.accounting.journal.match_payout import match_payout, reopen_and_unmatch
+from tonne.money.accounting.journal.payout_store import ListedPayout, list_open_payouts_any_account
+from tonne.money.accounting.matching.assign_transfer import assign_transfer, unassign_transfer
+from tonne.money.accounting.matching.suggest_matches import suggest_matches_any_account
+from tonne.money.bank.assignment_store import list_assignments_any_account
+from tonne.money.bank.resolve_transfer import resolve_transfer
+from tonne.money.bank.return_store import list_returns_of_transfer_any_account
+from tonne.money.bank.return_transfer import ReturnTo, return_transfer
+from tonne.money.bank.transfer_model import Assignment, BankReturn, Transfer
+from tonne.money.bank.transfer_store import find_transfers_any_account
+from tonne.money.invoices.find_invoice import find_by_number_any_account
+from tonne.money.invoices.model import Invoice
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings

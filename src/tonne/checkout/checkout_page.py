@@ -6,9 +6,6 @@ from typing import Any
 
 import msgspec
 
-from tonne.cards.captured_store import find_captured
-from tonne.cards.charge_store import Decline, find_last_decline, find_pending
-from tonne.cards.model import ChargeStatus
 from tonne.checkout import store
 from tonne.checkout.attempt_limit import AttemptLimit
 from tonne.checkout.consent import WithdrawalTexts
@@ -42,8 +39,11 @@ from tonne.checkout.payment_form import (
 )
 from tonne.checkout.redirects import with_query
 from tonne.checkout.shown_offer import PricedOffer, compare_with_start, read_shown_offer
-from tonne.gateways.card_gateways import GATEWAY_NAMES, GATEWAY_OF
-from tonne.gateways.card_simulated import SIMULATED_CARDS
+from tonne.money.cards.captured_store import find_captured
+from tonne.money.cards.charge_store import Decline, find_last_decline, find_pending
+from tonne.money.cards.gateways.card_gateways import GATEWAY_NAMES, GATEWAY_OF
+from tonne.money.cards.gateways.card_simulated import SIMULATED_CARDS
+from tonne.money.cards.model import ChargeStatus
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response, json_response

@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
-from tonne.cards.charge_store import read_chargeable
 from tonne.checkout import queue
 from tonne.checkout.model import CHECK_INTERVAL
 from tonne.checkout.queue import DueCheckout
-from tonne.invoices.cancel_order import cancel_order
+from tonne.money.cards.charge_store import read_chargeable
+from tonne.money.invoices.cancel_order import cancel_order
 from tonne.platform.db.batches import run_claimed
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.values.actor import job_actor

@@ -34,7 +34,7 @@ from tonne.checkout.offer import LinkOffer, choose, price_offer
 from tonne.checkout.redirects import check_redirect
 from tonne.checkout.shown_offer import PricedOffer
 from tonne.checkout.store import is_paid
-from tonne.gateways.card_gateways import takes_cards
+from tonne.money.cards.gateways.card_gateways import takes_cards
 from tonne.platform.db.idempotency import Idempotency, create_once
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.events.audit import record as audit

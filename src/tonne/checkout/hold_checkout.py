@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 
-from tonne.cards.charge_store import find_pending
 from tonne.checkout.model import Checkout, CheckoutStatus
 from tonne.checkout.order_checkout import price_request_of
+from tonne.money.cards.charge_store import find_pending
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 from tonne.selling.accounts.model import Terms

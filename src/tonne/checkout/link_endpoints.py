@@ -14,7 +14,7 @@ from tonne.checkout.link_schemas import (
 from tonne.checkout.link_secret import rotate_link_secret
 from tonne.checkout.link_settings import LinkOwner
 from tonne.checkout.replace_link import lock_link, replace_link
-from tonne.gateways.card_gateways import takes_cards
+from tonne.money.cards.gateways.card_gateways import takes_cards
 from tonne.platform.db.pool import Database
 from tonne.platform.http.json_body import read
 from tonne.platform.http.lists import Paging, list_response

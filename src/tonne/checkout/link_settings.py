@@ -10,7 +10,7 @@ from tonne.checkout.errors import OffsetLinkAmountInvalid, OffsetLinkExpiryInval
 from tonne.checkout.link_model import OffsetLink
 from tonne.checkout.link_schemas import OffsetLinkIn
 from tonne.checkout.redirects import check_redirect
-from tonne.gateways.card_gateways import takes_cards
+from tonne.money.cards.gateways.card_gateways import takes_cards
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.errors import AccountNotFound

@@ -43,7 +43,7 @@ from tonne.checkout.offset_form import (
 from tonne.checkout.redirects import check_redirect
 from tonne.checkout.shown_offer import PricedOffer
 from tonne.checkout.signed_query import REPEATED, SIGNATURE, SIGNED, SignedQuery, find_signed_query, verify_query
-from tonne.gateways.card_gateways import takes_cards
+from tonne.money.cards.gateways.card_gateways import takes_cards
 from tonne.platform.db.pool import Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response

@@ -4,13 +4,13 @@ from datetime import datetime
 
 import msgspec
 
-from tonne.cards.charge_store import read_chargeable
 from tonne.checkout import queue, store
 from tonne.checkout.errors import AlreadyPaid, CheckoutOver, OffsetLinkClosed
 from tonne.checkout.model import CHECK_INTERVAL, Checkout, CheckoutStatus, hash_token
 from tonne.checkout.offer import LinkOffer, price_offer
 from tonne.checkout.shown_offer import PricedOffer, ShownOffer
-from tonne.invoices.cancel_order import cancel_order
+from tonne.money.cards.charge_store import read_chargeable
+from tonne.money.invoices.cancel_order import cancel_order
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.actor import Actor, ActorKind

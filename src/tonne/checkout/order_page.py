@@ -2,16 +2,16 @@
 
 from dataclasses import dataclass
 
-from tonne.cards.charge_store import Decline, find_last_decline
-from tonne.cards.confirm_charge import ConfirmCharge
-from tonne.cards.declines import explain_decline
-from tonne.cards.errors import NothingToConfirm
-from tonne.cards.model import ChargeAttempt
 from tonne.checkout.attempt_limit import AttemptLimit
 from tonne.checkout.checkout_page import StateOut
 from tonne.checkout.errors import OrderPageNotFound
 from tonne.checkout.linked_order import load_linked_order
 from tonne.checkout.order_summary import OrderSummary, read_order_summary, summary_values
+from tonne.money.cards.charge_store import Decline, find_last_decline
+from tonne.money.cards.declines import explain_decline
+from tonne.money.cards.errors import NothingToConfirm
+from tonne.money.cards.model import ChargeAttempt
+from tonne.money.cards.stored_cards.confirm_charge import ConfirmCharge
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response, json_response

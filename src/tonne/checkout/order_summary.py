@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from tonne.invoices.parties import seller_of
+from tonne.money.invoices.documents.parties import seller_of
+from tonne.money.receipts.compose import tax_name
+from tonne.money.receipts.expected_completion import Expectation, expected_completion
 from tonne.platform.db.pool import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.web.wording import LocalWording
-from tonne.receipts.expected_completion import Expectation, expected_completion
-from tonne.receipts.order_mails import tax_name
 from tonne.selling.accounts.merchant import Merchant, find_merchant_of
 from tonne.selling.orders.model import Order, PaymentState
 from tonne.selling.orders.order_links import find_order_url

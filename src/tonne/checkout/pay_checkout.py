@@ -1,16 +1,12 @@
 """Paying a checkout: one order and one charge, however often and in however many tabs the visitor clicks.
 
-The order and its pending charge are committed before the gateway is called, as in `cards/charge_cards.py`.
+The order and its pending charge are committed before the gateway is called, as in `money/cards/charge_cards.py`.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from tonne.cards.charge_store import find_pending, make_due_any_account, read_chargeable, record_page
-from tonne.cards.model import ChargeAttempt, RetrySchedule
-from tonne.cards.open_charges import open_charges
-from tonne.cards.settle_charges import settle_charges
 from tonne.checkout import store
 from tonne.checkout.consent import Consent, WithdrawalText
 from tonne.checkout.consent_store import add_text, set_consent
@@ -27,9 +23,13 @@ from tonne.checkout.model import Checkout, hash_token
 from tonne.checkout.offer import LinkOffer, price_offer
 from tonne.checkout.order_checkout import order_checkout, price_request_of
 from tonne.checkout.shown_offer import PricedOffer, ShownOffer
-from tonne.gateways.card import CardGateway, ChargeOutcome, ChargeResult, HostedPage, StoredCard
-from tonne.gateways.card_gateways import GATEWAY_OF
-from tonne.gateways.payment_page import PageNotOpened, PageRequest, PaymentPages
+from tonne.money.cards.charge_store import find_pending, make_due_any_account, read_chargeable, record_page
+from tonne.money.cards.gateways.card import CardGateway, ChargeOutcome, ChargeResult, HostedPage, StoredCard
+from tonne.money.cards.gateways.card_gateways import GATEWAY_OF
+from tonne.money.cards.gateways.payment_page import PageNotOpened, PageRequest, PaymentPages
+from tonne.money.cards.model import ChargeAttempt, RetrySchedule
+from tonne.money.cards.open_charges import open_charges
+from tonne.money.cards.settle_charges import settle_charges
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.events.notification import WorkKind
 from tonne.platform.events.notify import Notifier

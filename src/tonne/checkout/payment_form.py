@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tonne.cards.read_test_card import card_number_in, read_test_card
 from tonne.checkout.begin_checkout import NAME_FIELD, PUBLIC_FIELD, read_customer_name
 from tonne.checkout.consent import (
     BUSINESS_FIELD,
@@ -19,6 +18,7 @@ from tonne.checkout.consent import (
 )
 from tonne.checkout.errors import ConsentMissing
 from tonne.checkout.pay_checkout import Agreed, CheckoutPayer
+from tonne.money.cards.read_test_card import card_number_in, read_test_card
 from tonne.platform.values.errors import TonneError
 from tonne.selling.orders.beneficiary import Beneficiary
 

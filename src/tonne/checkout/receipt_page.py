@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from tonne.checkout.attempt_limit import AttemptLimit
 from tonne.checkout.errors import OrderPageNotFound
 from tonne.checkout.linked_order import load_linked_order
-from tonne.checkout.receipt import ReceiptFacts, read_receipt, receipt_pdf, write_receipt
+from tonne.money.receipts.receipt import ReceiptFacts, read_receipt, receipt_pdf, write_receipt
 from tonne.platform.db.pool import Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import asyncpg
 
-from tonne.cards import card_link_store
+from tonne.money.cards.stored_cards import card_link_store
 from tonne.platform.db.pool import Connection
 from tonne.platform.keys.reseal_secrets import BATCH, ResealedBatch, reseal_rows
 from tonne.platform.keys.secret_box import SecretBox

@@ -5,16 +5,16 @@ from datetime import datetime
 from enum import StrEnum
 
 from tonne.checkout.errors import NothingToResend
-from tonne.invoices.render_invoice import RenderInvoice
-from tonne.invoices.resend_invoice import resend_invoice
-from tonne.invoices.store import find_invoice
+from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.resend_invoice import resend_invoice
+from tonne.money.invoices.store import find_invoice
+from tonne.money.receipts.compose import enqueue_receipts
+from tonne.money.receipts.recipients import payer_of
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.scope import Scope
-from tonne.receipts.order_mails import enqueue_receipts
-from tonne.receipts.recipients import payer_of
 from tonne.selling.orders.correct_email import correct_email
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.model import Order, OrderStatus, PaymentState

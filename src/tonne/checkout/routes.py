@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from tonne.cards.errors import NothingToConfirm
 from tonne.checkout.checkout_endpoints import CheckoutEndpoints
 from tonne.checkout.checkout_page import CheckoutPage, StateOut
 from tonne.checkout.checkout_schemas import CheckoutIn, CheckoutOut
@@ -35,6 +34,7 @@ from tonne.checkout.offset_page import OffsetPage
 from tonne.checkout.order_page import OrderPage
 from tonne.checkout.payment_lookup import PaymentLookup, PaymentOut
 from tonne.checkout.receipt_page import ReceiptPage
+from tonne.money.cards.errors import NothingToConfirm
 from tonne.platform.http.errors import FormInvalid, RateLimited
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
 from tonne.platform.http.route import Access, Route, RouteMaker

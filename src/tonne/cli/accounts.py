@@ -10,6 +10,7 @@ from tonne.cli.closing import close_account_command, reopen_account_command
 from tonne.cli.database import ACTOR, run_for_account, run_in_transaction
 from tonne.cli.output import MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_object, print_rows
 from tonne.cli.parameters import BUNDLE_CHOICE, MODE
+from tonne.money.refunds.disputes.resume_orders import resume_orders
 from tonne.platform.db.pool import Connection
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.values.clock import utc_now
@@ -17,7 +18,6 @@ from tonne.platform.values.ids import new_id
 from tonne.platform.values.language import LANGUAGES, LanguageCode
 from tonne.platform.values.scope import Mode, Scope
 from tonne.platform.values.spending_limit import month_of
-from tonne.retirements.resume_orders import resume_orders
 from tonne.selling.accounts import lookup
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.limit_store import AccountLimits, find_limits, list_closed_accounts

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 import click
 import structlog
 
-from tonne.cards.card_links import card_page_url
-from tonne.cards.stored_cards import remove_card, require_card, set_card
 from tonne.cli.database import (
     ACTOR,
     open_database,
@@ -19,8 +17,10 @@ from tonne.cli.database import (
     with_connection,
 )
 from tonne.cli.output import Output, ValueColumn, output_options, print_object
-from tonne.gateways.card import CardDetails
-from tonne.gateways.card_gateways import card_gateways
+from tonne.money.cards.gateways.card import CardDetails
+from tonne.money.cards.gateways.card_gateways import card_gateways
+from tonne.money.cards.stored_cards.card_links import card_page_url
+from tonne.money.cards.stored_cards.stored_cards import remove_card, require_card, set_card
 from tonne.platform.db.hold import require_not_held
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.db.schema.migrate import require_compatible

@@ -5,8 +5,6 @@ from typing import Any
 
 import click
 
-from tonne.cards.errors import ChargeUnknown
-from tonne.cards.model import ChargeStatus
 from tonne.cards.search_store import ChargeSearch, FoundCharge, find_charge_any_account, search_charges_any_account
 from tonne.cli.database import run_in_transaction
 from tonne.cli.mismatched_charges import accept_charge, refund_charge
@@ -22,6 +20,8 @@ from tonne.cli.output import (
     print_rows,
 )
 from tonne.cli.parameters import MODE, MOMENT
+from tonne.money.cards.errors import ChargeUnknown
+from tonne.money.cards.model import ChargeStatus
 from tonne.platform.db.pool import Connection
 from tonne.selling.accounts.names import Names, find_names_any_account
 

@@ -10,7 +10,7 @@ from tonne.cli.check_document_key import check_document_key
 from tonne.cli.check_log import check_log
 from tonne.cli.check_result import CheckResult
 from tonne.cli.database import open_database, plain_failures, with_connection
-from tonne.gateways.stripe_key import StripeKeyRejected, StripeNotReached, check_stripe_key
+from tonne.money.cards.gateways.stripe_key import StripeKeyRejected, StripeNotReached, check_stripe_key
 from tonne.platform.db.hold import read_hold
 from tonne.platform.db.pool import Connection, connect
 from tonne.platform.db.schema.migrate import MigrationError, require_compatible

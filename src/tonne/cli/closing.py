@@ -3,9 +3,9 @@
 import click
 
 from tonne.backoffice.close_customer import close_customer, disable_public_page, reopen_customer
-from tonne.cards.remove_closed_cards import schedule_removal
 from tonne.cli.database import ACTOR, run_for_account, run_in_transaction
 from tonne.cli.parameters import REASON
+from tonne.money.cards.stored_cards.remove_closed_cards import schedule_removal
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Scope

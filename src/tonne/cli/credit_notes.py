@@ -7,11 +7,11 @@ import click
 from tonne.cli.database import ACTOR, run_connected, run_in_transaction
 from tonne.cli.parameters import MODE, parse_amount
 from tonne.cli.signed_files import render_invoice
-from tonne.invoices.correct_invoice import correct_invoice
-from tonne.invoices.credit_note import CreditNote
-from tonne.invoices.credit_note_store import find_credit_note_any_account
-from tonne.invoices.errors import CreditNoteNotFound
-from tonne.invoices.find_invoice import find_by_number_any_account
+from tonne.money.invoices.credit_notes.correct_invoice import correct_invoice
+from tonne.money.invoices.credit_notes.credit_note import CreditNote
+from tonne.money.invoices.credit_notes.store import find_credit_note_any_account
+from tonne.money.invoices.errors import CreditNoteNotFound
+from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.platform.db.pool import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now

@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 import msgspec
 
-from tonne.cards.stored_cards import store_card
 from tonne.checkout.create_link import create_account_link
 from tonne.checkout.link_schemas import OffsetLinkIn
 from tonne.cli.database import ACTOR, plain_failures, settings_from_environment
-from tonne.gateways.card import CardDetails
-from tonne.gateways.card_simulated import SIMULATED_CARDS
+from tonne.money.cards.gateways.card import CardDetails
+from tonne.money.cards.gateways.card_simulated import SIMULATED_CARDS
+from tonne.money.cards.stored_cards.stored_cards import store_card
 from tonne.platform.db.pool import Connection
 from tonne.platform.http.authenticator import hash_key
 from tonne.platform.keys.secret_box import SecretBox

@@ -14,15 +14,16 @@ import msgspec
 
 from tonne.backoffice.doctor_checks import ALL_WAITING
 from tonne.backoffice.doctor_run_store import DoctorFinding, DoctorRun, record_run
-from tonne.cards.invariants import INVARIANTS as PAYMENTS
 from tonne.checkout.invariants import INVARIANTS as CHECKOUTS
 from tonne.cli.database import ACTOR, read_one_snapshot
 from tonne.cli.parameters import PAST
 from tonne.cli.readers import Readers, run_with_readers
 from tonne.cli.table import printable
-from tonne.invoices.card_invariants import INVARIANTS as CARD_INVOICES
-from tonne.invoices.invariants import INVARIANTS as INVOICES
-from tonne.journal.invariants import INVARIANTS as JOURNAL
+from tonne.money.accounting.journal.invariants import INVARIANTS as JOURNAL
+from tonne.money.cards.invariants import INVARIANTS as PAYMENTS
+from tonne.money.invoices.invariants import INVARIANTS as INVOICES
+from tonne.money.refunds.card_invoice_invariants import INVARIANTS as CARD_INVOICES
+from tonne.money.refunds.invariants import INVARIANTS as REFUNDS
 from tonne.platform.db.errors import DATABASE_ERRORS
 from tonne.platform.db.invariant import FOR_CHECKS, Invariant, InvariantCheck, group_by_scan
 from tonne.platform.db.pool import Connection
@@ -33,7 +34,6 @@ from tonne.platform.process.progress import progress
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
-from tonne.refunds.invariants import INVARIANTS as REFUNDS
 from tonne.retention.check_archives import ARCHIVES, ARCHIVES_MEANING, ARCHIVES_REMEDY, find_incomplete
 from tonne.retention.removal_store import list_archived
 from tonne.selling.orders.invariants import INVARIANTS as ORDERS

@@ -13,9 +13,9 @@ import click
 from tonne.cli.database import run_in_snapshot
 from tonne.cli.output import MoneyColumn, Output, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import MODE
-from tonne.journal.export import beancount_entry, beancount_head, csv_entry, csv_head
-from tonne.journal.model import JournalEntry, Posting
-from tonne.journal.read_journal import (
+from tonne.money.accounting.journal.export import beancount_entry, beancount_head, csv_entry, csv_head
+from tonne.money.accounting.journal.model import JournalEntry, Posting
+from tonne.money.accounting.journal.read_journal import (
     Period,
     read_entries_any_account,
     read_opening_any_account,

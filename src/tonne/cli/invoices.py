@@ -8,9 +8,6 @@ from typing import Any
 
 import click
 
-from tonne.banking.csv_statement import Spelling
-from tonne.banking.identity import Verdict
-from tonne.banking.local_numbers import DateOrder, DecimalMark
 from tonne.cards.search_store import ChargeSearch, FoundCharge, search_charges_any_account
 from tonne.cli.credit_notes import credit, credit_pdf
 from tonne.cli.database import ACTOR, plain_failures, run_connected, run_in_transaction, settings_from_environment
@@ -31,21 +28,24 @@ from tonne.cli.parameters import MODE
 from tonne.cli.receivables import ageing, statement
 from tonne.cli.signed_files import render_invoice
 from tonne.cli.write_offs import WRITE_OFFS, approve, reinstate, write_off, write_offs
-from tonne.invoices.annex import load_annex
-from tonne.invoices.assignment_store import sum_received_any_account
-from tonne.invoices.credit_note import CreditNote
-from tonne.invoices.credit_note_store import list_credit_notes
-from tonne.invoices.find_invoice import find_by_number_any_account, organisations_without_recipient
-from tonne.invoices.import_statement import BookedLine, StatementOptions, import_statement
-from tonne.invoices.model import Invoice, InvoiceStatus
-from tonne.invoices.remaining import find_remaining
-from tonne.invoices.resend_invoice import resend_invoice
-from tonne.invoices.seller_details import missing_settings
-from tonne.invoices.settle_invoice import settle_invoice
-from tonne.invoices.store import list_invoices_any_account, list_live_orders_without_invoice_any_account
-from tonne.invoices.transfer_model import Transfer, TransferState
-from tonne.invoices.transfer_store import list_transfers_any_account
-from tonne.invoices.write_off_store import list_write_offs_of_invoice_any_account
+from tonne.money.accounting.matching.import_statement import BookedLine, StatementOptions, import_statement
+from tonne.money.bank.assignment_store import sum_received_any_account
+from tonne.money.bank.formats.csv_statement import Spelling
+from tonne.money.bank.formats.identity import Verdict
+from tonne.money.bank.formats.local_numbers import DateOrder, DecimalMark
+from tonne.money.bank.transfer_model import Transfer, TransferState
+from tonne.money.bank.transfer_store import list_transfers_any_account
+from tonne.money.invoices.credit_notes.credit_note import CreditNote
+from tonne.money.invoices.credit_notes.store import list_credit_notes
+from tonne.money.invoices.documents.annex import load_annex
+from tonne.money.invoices.documents.seller_details import missing_settings
+from tonne.money.invoices.find_invoice import find_by_number_any_account, organisations_without_recipient
+from tonne.money.invoices.model import Invoice, InvoiceStatus
+from tonne.money.invoices.remaining import find_remaining
+from tonne.money.invoices.resend_invoice import resend_invoice
+from tonne.money.invoices.settle_invoice import settle_invoice
+from tonne.money.invoices.store import list_invoices_any_account, list_live_orders_without_invoice_any_account
+from tonne.money.invoices.write_off_store import list_write_offs_of_invoice_any_account
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.errors import quoted
 from tonne.platform.settings.settings import Settings

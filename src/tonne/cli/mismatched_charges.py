@@ -7,14 +7,14 @@ import click
 
 from tonne.cli.database import ACTOR, open_database, plain_failures, settings_from_environment, with_connection
 from tonne.cli.parameters import REASON
-from tonne.gateways.card_gateways import card_gateways
-from tonne.gateways.payment_record import RecordedPayment
+from tonne.money.cards.gateways.card_gateways import card_gateways
+from tonne.money.cards.gateways.payment_record import RecordedPayment
+from tonne.money.refunds.disputes.mismatched_charge import accept_mismatched, read_mismatched, return_mismatched
 from tonne.platform.db.hold import require_not_held
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.db.schema.migrate import require_compatible
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
-from tonne.refunds.mismatched_charge import accept_mismatched, read_mismatched, return_mismatched
 from tonne.selling.orders.model import Order, OrderStatus
 
 _Decide = Callable[[Connection, RecordedPayment | None], Awaitable[Order]]

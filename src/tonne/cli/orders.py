@@ -27,6 +27,7 @@ from tonne.cli.parameters import MODE, MOMENT, REASON
 from tonne.cli.refunds import refund_order
 from tonne.dashboard.order_facts import ShownOrder, describe_order
 from tonne.dashboard.order_timeline import collect_timeline
+from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
 from tonne.orders.search_store import (
     FoundOrder,
     OrderSearch,
@@ -37,7 +38,6 @@ from tonne.orders.search_store import (
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.timeline import TimelineEntry
-from tonne.refunds.cancel_order import Cancellation, cancel_by_id
 from tonne.selling.accounts.lookup import require_account_any_account, require_organisation
 from tonne.selling.accounts.names import Names, find_names_any_account
 from tonne.selling.orders.errors import OrderNotFound

@@ -8,9 +8,9 @@ from tonne.cli.database import ACTOR, run_in_transaction
 from tonne.cli.imports import FILE, read_file, reported_errors
 from tonne.cli.output import MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import MODE
-from tonne.journal.import_payouts import import_payouts
-from tonne.journal.match_payout import match_payout
-from tonne.journal.payout_store import ListedPayout, list_payouts_any_account
+from tonne.money.accounting.journal.import_payouts import import_payouts
+from tonne.money.accounting.journal.match_payout import match_payout
+from tonne.money.accounting.journal.payout_store import ListedPayout, list_payouts_any_account
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode
 

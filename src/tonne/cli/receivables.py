@@ -8,7 +8,7 @@ import click
 from tonne.cli.database import plain_failures, run_in_transaction, settings_from_environment
 from tonne.cli.output import Format, MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import MODE
-from tonne.invoices.account_statement import (
+from tonne.money.accounting.reports.account_statement import (
     AccountStatement,
     PrintedStatement,
     account_statement_pdf,
@@ -16,8 +16,8 @@ from tonne.invoices.account_statement import (
     print_statement,
     signed_money,
 )
-from tonne.invoices.ageing import AgedDebt, list_aged_debts
-from tonne.invoices.statement_store import StatementEntry
+from tonne.money.accounting.reports.ageing import AgedDebt, list_aged_debts
+from tonne.money.accounting.reports.statement_store import StatementEntry
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode

@@ -14,17 +14,21 @@ from tonne.cli.output import (
     print_rows,
 )
 from tonne.cli.parameters import MODE, REASON
-from tonne.gateways.payment_record import DisputeState
+from tonne.money.cards.gateways.payment_record import DisputeState
+from tonne.money.refunds.approve_refund import approve_refund, retry_refund, settle_refund
+from tonne.money.refunds.decline_refund import decline_refund
+from tonne.money.refunds.disputes.dispute_store import (
+    DisputeSearch,
+    find_dispute_any_account,
+    search_disputes_any_account,
+)
+from tonne.money.refunds.errors import DisputeNotFound, RefundNotFound
+from tonne.money.refunds.model import Dispute, Refund, RefundMethod, RefundState
+from tonne.money.refunds.request_refund import RefundRequest, parse_amount, request_refund
+from tonne.money.refunds.store import RefundSearch, find_refund_any_account, search_refunds_any_account
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.money import format_money
-from tonne.refunds.approve_refund import approve_refund, retry_refund, settle_refund
-from tonne.refunds.decline_refund import decline_refund
-from tonne.refunds.dispute_store import DisputeSearch, find_dispute_any_account, search_disputes_any_account
-from tonne.refunds.errors import DisputeNotFound, RefundNotFound
-from tonne.refunds.model import Dispute, Refund, RefundMethod, RefundState
-from tonne.refunds.request_refund import RefundRequest, parse_amount, request_refund
-from tonne.refunds.store import RefundSearch, find_refund_any_account, search_refunds_any_account
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.scope_store import find_scope_any_account

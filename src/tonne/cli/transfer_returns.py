@@ -7,9 +7,9 @@ import click
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.cli.output import STATUS_STYLES, MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import MODE
-from tonne.invoices.export_returns import ReturnFile, export_returns, find_return_file
-from tonne.invoices.return_store import list_open_returns_any_account
-from tonne.invoices.return_transfer import (
+from tonne.money.bank.export_returns import ReturnFile, export_returns, find_return_file
+from tonne.money.bank.return_store import list_open_returns_any_account
+from tonne.money.bank.return_transfer import (
     ReturnTo,
     approve_return,
     cancel_return,
@@ -17,15 +17,15 @@ from tonne.invoices.return_transfer import (
     redirect_return,
     return_transfer,
 )
-from tonne.invoices.transfer_model import BankReturn
-from tonne.invoices.transfer_store import find_transfers_any_account
+from tonne.money.bank.transfer_model import BankReturn
+from tonne.money.bank.transfer_store import find_transfers_any_account
+from tonne.money.refunds.bank_refunds import fail_refund_return
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.errors import quoted
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.currency import DECIMALS
 from tonne.platform.values.decimals import parse_decimal, scaled
 from tonne.platform.values.scope import Mode
-from tonne.refunds.bank_refunds import fail_refund_return
 
 MAX_NOTE = 500
 RETURN_COLUMNS: tuple[ValueColumn[BankReturn], ...] = (

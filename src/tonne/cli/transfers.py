@@ -18,18 +18,18 @@ from tonne.cli.output import (
 )
 from tonne.cli.parameters import MODE
 from tonne.cli.transfer_returns import MAX_NOTE, RETURN_COLUMNS, RETURN_COMMANDS, check_text, parse_amount
-from tonne.invoices.assign_transfer import assign_transfer, unassign_transfer
-from tonne.invoices.assignment_store import list_assignments_any_account
-from tonne.invoices.decide_doubtful import decide_doubtful
-from tonne.invoices.doubtful_store import DoubtfulLine, list_doubtful_any_account
-from tonne.invoices.errors import TransferNotFound
-from tonne.invoices.find_invoice import find_by_number_any_account
-from tonne.invoices.model import Invoice
-from tonne.invoices.resolve_transfer import resolve_transfer
-from tonne.invoices.return_store import list_returns_of_transfer_any_account
-from tonne.invoices.transfer_model import WAITING_STATES, Assignment, BankReturn, Transfer, TransferState
-from tonne.invoices.transfer_store import find_transfers_any_account, list_transfers_any_account
-from tonne.journal.match_payout import reopen_and_unmatch
+from tonne.money.accounting.journal.match_payout import reopen_and_unmatch
+from tonne.money.accounting.matching.assign_transfer import assign_transfer, unassign_transfer
+from tonne.money.accounting.matching.decide_doubtful import decide_doubtful
+from tonne.money.bank.assignment_store import list_assignments_any_account
+from tonne.money.bank.doubtful_store import DoubtfulLine, list_doubtful_any_account
+from tonne.money.bank.resolve_transfer import resolve_transfer
+from tonne.money.bank.return_store import list_returns_of_transfer_any_account
+from tonne.money.bank.transfer_model import WAITING_STATES, Assignment, BankReturn, Transfer, TransferState
+from tonne.money.bank.transfer_store import find_transfers_any_account, list_transfers_any_account
+from tonne.money.invoices.errors import TransferNotFound
+from tonne.money.invoices.find_invoice import find_by_number_any_account
+from tonne.money.invoices.model import Invoice
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.errors import quoted
 from tonne.platform.values.clock import utc_now

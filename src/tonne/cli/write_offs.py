@@ -6,9 +6,9 @@ from tonne.cli.credit_notes import MAX_REASON
 from tonne.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.cli.output import MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_rows
 from tonne.cli.parameters import MODE
-from tonne.invoices.find_invoice import find_by_number_any_account
-from tonne.invoices.write_off import approve_write_off, reinstate_invoice, write_off_invoice
-from tonne.invoices.write_off_store import WriteOff, WriteOffState, list_write_offs_any_account
+from tonne.money.invoices.find_invoice import find_by_number_any_account
+from tonne.money.invoices.write_off import approve_write_off, reinstate_invoice, write_off_invoice
+from tonne.money.invoices.write_off_store import WriteOff, WriteOffState, list_write_offs_any_account
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.money import format_money

@@ -5,12 +5,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tonne.cards.simulate_payment import simulate_payment
 from tonne.checkout.resend_order import OrderMail, resend_order
-from tonne.gateways.card import CardGateway
-from tonne.invoices.render_invoice import RenderInvoice
-from tonne.invoices.settle_invoice import settle_test_invoice
-from tonne.invoices.simulate_card_invoice import simulate_card_invoice
+from tonne.money.cards.gateways.card import CardGateway
+from tonne.money.cards.simulate_payment import simulate_payment
+from tonne.money.invoices.card_payment.simulate_card_invoice import simulate_card_invoice
+from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.settle_invoice import settle_test_invoice
+from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
+from tonne.money.refunds.permission import require_permission
+from tonne.money.refunds.request_refund import RefundRequest, request_refund
+from tonne.money.refunds.store import RefundKeyTaken
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.db.pool import Database
 from tonne.platform.events.notification import WorkKind
@@ -20,10 +24,6 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Mode, Scope
-from tonne.refunds.cancel_order import Cancellation, cancel_by_id
-from tonne.refunds.permission import require_permission
-from tonne.refunds.request_refund import RefundRequest, request_refund
-from tonne.refunds.store import RefundKeyTaken
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.errors import OrderNotFound

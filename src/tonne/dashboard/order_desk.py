@@ -12,10 +12,13 @@ from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.order_actions import HelperStep, OrderActions, RefundForm, helper_steps
 from tonne.dashboard.order_view import OrderView, load_view
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer, OperatorViewer
-from tonne.invoices.annex import load_annex
-from tonne.invoices.remaining import find_remaining
-from tonne.invoices.render_invoice import RenderInvoice
-from tonne.invoices.store import find_invoice
+from tonne.money.invoices.documents.annex import load_annex
+from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.remaining import find_remaining
+from tonne.money.invoices.store import find_invoice
+from tonne.money.receipts.recipients import payer_of
+from tonne.money.refunds.model import MAX_REASON
+from tonne.money.refunds.request_refund import parse_amount
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.http.errors import RateLimited, RouteNotFound
@@ -27,9 +30,6 @@ from tonne.platform.values.errors import TonneError
 from tonne.platform.values.money import format_money
 from tonne.platform.values.scope import Scope
 from tonne.platform.web.render import see_other
-from tonne.receipts.recipients import payer_of
-from tonne.refunds.model import MAX_REASON
-from tonne.refunds.request_refund import parse_amount
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.model import BeneficiaryKind, OrderStatus, PaymentState
 from tonne.selling.users.model import Right

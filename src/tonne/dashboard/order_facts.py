@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from tonne.cards.card_problem_store import list_declined, list_to_confirm
-from tonne.invoices.billing_store import find_group_of
-from tonne.invoices.collect_orders import is_above_credit_limit
-from tonne.invoices.issue_invoices import is_held_back
-from tonne.invoices.model import Invoice
-from tonne.invoices.seller_details import missing_settings
-from tonne.invoices.store import find_invoice
+from tonne.money.cards.stored_cards.card_problem_store import list_declined, list_to_confirm
+from tonne.money.invoices.documents.seller_details import missing_settings
+from tonne.money.invoices.issuing.billing_store import find_group_of
+from tonne.money.invoices.issuing.collect_orders import is_above_credit_limit
+from tonne.money.invoices.issuing.issue_invoices import is_held_back
+from tonne.money.invoices.model import Invoice
+from tonne.money.invoices.store import find_invoice
 from tonne.platform.db.pool import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now

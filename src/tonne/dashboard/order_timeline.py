@@ -5,21 +5,21 @@ For `tonne order show` and the dashboard.
 
 from collections.abc import Awaitable, Callable
 
-from tonne.cards.timeline import charge_timeline
 from tonne.checkout.timeline import checkout_timeline
-from tonne.invoices.timeline import (
+from tonne.money.cards.timeline import charge_timeline
+from tonne.money.invoices.timeline import (
     credit_note_timeline,
     invoice_timeline,
     return_timeline,
     transfer_timeline,
     write_off_timeline,
 )
+from tonne.money.refunds.timeline import dispute_timeline, refund_timeline
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.timeline import mail_timeline
 from tonne.platform.events.timeline import event_timeline
 from tonne.platform.values.scope import Scope
 from tonne.platform.values.timeline import TimelineEntry
-from tonne.refunds.timeline import dispute_timeline, refund_timeline
 from tonne.selling.accounts.timeline import audit_timeline
 from tonne.selling.orders.timeline import order_timeline
 from tonne.supply.retirements.timeline import certificate_timeline, lot_case_timeline, retirement_timeline

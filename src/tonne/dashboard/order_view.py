@@ -9,13 +9,13 @@ from tonne.dashboard.actor_words import name_actors
 from tonne.dashboard.order_facts import ShownOrder, describe_order
 from tonne.dashboard.order_timeline import collect_timeline
 from tonne.dashboard.order_words import happened, kind_label, without_commands
+from tonne.money.receipts.expected_completion import Expectation, expected_completion
+from tonne.money.refunds.order_money import OrderMoney, read_money
+from tonne.money.refunds.permission import allows_refunds
 from tonne.platform.db.pool import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Scope
 from tonne.platform.values.timeline import TimelineEntry
-from tonne.receipts.expected_completion import Expectation, expected_completion
-from tonne.refunds.order_money import OrderMoney, read_money
-from tonne.refunds.permission import allows_refunds
 from tonne.selling.estimates.model import Estimate
 from tonne.selling.estimates.store import find_estimate
 from tonne.selling.orders import store

@@ -8,6 +8,8 @@ import msgspec
 
 from tonne.checkout import person_store as checkouts
 from tonne.checkout.person_store import CheckoutTexts
+from tonne.money.refunds import person_store as refunds
+from tonne.money.refunds.person_store import RefundTexts
 from tonne.persons.errors import PersonInUse
 from tonne.persons.find_person import is_open, is_private, owns
 from tonne.persons.model import Counts, Item, Person
@@ -22,8 +24,6 @@ from tonne.platform.values.actor import Actor
 from tonne.platform.values.clock import to_wire
 from tonne.platform.values.erased import ERASED
 from tonne.platform.values.scope import Scope
-from tonne.refunds import person_store as refunds
-from tonne.refunds.person_store import RefundTexts
 from tonne.selling.estimates import person_store as estimates
 from tonne.selling.orders import store
 from tonne.selling.orders.model import Order

@@ -7,6 +7,7 @@ import msgspec
 
 from tonne.checkout.model import CheckoutStatus
 from tonne.checkout.person_store import list_texts, scan_checkouts
+from tonne.money.refunds.person_store import list_refund_ids, list_unfinished
 from tonne.persons.model import Found, FoundBy, Item, Person, Search
 from tonne.persons.redaction import redaction_of
 from tonne.platform.db.pool import Connection
@@ -14,7 +15,6 @@ from tonne.platform.documents.mail.person_store import PersonMail, list_mails_ab
 from tonne.platform.events.person_store import list_of_order
 from tonne.platform.process.progress import progress
 from tonne.platform.values.scope import Scope
-from tonne.refunds.person_store import list_refund_ids, list_unfinished
 from tonne.selling.accounts.person_store import (
     AddressUse,
     list_address_uses,

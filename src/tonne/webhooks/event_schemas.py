@@ -5,11 +5,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tonne.invoices.invoice_events import InvoiceOut
-from tonne.invoices.model import InvoiceStatus
+from tonne.money.invoices.invoice_events import InvoiceOut
+from tonne.money.invoices.model import InvoiceStatus
+from tonne.money.refunds.model import RefundState
+from tonne.money.refunds.schemas import RefundOut
 from tonne.platform.http.openapi.document import EventDescription, WebhookDescription
-from tonne.refunds.model import RefundState
-from tonne.refunds.schemas import RefundOut
 from tonne.selling.orders.model import OrderStatus, PaymentState
 from tonne.selling.orders.schemas import (
     COMPLETE_EXAMPLE,

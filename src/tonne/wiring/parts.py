@@ -1,13 +1,5 @@
 """Constructs all parts and connects them."""
 
-from tonne.cards.card_page import CardPage
-from tonne.cards.charge_cards import ChargeCards
-from tonne.cards.confirm_charge import ConfirmCharge
-from tonne.cards.endpoints import CardEndpoints
-from tonne.cards.mail_card_problems import MailCardProblems
-from tonne.cards.model import RetrySchedule
-from tonne.cards.remove_closed_cards import RemoveClosedCards
-from tonne.cards.update_card import UpdateCard
 from tonne.checkout.attempt_limit import AttemptLimit, OpenLimit
 from tonne.checkout.checkout_endpoints import CheckoutEndpoints
 from tonne.checkout.checkout_page import CheckoutPage
@@ -23,17 +15,27 @@ from tonne.checkout.order_page import OrderPage
 from tonne.checkout.pay_checkout import PayCheckout
 from tonne.checkout.payment_lookup import PaymentLookup
 from tonne.checkout.receipt_page import ReceiptPage
-from tonne.gateways.card_gateways import card_gateways
-from tonne.gateways.metered_gateway import GatewayMetrics
-from tonne.invoices.credit_note_endpoints import CreditNoteEndpoints
-from tonne.invoices.endpoints import InvoiceEndpoints
-from tonne.invoices.follow_up_invoices import FollowUpInvoices
-from tonne.invoices.issue_consolidated_invoices import IssueConsolidatedInvoices
-from tonne.invoices.issue_invoices import IssueInvoices
-from tonne.invoices.jobs import invoice_charge_jobs
-from tonne.invoices.mail_credit_notes import MailCreditNotes
-from tonne.invoices.render_invoice import RenderInvoice
-from tonne.invoices.settle_card_invoice import settle_invoice_charge
+from tonne.money.cards.charge_cards import ChargeCards
+from tonne.money.cards.endpoints import CardEndpoints
+from tonne.money.cards.gateways.card_gateways import card_gateways
+from tonne.money.cards.gateways.metered_gateway import GatewayMetrics
+from tonne.money.cards.model import RetrySchedule
+from tonne.money.cards.stored_cards.card_page import CardPage
+from tonne.money.cards.stored_cards.confirm_charge import ConfirmCharge
+from tonne.money.cards.stored_cards.mail_card_problems import MailCardProblems
+from tonne.money.cards.stored_cards.remove_closed_cards import RemoveClosedCards
+from tonne.money.cards.stored_cards.update_card import UpdateCard
+from tonne.money.invoices.card_payment.jobs import invoice_charge_jobs
+from tonne.money.invoices.card_payment.settle_card_invoice import settle_invoice_charge
+from tonne.money.invoices.credit_notes.endpoints import CreditNoteEndpoints
+from tonne.money.invoices.credit_notes.mail_credit_notes import MailCreditNotes
+from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.endpoints import InvoiceEndpoints
+from tonne.money.invoices.follow_up_invoices import FollowUpInvoices
+from tonne.money.invoices.issuing.issue_consolidated_invoices import IssueConsolidatedInvoices
+from tonne.money.invoices.issuing.issue_invoices import IssueInvoices
+from tonne.money.refunds.endpoints import RefundEndpoints
+from tonne.money.refunds.jobs import refund_jobs
 from tonne.persons.endpoints import PersonEndpoints
 from tonne.platform.db.hold import HoldWatch
 from tonne.platform.db.pool import Database
@@ -58,8 +60,6 @@ from tonne.platform.values.clock import Clock, utc_now
 from tonne.platform.values.scope import Mode
 from tonne.platform.web.forms import FormGuard
 from tonne.platform.web.render import Renderer
-from tonne.refunds.endpoints import RefundEndpoints
-from tonne.refunds.jobs import refund_jobs
 from tonne.retention.jobs import retention_jobs
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.organisations.manage_endpoints import ManageAccountEndpoints
@@ -108,7 +108,7 @@ from tonne.worker.queues import ALL_QUEUES
 
 # Packages with templates of pages.
 TEMPLATES = [
-    *("tonne.supply.transparency", "tonne.cards", "tonne.checkout", "tonne.sustainability", "tonne.site"),
+    *("tonne.supply.transparency", "tonne.money.cards", "tonne.checkout", "tonne.sustainability", "tonne.site"),
     *("tonne.dashboard", "tonne.workspace", "tonne.backoffice"),
 ]
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
-from tonne.cards.routes import card_page_routes, card_routes, gateway_routes
 from tonne.checkout.routes import api_checkout_routes, checkout_routes, link_routes, order_page_routes, payment_routes
 from tonne.dashboard.routes import dashboard_routes, operator_routes, organisation_routes
 from tonne.dashboard.section import OperatorSection, OrganisationSection
-from tonne.invoices.credit_note_endpoints import credit_note_routes
-from tonne.invoices.endpoints import invoice_routes
+from tonne.money.cards.routes import card_page_routes, card_routes, gateway_routes
+from tonne.money.invoices.credit_notes.endpoints import credit_note_routes
+from tonne.money.invoices.endpoints import invoice_routes
+from tonne.money.refunds.routes import refund_routes
 from tonne.persons.endpoints import person_routes
 from tonne.platform.events.endpoints import EventEndpoints
 from tonne.platform.http.lists import ListOut
@@ -15,7 +16,6 @@ from tonne.platform.http.openapi.document import openapi_document
 from tonne.platform.http.openapi.reference_page import DocsEndpoints
 from tonne.platform.http.route import Route
 from tonne.platform.web.assets import asset_routes
-from tonne.refunds.routes import refund_routes
 from tonne.selling.accounts.audit_endpoints import AuditEndpoints, audit_routes
 from tonne.selling.accounts.endpoints import AccountEndpoints, account_routes
 from tonne.selling.accounts.keys.endpoints import KeyEndpoints, key_routes

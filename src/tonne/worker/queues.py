@@ -1,10 +1,10 @@
 """The queues that the metrics report on, from the database."""
 
-from tonne.cards.waiting import QUEUES as CHARGE_QUEUES
 from tonne.checkout.waiting import QUEUES as CHECKOUT_QUEUES
-from tonne.invoices.waiting import QUEUES as INVOICE_QUEUES
+from tonne.money.cards.waiting import QUEUES as CHARGE_QUEUES
+from tonne.money.invoices.waiting import QUEUES as INVOICE_QUEUES
+from tonne.money.refunds.waiting import QUEUES as REFUND_QUEUES
 from tonne.platform.documents.mail.waiting import QUEUES as MAIL_QUEUES
-from tonne.refunds.waiting import QUEUES as REFUND_QUEUES
 from tonne.selling.orders.waiting import QUEUES as ORDER_QUEUES
 from tonne.supply.retirements.waiting import QUEUES as RETIREMENT_QUEUES
 from tonne.supply.transparency.waiting import QUEUES as LOG_QUEUES

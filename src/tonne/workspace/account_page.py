@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tonne.cards.card_links import card_page_url
-from tonne.cards.remove_closed_cards import schedule_removal
-from tonne.cards.stored_card_store import find_card
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
-from tonne.gateways.card_gateways import takes_cards
+from tonne.money.cards.gateways.card_gateways import takes_cards
+from tonne.money.cards.stored_cards.card_links import card_page_url
+from tonne.money.cards.stored_cards.remove_closed_cards import schedule_removal
+from tonne.money.cards.stored_cards.stored_card_store import find_card
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.http.route import Request, Response

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from tonne.cards.stored_card_store import find_card
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import Fields, MemberViewer
-from tonne.gateways.card_gateways import takes_cards
+from tonne.money.cards.gateways.card_gateways import takes_cards
+from tonne.money.cards.stored_cards.stored_card_store import find_card
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response

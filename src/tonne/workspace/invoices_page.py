@@ -9,17 +9,7 @@ from markupsafe import Markup
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import DashboardPageNotFound, MemberViewer
-from tonne.invoices.annex import load_annex
-from tonne.invoices.billed_lines import billed_lines
-from tonne.invoices.billed_order_store import list_billed_orders
-from tonne.invoices.credit_note import CreditNote
-from tonne.invoices.credit_note_store import list_credit_notes
-from tonne.invoices.credit_note_xml import electronic_credit_note
-from tonne.invoices.epc_qr import epc_qr_svg
-from tonne.invoices.factur_x import factur_x_xml, is_electronic
-from tonne.invoices.invoice_state import describe_invoice
-from tonne.invoices.model import Invoice
-from tonne.invoices.organisation_documents import (
+from tonne.money.accounting.reports.organisation_documents import (
     find_credit_note_of,
     find_invoice_of,
     list_credit_notes_of,
@@ -29,9 +19,19 @@ from tonne.invoices.organisation_documents import (
     list_received,
     sum_received_of,
 )
-from tonne.invoices.payments import list_charges_of_invoice
-from tonne.invoices.remaining import find_remaining
-from tonne.invoices.render_invoice import RenderInvoice
+from tonne.money.accounting.reports.payments import list_charges_of_invoice
+from tonne.money.invoices.credit_notes.credit_note import CreditNote
+from tonne.money.invoices.credit_notes.store import list_credit_notes
+from tonne.money.invoices.documents.annex import load_annex
+from tonne.money.invoices.documents.billed_lines import billed_lines
+from tonne.money.invoices.documents.credit_note_xml import electronic_credit_note
+from tonne.money.invoices.documents.epc_qr import epc_qr_svg
+from tonne.money.invoices.documents.factur_x import factur_x_xml, is_electronic
+from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.invoice_state import describe_invoice
+from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
+from tonne.money.invoices.model import Invoice
+from tonne.money.invoices.remaining import find_remaining
 from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.clock import Clock

@@ -17,7 +17,7 @@ from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
-from tonne.gateways.card_gateways import takes_cards
+from tonne.money.cards.gateways.card_gateways import takes_cards
 from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.keys.secret_box import SecretBox

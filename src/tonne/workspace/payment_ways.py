@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tonne.gateways.card import CardDetails
+from tonne.money.cards.gateways.card import CardDetails
 from tonne.selling.accounts.model import Account, Billing, Fulfil, PaymentMethod
 
 BILLING = {

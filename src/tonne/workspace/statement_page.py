@@ -10,16 +10,21 @@ from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import DashboardPageNotFound, MemberViewer
-from tonne.invoices.account_statement import account_statement_pdf, print_statement, read_period, signed_money
-from tonne.invoices.parties import seller_of
-from tonne.invoices.payments import find_card_payment, list_card_payments
-from tonne.invoices.statement_store import (
+from tonne.money.accounting.reports.account_statement import (
+    account_statement_pdf,
+    print_statement,
+    read_period,
+    signed_money,
+)
+from tonne.money.accounting.reports.payments import find_card_payment, list_card_payments
+from tonne.money.accounting.reports.statement_store import (
     StatementBalance,
     StatementEntry,
     find_day_of_entry,
     read_statement_entries,
     sum_statement,
 )
+from tonne.money.invoices.documents.parties import seller_of
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.http.route import Request, Response

@@ -16,7 +16,7 @@ from tests.support.scene import Scene
 from tests.support.world import SELLER, World
 from tonne.app import Services, build_app
 from tonne.cli.doctor import find_waiting
-from tonne.gateways.card import StoredCard
+from tonne.money.cards.gateways.card import StoredCard
 from tonne.platform.db.errors import ServiceHeld, is_service_held
 from tonne.platform.jobs.loop import Job, run_jobs
 from tonne.platform.settings.settings import Settings

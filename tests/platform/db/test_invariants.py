@@ -5,16 +5,16 @@ from tests.support.orders import place, receive
 from tests.support.postgres import undone
 from tests.support.world import World
 from tonne.app import Services
-from tonne.cards.invariants import INVARIANTS as PAYMENTS
 from tonne.checkout.invariants import INVARIANTS as CHECKOUTS
 from tonne.cli.doctor import ALL_INVARIANTS, examine, find_breaches
-from tonne.invoices.card_invariants import INVARIANTS as CARD_INVOICES
-from tonne.invoices.invariants import INVARIANTS as INVOICES
-from tonne.journal.invariants import INVARIANTS as JOURNAL
+from tonne.money.accounting.journal.invariants import INVARIANTS as JOURNAL
+from tonne.money.cards.invariants import INVARIANTS as PAYMENTS
+from tonne.money.invoices.invariants import INVARIANTS as INVOICES
+from tonne.money.refunds.card_invoice_invariants import INVARIANTS as CARD_INVOICES
+from tonne.money.refunds.invariants import INVARIANTS as REFUNDS
 from tonne.platform.db.pool import Database
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Scope
-from tonne.refunds.invariants import INVARIANTS as REFUNDS
 from tonne.supply.certificates.credentials.invariants import INVARIANTS as CREDENTIALS
 from tonne.supply.certificates.proofs.log_invariants import INVARIANTS as LOG
 from tonne.supply.retirements.invariants import INVARIANTS as RETIREMENTS

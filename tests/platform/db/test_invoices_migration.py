@@ -3,9 +3,9 @@
 import json
 
 from tests.platform.db.test_migrations import bare, bare_url
-from tonne.invoices.credit_note_store import list_credit_notes
-from tonne.invoices.invariants import INVARIANTS
-from tonne.invoices.store import find_by_references_any_account
+from tonne.money.invoices.credit_notes.store import list_credit_notes
+from tonne.money.invoices.invariants import INVARIANTS
+from tonne.money.invoices.store import find_by_references_any_account
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.schema.migrate import migrate
 from tonne.platform.db.schema.migration_files import all_migrations

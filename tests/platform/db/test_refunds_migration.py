@@ -4,10 +4,10 @@ import json
 
 from tests.platform.db.test_billing_migration import prepare
 from tests.platform.db.test_migrations import bare, bare_url
-from tonne.cards.invariants import INVARIANTS as CARD_INVARIANTS
+from tonne.money.cards.invariants import INVARIANTS as CARD_INVARIANTS
+from tonne.money.refunds.invariants import INVARIANTS as REFUND_INVARIANTS
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.schema.migrate import migrate
-from tonne.refunds.invariants import INVARIANTS as REFUND_INVARIANTS
 
 __all__ = ["bare", "bare_url"]
 # Order, its status, and the status and outcome of its charge.

@@ -5,8 +5,8 @@ import json
 from tests.platform.db.test_billing_migration import prepare
 from tests.platform.db.test_invoices_migration import RECORD
 from tests.platform.db.test_migrations import bare, bare_url
-from tonne.invoices.assignment_store import sum_received_any_account
-from tonne.invoices.transfer_invariants import TRANSFER_INVARIANTS
+from tonne.money.bank.assignment_store import sum_received_any_account
+from tonne.money.bank.invariants import TRANSFER_INVARIANTS
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.schema.migrate import migrate
 

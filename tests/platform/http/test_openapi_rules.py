@@ -11,8 +11,8 @@ from tests.platform.http.operations import OPERATIONS
 from tests.platform.http.test_error_codes import PAGE, ROW
 from tests.support.api_client import ApiClient
 from tonne.app import Services
-from tonne.invoices.invoice_events import CANCELLED, CREDITED, ISSUED, OVERDUE, PAID
-from tonne.refunds import refund_events
+from tonne.money.invoices.invoice_events import CANCELLED, CREDITED, ISSUED, OVERDUE, PAID
+from tonne.money.refunds import refund_events
 from tonne.selling.orders.model import EVENT_TYPES, STATUS_KEPT
 from tonne.supply.certificates.certificate_events import REPLACED
 from tonne.supply.retirements import allocation_events

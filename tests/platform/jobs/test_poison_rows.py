@@ -12,7 +12,7 @@ from tests.support.orders import place, receive
 from tests.support.scene import Scene
 from tests.support.world import TESTER, World
 from tonne.app import Services
-from tonne.cards.stored_cards import describe_card, store_card
+from tonne.money.cards.stored_cards.stored_cards import describe_card, store_card
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.documents.mail.send_mail import compose_mail

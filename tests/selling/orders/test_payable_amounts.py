@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from tests.checkout.shopper import Shopper, make_link
-from tests.gateways.gateway_under_test import LIVE_KEY
+from tests.money.cards.gateways.gateway_under_test import LIVE_KEY
 from tests.platform.http.writes import count_rows
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.clock import START, ManualClock
 from tests.support.world import Tenant, World, open_tenant
 from tonne.app import Services
-from tonne.gateways.stripe_responses import to_stripe_amount
+from tonne.money.cards.gateways.stripe_responses import to_stripe_amount
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.charge_amounts import charge_unit, minimum_charge

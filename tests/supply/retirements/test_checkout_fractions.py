@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.supply.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.clock import MARCH
-from tonne.receipts.expected_completion import Awaited, Expectation, expected_completion
+from tonne.money.receipts.expected_completion import Awaited, Expectation, expected_completion
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.model import Order
 from tonne.supply.stock.model import Lot, LotStatus, Parcel, ParcelStatus

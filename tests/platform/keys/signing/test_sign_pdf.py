@@ -16,12 +16,12 @@ from pyhanko.pdf_utils.incremental_writer import IncrementalPdfFileWriter
 from pyhanko.pdf_utils.reader import PdfFileReader
 from pyhanko.sign.diff_analysis import ModificationLevel
 
-from tests.invoices.documents import document, line
-from tests.invoices.test_pdf import RECORD as PLAIN_INVOICE
+from tests.money.invoices.documents import document, line
+from tests.money.invoices.test_pdf import RECORD as PLAIN_INVOICE
 from tests.platform.keys.signing.validator import is_accepted, status_of
 from tests.support.certificates import RECORD
 from tests.support.document_key import shared_document_key, write_document_key
-from tonne.invoices.pdf import invoice_pdf
+from tonne.money.invoices.documents.pdf import invoice_pdf
 from tonne.platform.keys.signing.document_key import (
     CertificateChain,
     DocumentKey,

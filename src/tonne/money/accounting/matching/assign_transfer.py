@@ -1,0 +1,136 @@
+"""Assign what is left of a transfer to an invoice, and undo that by a recorded opposite."""
+
+from datetime import datetime
+
+from tonne.money.accounting.matching.match_line import NamedInvoice
+from tonne.money.bank.assignment_store import (
+    NewAssignment,
+    find_assignment_any_account,
+    insert_assignments_any_account,
+    sum_received_any_account,
+    undo_assignments_any_account,
+)
+from tonne.money.bank.return_store import list_returns_of_transfer_any_account
+from tonne.money.bank.transfer_model import Assignment, ReturnStatus, Transfer
+from tonne.money.bank.transfer_store import lock_transfers_any_account, refresh_states_any_account
+from tonne.money.invoices.errors import AssignmentInvalid, TransferNotFound
+from tonne.money.invoices.model import Invoice, InvoiceStatus
+from tonne.money.invoices.settle_invoice import lock_with_orders_any_account, mark_invoice_paid, pay_orders_any_account
+from tonne.money.invoices.store import mark_settled_by_hand
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.selling.accounts.model import PaymentMethod
+
+
+async def assign_transfer(
+    tx: Connection,
+    transfer_id: str,
+    invoice: Invoice,
+    amount_minor: int | None,
+    *,
+    note: str,
+    actor: Actor,
+    now: datetime,
+) -> tuple[Transfer, Invoice]:
+    """Assign an amount, or as much as the invoice can take. Settles the invoice if that pays it. Call it last.
+
+    Returns both as they are then. Raises AssignmentInvalid.
+    """
+    [locked] = await lock_with_orders_any_account(tx, [invoice.id])
+    received = await sum_received_any_account(tx, [locked.id])
+    named = NamedInvoice(locked, received.get(locked.id, 0))
+    transfer = await _lock(tx, transfer_id)
+    amount_minor = min(transfer.rest_minor, named.missing_minor) if amount_minor is None else amount_minor
+    _check(transfer, named, amount_minor)
+    new = NewAssignment(transfer.id, locked.id, amount_minor)
+    await insert_assignments_any_account(tx, [new], by_operator=True, note=note, actor=actor, now=now)
+    entries = [
+        audit.Entry(
+            action="transfer.assigned",
+            subject_id=transfer.id,
+            organisation_id=locked.organisation_id,
+            mode=transfer.mode,
+            details={"invoice": locked.reference, "amount": transfer.money(amount_minor), "note": note},
+        )
+    ]
+    settles = locked.status is InvoiceStatus.OPEN and amount_minor == named.missing_minor
+    if settles:
+        reason = f"transfer {transfer.id} of {transfer.booked_on}"
+        entries.append(await mark_invoice_paid(tx, locked, by_hand=False, actor=actor, now=now, note=reason))
+    await refresh_states_any_account(tx, [transfer.id])
+    await audit.record_all(tx, entries, actor=actor, at=now)
+    [changed] = await lock_transfers_any_account(tx, [transfer.id])
+    if settles:
+        await pay_orders_any_account(tx, [locked.id], now)
+        named.mark_paid()
+    return changed, named.invoice
+
+
+async def unassign_transfer(
+    tx: Connection, assignment_id: str, *, note: str, actor: Actor, now: datetime
+) -> tuple[Assignment, Transfer]:
+    """Record the opposite of an assignment. An invoice that it settled stays paid, as if settled by hand."""
+    found = await find_assignment_any_account(tx, assignment_id)
+    if found is None:
+        raise AssignmentInvalid("There is no such assignment. `tonne transfer show` lists those of a transfer.")
+    [invoice] = await lock_with_orders_any_account(tx, [found.invoice_id])
+    transfer = await _lock(tx, found.transfer_id)
+    found = await find_assignment_any_account(tx, assignment_id)
+    if found is None or found.undone:
+        raise AssignmentInvalid("The assignment is undone already.")
+    refunds = await list_returns_of_transfer_any_account(tx, transfer.id)
+    closed = {ReturnStatus.FAILED, ReturnStatus.CANCELLED}
+    if any(each.invoice_id == invoice.id and each.status not in closed for each in refunds):
+        raise AssignmentInvalid(f"A part of it is refunded for invoice {invoice.reference}, so it must stay assigned.")
+    await undo_assignments_any_account(tx, [found], note=note, actor=actor, now=now)
+    if invoice.status is InvoiceStatus.PAID:
+        await mark_settled_by_hand(tx, invoice)
+    await refresh_states_any_account(tx, [transfer.id])
+    await audit.record(
+        tx,
+        invoice.organisation_id,
+        "transfer.unassigned",
+        actor=actor,
+        at=now,
+        subject_id=transfer.id,
+        mode=transfer.mode,
+        invoice=invoice.reference,
+        amount=transfer.money(found.amount_minor),
+        note=note,
+    )
+    [changed] = await lock_transfers_any_account(tx, [transfer.id])
+    return found, changed
+
+
+def _check(transfer: Transfer, named: NamedInvoice, amount_minor: int) -> None:
+    invoice = named.invoice
+    if (transfer.mode, transfer.currency) != (invoice.mode, invoice.currency):
+        raise AssignmentInvalid(
+            f"Transfer {transfer.id} is in {transfer.mode} mode and {transfer.currency}, but invoice "
+            f"{invoice.reference} is in {invoice.mode} mode and {invoice.currency}."
+        )
+    if transfer.amount_minor < 0 or transfer.rest_minor <= 0:
+        raise AssignmentInvalid(f"Nothing is left of transfer {transfer.id} that could be assigned.")
+    if named.missing_minor == 0:
+        raise AssignmentInvalid(f"Invoice {invoice.reference} is {invoice.status} and needs no money.")
+    is_charged = invoice.payment_method is PaymentMethod.CARD and invoice.status is InvoiceStatus.OPEN
+    if is_charged and amount_minor < named.missing_minor <= transfer.rest_minor:
+        raise AssignmentInvalid(f"A card pays invoice {invoice.reference}: assign all of {invoice.due}, or nothing.")
+    if is_charged and transfer.rest_minor < named.missing_minor:
+        raise AssignmentInvalid(
+            f"A card pays invoice {invoice.reference} over {invoice.due}. A transfer can pay it only in full: return "
+            "this one."
+        )
+    if not 0 < amount_minor <= min(transfer.rest_minor, named.missing_minor):
+        raise AssignmentInvalid(
+            f"Transfer {transfer.id} has {transfer.rest} left, and invoice {invoice.reference} needs "
+            f"{invoice.money(named.missing_minor)}: assign at most the lower of both."
+        )
+
+
+async def _lock(tx: Connection, transfer_id: str) -> Transfer:
+    [*found] = await lock_transfers_any_account(tx, [transfer_id])
+    if not found:
+        raise TransferNotFound
+    return found[0]

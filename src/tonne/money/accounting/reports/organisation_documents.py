@@ -1,0 +1,142 @@
+"""Invoices and credit notes of one organisation, and what will be on its next invoices."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from tonne.money.invoices.credit_notes.credit_note import CreditNote
+from tonne.money.invoices.credit_notes.store import NOTE_COLUMNS, read_note
+from tonne.money.invoices.model import Invoice
+from tonne.money.invoices.store import INVOICE_COLUMNS, read_invoice
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode
+
+LIST_INVOICES = f"""
+SELECT {INVOICE_COLUMNS} FROM invoices
+WHERE organisation_id = $1 AND mode = $2 AND ($3::bigint IS NULL OR number < $3) ORDER BY number DESC LIMIT $4
+"""  # noqa: S608 - a constant
+
+
+async def list_invoices_of(
+    connection: Connection, organisation_id: str, mode: Mode, before: int | None, limit: int
+) -> Sequence[Invoice]:
+    """Newest first, with numbers below `before` if it is given."""
+    rows = await connection.fetch(LIST_INVOICES, organisation_id, mode, before, limit)
+    return [read_invoice(row) for row in rows]
+
+
+# A statement of its own: few invoices are open, and only they are in its index.
+LIST_OPEN_INVOICES = f"""
+SELECT {INVOICE_COLUMNS} FROM invoices
+WHERE organisation_id = $1 AND mode = $2 AND status = 'open' AND ($3::bigint IS NULL OR number < $3)
+ORDER BY number DESC LIMIT $4
+"""  # noqa: S608 - a constant
+
+
+async def list_open_invoices_of(
+    connection: Connection, organisation_id: str, mode: Mode, before: int | None, limit: int
+) -> Sequence[Invoice]:
+    rows = await connection.fetch(LIST_OPEN_INVOICES, organisation_id, mode, before, limit)
+    return [read_invoice(row) for row in rows]
+
+
+FIND_INVOICE = f"SELECT {INVOICE_COLUMNS} FROM invoices WHERE organisation_id = $1 AND mode = $2 AND reference = $3"  # noqa: S608 - a constant
+
+
+async def find_invoice_of(connection: Connection, organisation_id: str, mode: Mode, reference: str) -> Invoice | None:
+    row = await connection.fetchrow(FIND_INVOICE, organisation_id, mode, reference)
+    return None if row is None else read_invoice(row)
+
+
+SUM_RECEIVED = """
+SELECT paid.invoice_id, sum(paid.amount_minor)::bigint AS received_minor
+FROM transfer_assignments paid JOIN invoices ON invoices.id = paid.invoice_id
+WHERE invoices.organisation_id = $1 AND paid.invoice_id = ANY ($2::text[]) GROUP BY paid.invoice_id
+"""
+
+
+async def sum_received_of(connection: Connection, organisation_id: str, invoices: Sequence[Invoice]) -> dict[str, int]:
+    """What these invoices received by bank transfer, by id. Those that received nothing may be missing."""
+    rows = await connection.fetch(SUM_RECEIVED, organisation_id, [each.id for each in invoices])
+    return {row["invoice_id"]: row["received_minor"] for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedPayment:
+    """A bank transfer, or the part of it, that an invoice received. Negative: that was undone."""
+
+    amount_minor: int
+    payer: str
+    booked_on: date
+
+
+LIST_RECEIVED = """
+SELECT paid.amount_minor, transfer.payer, transfer.booked_on
+FROM transfer_assignments paid JOIN bank_transfers transfer ON transfer.id = paid.transfer_id
+WHERE paid.invoice_id = $1 ORDER BY paid.created_at, paid.id LIMIT 200
+"""
+
+
+async def list_received(connection: Connection, invoice: Invoice) -> Sequence[ReceivedPayment]:
+    """Oldest first."""
+    return [ReceivedPayment(**row) for row in await connection.fetch(LIST_RECEIVED, invoice.id)]
+
+
+LIST_NOTES = f"""
+SELECT {NOTE_COLUMNS}, invoices.reference AS invoice_reference
+FROM credit_notes note JOIN invoices ON invoices.id = note.invoice_id
+WHERE note.organisation_id = $1 AND note.mode = $2 AND ($3::bigint IS NULL OR note.number < $3)
+ORDER BY note.number DESC LIMIT $4
+"""  # noqa: S608 - a constant
+
+
+async def list_credit_notes_of(
+    connection: Connection, organisation_id: str, mode: Mode, before: int | None, limit: int
+) -> Sequence[tuple[CreditNote, str]]:
+    """Newest first, each with the number of its invoice."""
+    found = []
+    for row in await connection.fetch(LIST_NOTES, organisation_id, mode, before, limit):
+        values = dict(row)
+        invoice_reference = values.pop("invoice_reference")
+        found.append((read_note(values), invoice_reference))
+    return found
+
+
+FIND_NOTE = f"""
+SELECT {NOTE_COLUMNS} FROM credit_notes note
+WHERE note.organisation_id = $1 AND note.mode = $2 AND note.reference = $3
+"""  # noqa: S608 - a constant
+
+
+async def find_credit_note_of(
+    connection: Connection, organisation_id: str, mode: Mode, reference: str
+) -> CreditNote | None:
+    row = await connection.fetchrow(FIND_NOTE, organisation_id, mode, reference)
+    return None if row is None else read_note(dict(row))
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedOrders:
+    """Orders that wait for a consolidated invoice. `account_name` is set if the card of one account pays it."""
+
+    currency: str
+    billing: str
+    threshold_minor: int
+    order_count: int
+    total_minor: int
+    issued_at: datetime | None
+    account_name: str | None
+
+
+LIST_NEXT = """
+SELECT grouped.currency, grouped.billing, grouped.threshold_minor, grouped.order_count, grouped.total_minor,
+       grouped.next_attempt_at AS issued_at, accounts.name AS account_name
+FROM billing_groups grouped LEFT JOIN accounts ON accounts.id = nullif(grouped.account_id, '')
+WHERE grouped.organisation_id = $1 AND grouped.mode = $2 AND grouped.order_count > 0
+ORDER BY grouped.next_attempt_at, grouped.currency, grouped.id LIMIT 100
+"""
+
+
+async def list_next_invoices(connection: Connection, organisation_id: str, mode: Mode) -> Sequence[CollectedOrders]:
+    """What is collected so far, without tax: the first to be issued comes first."""
+    return [CollectedOrders(**row) for row in await connection.fetch(LIST_NEXT, organisation_id, mode)]

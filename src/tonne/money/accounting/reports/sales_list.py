@@ -1,0 +1,98 @@
+"""Invoices and credit notes of a month with their tax, one row per document, treatment and rate, for a tax return."""
+
+import csv
+import io
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import msgspec
+
+from tonne.money.invoices.documents.credit_note_record import CreditNoteRecord
+from tonne.money.invoices.documents.record import InvoiceBuyer, InvoiceRecord, InvoiceTax
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.sheets.formulas import escape_formula
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Mode
+
+# Documents per round trip: bounds the memory of an export.
+BATCH = 500
+SALES_HEAD = (
+    *("document", "number", "issued_on", "organisation_id", "buyer", "buyer_country", "buyer_tax_id"),
+    *("treatment", "rate_percent", "currency", "net", "tax", "total"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SalesDocument:
+    kind: str
+    number: str
+    issued_on: date
+    organisation_id: str
+    currency: str
+    total_minor: int
+    tax_minor: int | None
+    record: bytes
+
+
+LIST_SALES = """
+SELECT document.kind, document.number, document.issued_on, document.organisation_id, document.currency,
+       document.total_minor, document.tax_minor, document.record
+FROM (SELECT 'invoice' AS kind, reference AS number, issued_on, organisation_id, currency::text AS currency,
+             total_minor, tax_minor, record
+      FROM invoices WHERE mode = $1 AND issued_on >= $2 AND issued_on < $3
+      UNION ALL
+      SELECT 'credit_note', reference, issued_on, organisation_id, currency::text, total_minor, tax_minor, record
+      FROM credit_notes WHERE mode = $1 AND issued_on >= $2 AND issued_on < $3) AS document
+ORDER BY document.issued_on, document.kind DESC, document.number
+"""
+
+
+async def read_sales_any_account(
+    tx: Connection, mode: Mode, first_day: date, end: date
+) -> AsyncIterator[Sequence[SalesDocument]]:
+    """The documents issued from `first_day` until before `end`, in batches. Call it in a transaction."""
+    cursor = await tx.cursor(LIST_SALES, mode, first_day, end)
+    while rows := await cursor.fetch(BATCH):
+        yield [SalesDocument(**row) for row in rows]
+
+
+def sales_rows(document: SalesDocument) -> str:
+    """As CSV. Amounts of credit notes are negative. One without known parts has one row without a treatment."""
+    sign = "-" if document.kind == "credit_note" else ""
+    buyer, taxes = _read(document)
+    country = "" if buyer.postal is None else buyer.postal.country
+    before = (
+        *(document.kind, document.number, document.issued_on.isoformat(), document.organisation_id),
+        *(escape_formula(buyer.name), country, escape_formula(buyer.tax_id or "")),
+    )
+    stream = io.StringIO()
+    writer = csv.writer(stream)
+    for tax in taxes:
+        # On a document with several rates the total is that of the rate.
+        total = _sum(tax, document.currency)
+        amounts = (f"{sign}{tax.net}", f"{sign}{tax.tax}", f"{sign}{total}")
+        writer.writerow((*before, tax.treatment, tax.rate or "", document.currency, *amounts))
+    if not taxes:
+        tax_minor, currency = document.tax_minor or 0, document.currency
+        parts = (document.total_minor - tax_minor, tax_minor, document.total_minor)
+        writer.writerow((*before, "", "", currency, *(f"{sign}{format_money(part, currency)}" for part in parts)))
+    return stream.getvalue()
+
+
+def sales_head() -> str:
+    return ",".join(SALES_HEAD) + "\r\n"
+
+
+def _read(document: SalesDocument) -> tuple[InvoiceBuyer, Sequence[InvoiceTax]]:
+    if document.kind == "invoice":
+        invoice = msgspec.json.decode(document.record, type=InvoiceRecord)
+        return invoice.buyer, invoice.taxes
+    note = msgspec.json.decode(document.record, type=CreditNoteRecord)
+    return note.buyer, [] if note.credited_tax is None else [note.credited_tax]
+
+
+def _sum(tax: InvoiceTax, currency: str) -> str:
+    digits = len(format_money(0, currency).partition(".")[2])
+    minor = sum(int(each.replace(".", "")) for each in (tax.net, tax.tax))
+    return format_money(minor, currency) if digits or minor == 0 else str(minor)

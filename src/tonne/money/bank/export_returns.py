@@ -1,0 +1,111 @@
+"""Export planned returns as a file for the bank. Each is exported once; a batch can be written again by its id."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tonne.money.bank import return_store
+from tonne.money.bank.formats.sepa_file import SEPA_CURRENCY, Payment, write_csv, write_sepa
+from tonne.money.bank.transfer_model import BankReturn, ReturnStatus
+from tonne.money.bank.transfer_store import lock_transfers_any_account, refresh_states_any_account
+from tonne.money.invoices.errors import ReturnInvalid, ReturnNotFound
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.settings.bank_accounts import OwnAccount, own_account
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnFile:
+    """`left_out` are planned returns that are not in the file, each with the reason."""
+
+    batch_id: str | None
+    content: bytes
+    exported: list[BankReturn]
+    left_out: list[tuple[BankReturn, str]]
+
+
+async def export_returns(
+    tx: Connection, mode: Mode, currency: str, *, format_: str, settings: Settings, actor: Actor, now: datetime
+) -> ReturnFile:
+    """Export all planned returns of a mode and currency, as `sepa` or `csv`."""
+    if format_ == "sepa" and currency != SEPA_CURRENCY:
+        raise ReturnInvalid(f"SEPA pays in {SEPA_CURRENCY} only: export {currency} as CSV.")
+    sender = own_account(settings, currency)
+    if sender is None:
+        raise ReturnInvalid(f"There is no own account for {currency}. Set TONNE_BANK_IBAN or TONNE_BANK_ACCOUNTS.")
+    planned = await _lock_planned(tx, mode, currency)
+    left_out = [(each, reason) for each in planned if (reason := _obstacle(each, settings)) is not None]
+    kept_back = {each.id for each, _ in left_out}
+    exported = [each for each in planned if each.id not in kept_back]
+    if not exported:
+        return ReturnFile(None, b"", [], left_out)
+    batch_id = new_id("rtb").replace("_", "").upper()
+    content = _write(exported, sender, batch_id, format_=format_, settings=settings, now=now)
+    values = {"currency": currency, "own_iban": sender.iban, "format_": format_}
+    await return_store.insert_batch(tx, batch_id, mode, content, **values, actor=actor, now=now)
+    await return_store.mark_exported_any_account(tx, [each.id for each in exported], batch_id)
+    await refresh_states_any_account(tx, [each.transfer_id for each in exported])
+    await audit.record_all(tx, _entries(exported, batch_id), actor=actor, at=now)
+    return ReturnFile(batch_id, content, exported, left_out)
+
+
+async def find_return_file(connection: Connection, batch_id: str) -> bytes:
+    """The file of a batch as it was exported."""
+    content = await return_store.find_batch(connection, batch_id)
+    if content is None:
+        raise ReturnNotFound(f"There is no batch {batch_id}.")
+    return content
+
+
+async def _lock_planned(tx: Connection, mode: Mode, currency: str) -> list[BankReturn]:
+    found = await return_store.list_open_returns_any_account(tx, mode)
+    await lock_transfers_any_account(tx, sorted({each.transfer_id for each in found}))
+    # Read again: another export may have taken some before the lock.
+    current = await return_store.list_open_returns_any_account(tx, mode)
+    return [each for each in current if each.status is ReturnStatus.PLANNED and each.currency == currency]
+
+
+def _obstacle(found: BankReturn, settings: Settings) -> str | None:
+    if found.waits_for_approval(settings.return_approval_above):
+        return "waits for a second person: `tonne transfer approve`"
+    if not found.to_iban:
+        return "the payer's account is not known: set it with `tonne transfer redirect-return`"
+    return None
+
+
+def _write(
+    returns: list[BankReturn], sender: OwnAccount, batch_id: str, *, format_: str, settings: Settings, now: datetime
+) -> bytes:
+    payments = [
+        Payment(
+            each.payment_id,
+            each.to_name,
+            each.to_iban,
+            each.to_bic,
+            each.amount_minor,
+            each.currency,
+            f"{each.payment_id} {each.payer_reference}",
+        )
+        for each in returns
+    ]
+    if format_ == "csv":
+        return write_csv(payments)
+    name = settings.bank_account_holder or settings.seller_name
+    return write_sepa(payments, sender, name=name, batch_id=batch_id, on=now.date(), now=now)
+
+
+def _entries(exported: list[BankReturn], batch_id: str) -> list[audit.Entry]:
+    return [
+        audit.Entry(
+            action="transfer.return_exported",
+            subject_id=each.transfer_id,
+            mode=each.mode,
+            before={"status": ReturnStatus.PLANNED},
+            after={"status": ReturnStatus.EXPORTED},
+            details={"return_id": each.id, "amount": each.amount, "to_iban": each.to_iban, "batch_id": batch_id},
+        )
+        for each in exported
+    ]

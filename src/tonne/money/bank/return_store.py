@@ -1,0 +1,224 @@
+"""SQL of `transfer_returns` and `return_batches`: money that goes back to payers."""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time
+from typing import NamedTuple
+
+import asyncpg
+
+from tonne.money.bank.transfer_model import BankReturn, ReturnStatus
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Mode
+
+_RETURN = """
+sent.id, sent.transfer_id, sent.invoice_id, transfer.mode, transfer.own_account, transfer.currency,
+       sent.amount_minor, sent.to_iban, sent.to_bic, sent.to_name, sent.reason, sent.status, sent.to_other_account,
+       sent.approved_by, sent.batch_id, sent.outgoing_id, transfer.reference AS payer_reference, sent.note,
+       sent.created_at, sent.created_by
+FROM transfer_returns sent JOIN bank_transfers transfer ON transfer.id = sent.transfer_id
+"""
+
+
+class BookedReturn(NamedTuple):
+    """The line of a statement that shows a return: going out, or coming back."""
+
+    booked_on: date | None = None
+    outgoing_id: str | None = None
+    incoming_id: str | None = None
+
+
+NOT_BOOKED = BookedReturn()
+
+
+def _return(row: asyncpg.Record) -> BankReturn:
+    return BankReturn(**{**row, "mode": Mode(row["mode"]), "status": ReturnStatus(row["status"])})
+
+
+INSERT_RETURN = """
+INSERT INTO transfer_returns (id, transfer_id, invoice_id, amount_minor, to_iban, to_bic, to_name, reason, status,
+                              to_other_account, created_at, created_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+"""
+
+
+async def insert_return_any_account(tx: Connection, new: BankReturn) -> None:
+    """Then refresh the state of the transfer."""
+    await tx.execute(
+        INSERT_RETURN,
+        *(new.id, new.transfer_id, new.invoice_id, new.amount_minor, new.to_iban, new.to_bic, new.to_name, new.reason),
+        *(new.status, new.to_other_account, new.created_at, new.created_by),
+    )
+
+
+FIND_RETURNS = f"SELECT {_RETURN} WHERE sent.id = ANY ($1::text[]) ORDER BY sent.id"
+
+
+async def find_returns_any_account(connection: Connection, return_ids: Sequence[str]) -> list[BankReturn]:
+    return [_return(row) for row in await connection.fetch(FIND_RETURNS, return_ids)]
+
+
+LIST_OF_TRANSFER = f"SELECT {_RETURN} WHERE sent.transfer_id = $1 ORDER BY sent.created_at, sent.id"
+
+
+async def list_returns_of_transfer_any_account(connection: Connection, transfer_id: str) -> list[BankReturn]:
+    return [_return(row) for row in await connection.fetch(LIST_OF_TRANSFER, transfer_id)]
+
+
+LIST_OPEN = f"""
+SELECT {_RETURN} WHERE sent.status IN ('planned', 'exported') AND ($1::text IS NULL OR transfer.mode = $1)
+ORDER BY sent.created_at, sent.id
+"""
+
+
+async def list_open_returns_any_account(connection: Connection, mode: Mode | None) -> list[BankReturn]:
+    """Planned and exported, oldest first."""
+    return [_return(row) for row in await connection.fetch(LIST_OPEN, mode)]
+
+
+# The transfer is locked before, so two commands cannot change one return at the same time. Money that came back has
+# left before, even if no statement showed that.
+SET_STATUS = """
+UPDATE transfer_returns
+SET status = $2, note = $3, closed_at = $4, outgoing_id = coalesce($5, outgoing_id), incoming_id = $6,
+    returned_at = CASE WHEN $2 = 'returned' OR $6::text IS NOT NULL
+                       THEN coalesce(returned_at, $7::timestamptz, $4::timestamptz) ELSE returned_at END
+WHERE id = $1
+"""
+
+
+async def set_status_any_account(
+    tx: Connection,
+    return_id: str,
+    status: ReturnStatus,
+    *,
+    note: str,
+    closed_at: datetime | None,
+    line: BookedReturn = NOT_BOOKED,
+) -> None:
+    """Then refresh the state of the transfer."""
+    booked_at = None if line.booked_on is None else datetime.combine(line.booked_on, time(), UTC)
+    new = (return_id, status, note, closed_at, line.outgoing_id, line.incoming_id, booked_at)
+    await tx.execute(SET_STATUS, *new)
+
+
+FIND_BY_INCOMING = "SELECT id FROM transfer_returns WHERE incoming_id = $1"
+
+
+async def find_return_by_incoming_any_account(connection: Connection, transfer_id: str) -> str | None:
+    """The id of the return whose money this transfer brought back."""
+    return_id: str | None = await connection.fetchval(FIND_BY_INCOMING, transfer_id)
+    return return_id
+
+
+APPROVE = "UPDATE transfer_returns SET approved_by = $2, approved_at = $3 WHERE id = $1"
+
+
+async def mark_approved_any_account(tx: Connection, return_id: str, *, actor: Actor, now: datetime) -> None:
+    await tx.execute(APPROVE, return_id, str(actor), now)
+
+
+# Approved anew: the account is another one.
+REDIRECT = """
+UPDATE transfer_returns SET to_iban = $2, to_name = $3, to_bic = '', to_other_account = $4, created_by = $5,
+                            approved_by = NULL, approved_at = NULL
+WHERE id = $1
+"""
+
+
+async def redirect_any_account(
+    tx: Connection, return_id: str, iban: str, name: str, *, to_other_account: bool, actor: Actor
+) -> None:
+    """`actor` is then the person who planned it: another one must approve it."""
+    await tx.execute(REDIRECT, return_id, iban, name, to_other_account, str(actor))
+
+
+INSERT_BATCH = """
+INSERT INTO return_batches (id, mode, currency, own_iban, format, content, created_at, created_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+"""
+
+
+async def insert_batch(
+    tx: Connection,
+    batch_id: str,
+    mode: Mode,
+    content: bytes,
+    *,
+    currency: str,
+    own_iban: str,
+    format_: str,
+    actor: Actor,
+    now: datetime,
+) -> None:
+    await tx.execute(INSERT_BATCH, batch_id, mode, currency, own_iban, format_, content, now, str(actor))
+
+
+MARK_EXPORTED = "UPDATE transfer_returns SET status = 'exported', batch_id = $2 WHERE id = ANY ($1::text[])"
+
+
+async def mark_exported_any_account(tx: Connection, return_ids: Sequence[str], batch_id: str) -> None:
+    await tx.execute(MARK_EXPORTED, return_ids, batch_id)
+
+
+FIND_BATCH = "SELECT content FROM return_batches WHERE id = $1"
+
+
+async def find_batch(connection: Connection, batch_id: str) -> bytes | None:
+    content: bytes | None = await connection.fetchval(FIND_BATCH, batch_id)
+    return content
+
+
+class ReturnBatch(NamedTuple):
+    """A file for the bank, as it was exported."""
+
+    id: str
+    currency: str
+    format: str
+    content: bytes
+    created_at: datetime
+    created_by: str
+
+
+FIND_BATCH_OF_MODE = """
+SELECT id, currency, format, content, created_at, created_by FROM return_batches WHERE id = $2 AND mode = $1
+"""
+
+
+async def find_batch_of_mode(connection: Connection, mode: Mode, batch_id: str) -> ReturnBatch | None:
+    row = await connection.fetchrow(FIND_BATCH_OF_MODE, mode, batch_id)
+    return None if row is None else ReturnBatch(**row)
+
+
+class ListedBatch(NamedTuple):
+    id: str
+    currency: str
+    format: str
+    created_at: datetime
+    created_by: str
+    payments: int
+    total_minor: int
+
+
+LIST_BATCHES = """
+SELECT batch.id, batch.currency, batch.format, batch.created_at, batch.created_by, count(sent.id)::integer AS payments,
+       coalesce(sum(sent.amount_minor), 0)::bigint AS total_minor
+FROM (SELECT id, currency, format, created_at, created_by FROM return_batches
+      WHERE mode = $1 ORDER BY created_at DESC, id LIMIT 10) AS batch
+LEFT JOIN transfer_returns sent ON sent.batch_id = batch.id
+GROUP BY batch.id, batch.currency, batch.format, batch.created_at, batch.created_by ORDER BY batch.created_at DESC
+"""
+
+
+async def list_batches_any_account(connection: Connection, mode: Mode) -> list[ListedBatch]:
+    """The newest files for the bank."""
+    return [ListedBatch(**row) for row in await connection.fetch(LIST_BATCHES, mode)]
+
+
+FIND_RETURNS_BY_OUTGOING = "SELECT outgoing_id, id FROM transfer_returns WHERE outgoing_id = ANY($1)"
+
+
+async def find_returns_by_outgoing_any_account(connection: Connection, transfer_ids: Sequence[str]) -> dict[str, str]:
+    """The ids of the returns that these outgoing transfers paid, by transfer."""
+    rows = await connection.fetch(FIND_RETURNS_BY_OUTGOING, list(transfer_ids))
+    return {row["outgoing_id"]: row["id"] for row in rows}

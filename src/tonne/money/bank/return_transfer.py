@@ -1,0 +1,373 @@
+"""Money that goes back: planned as a line of the list of returns, approved by a second person where needed, undone.
+
+Money goes back only to the account that it came from. Another account, an unknown one, or a high amount needs a second
+person.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from tonne.money.bank import assignment_store, return_store
+from tonne.money.bank.return_store import NOT_BOOKED, BookedReturn
+from tonne.money.bank.transfer_model import Assignment, BankReturn, ReturnStatus, Transfer
+from tonne.money.bank.transfer_store import (
+    add_resolution_any_account,
+    lock_transfers_any_account,
+    refresh_states_any_account,
+)
+from tonne.money.invoices.errors import ReturnInvalid, ReturnNotFound, SecondPersonNeeded, TransferNotFound
+from tonne.money.invoices.model import Invoice
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor, person_of
+from tonne.platform.values.iban import compact_iban, is_iban
+from tonne.platform.values.ids import new_id
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnTo:
+    """Another account than the payer's, and the name of its holder."""
+
+    iban: str
+    name: str = ""
+
+
+async def plan_return(
+    tx: Connection,
+    invoice: Invoice,
+    amount_minor: int,
+    *,
+    reason: str,
+    actor: Actor,
+    now: datetime,
+) -> list[BankReturn]:
+    """Plan to refund a part or all of what an invoice received by bank transfer.
+
+    The returns are lines of `tonne transfer export-returns`, one per transfer, from the newest transfer on. The money
+    stays assigned to the invoice, so that the invoice still counts as paid; the caller records why it is refunded, with
+    a credit note or a refund, and keeps the ids of the returns: `return_store.find_returns_any_account` tells their
+    status (planned, exported, returned, failed, cancelled). The caller has locked the orders and the invoice.
+
+    Raises ReturnInvalid if the invoice has received less than that, for example because it was settled by hand.
+    """
+    available = await _refundable(tx, invoice)
+    planned: list[BankReturn] = []
+    rest_minor = amount_minor
+    for transfer, minor in reversed(available):
+        part = min(minor, rest_minor)
+        if part > 0:
+            planned.append(_compose(transfer, part, invoice_id=invoice.id, reason=reason, actor=actor, now=now))
+            rest_minor -= part
+    if rest_minor > 0 or amount_minor <= 0:
+        received = sum(minor for _, minor in available)
+        raise ReturnInvalid(
+            f"Invoice {invoice.reference} has {invoice.money(received)} left from bank transfers: "
+            f"{invoice.money(amount_minor)} cannot go back by bank."
+        )
+    await _insert(tx, planned, invoice.organisation_id, actor=actor, now=now)
+    return planned
+
+
+async def find_refundable_minor(tx: Connection, invoice: Invoice) -> int:
+    """How much `plan_return` can send back."""
+    return sum(minor for _, minor in await _refundable(tx, invoice))
+
+
+async def return_part_payments(tx: Connection, invoice: Invoice, *, actor: Actor, now: datetime) -> int:
+    """Turn what a cancelled invoice received into money to return. Returns the sum; the invoice is locked."""
+    received = _by_transfer(await assignment_store.list_received_any_account(tx, invoice.id))
+    if not received:
+        return 0
+    assignments = [each for group in received.values() for each in group]
+    reason = f"Invoice {invoice.reference} was cancelled before it was paid in full."
+    await assignment_store.undo_assignments_any_account(tx, assignments, note=reason, actor=actor, now=now)
+    transfers = await lock_transfers_any_account(tx, sorted(received))
+    planned = [
+        _compose(
+            each,
+            sum(part.amount_minor for part in received[each.id]),
+            reason=reason,
+            actor=actor,
+            now=now,
+        )
+        for each in transfers
+    ]
+    await _insert(tx, planned, invoice.organisation_id, actor=actor, now=now)
+    return sum(each.amount_minor for each in planned)
+
+
+async def return_transfer(
+    tx: Connection,
+    transfer_id: str,
+    amount_minor: int | None,
+    *,
+    reason: str,
+    to: ReturnTo | None,
+    actor: Actor,
+    now: datetime,
+) -> BankReturn:
+    """Plan to return what is left of a transfer, or a part of that."""
+    transfer = await _lock(tx, transfer_id)
+    amount_minor = transfer.rest_minor if amount_minor is None else amount_minor
+    if transfer.amount_minor < 0 or not 0 < amount_minor <= transfer.rest_minor:
+        raise ReturnInvalid(
+            f"Transfer {transfer.id} has {transfer.rest} left that is assigned to no invoice and not on its way back."
+        )
+    if to is not None and not is_iban(to.iban):
+        raise ReturnInvalid("The IBAN is not valid: its check digits are wrong.")
+    new = _compose(transfer, amount_minor, to=to, reason=reason, actor=actor, now=now)
+    await _insert(tx, [new], transfer.organisation_id, actor=actor, now=now)
+    return new
+
+
+async def approve_return(tx: Connection, return_id: str, *, actor: Actor, now: datetime) -> BankReturn:
+    """Raises SecondPersonNeeded for the person who planned it."""
+    found = await lock_return(tx, return_id)
+    if found.status is not ReturnStatus.PLANNED or found.approved_by is not None:
+        raise ReturnInvalid(f"Return {found.id} does not wait for approval: it is {found.status}.")
+    person = person_of(str(actor))
+    if person is None or person == person_of(found.created_by):
+        raise SecondPersonNeeded(f"{found.created_by} planned return {found.id}: another person must approve it.")
+    await return_store.mark_approved_any_account(tx, found.id, actor=actor, now=now)
+    await _record(tx, found, "transfer.return_approved", actor=actor, now=now, planned_by=found.created_by)
+    return found
+
+
+async def redirect_return(
+    tx: Connection, return_id: str, to: ReturnTo, note: str, *, actor: Actor, now: datetime
+) -> BankReturn:
+    """Send a planned return to another account, or to the payer's if that was not known. A second person approves."""
+    found = await lock_return(tx, return_id)
+    if found.status is not ReturnStatus.PLANNED:
+        raise ReturnInvalid(f"Return {found.id} is {found.status}: only a planned return can go to another account.")
+    if not is_iban(to.iban):
+        raise ReturnInvalid("The IBAN is not valid: its check digits are wrong.")
+    iban = compact_iban(to.iban)
+    [transfer] = await lock_transfers_any_account(tx, [found.transfer_id])
+    is_other = iban != transfer.payer_iban
+    await return_store.redirect_any_account(
+        tx, found.id, iban, to.name or found.to_name, to_other_account=is_other, actor=actor
+    )
+    before, after = {"to_iban": found.to_iban}, {"to_iban": iban}
+    await _record(tx, found, "transfer.return_redirected", actor=actor, now=now, before=before, after=after, note=note)
+    [changed] = await return_store.find_returns_any_account(tx, [found.id])
+    return changed
+
+
+async def cancel_return(tx: Connection, return_id: str, note: str, *, actor: Actor, now: datetime) -> BankReturn:
+    """A planned return is not made after all. The money waits for a decision again, or stays with its invoice."""
+    found = await lock_return(tx, return_id)
+    if found.status is not ReturnStatus.PLANNED:
+        raise ReturnInvalid(f"Return {found.id} is {found.status}: only a planned return can be cancelled.")
+    await close_return(tx, found, ReturnStatus.CANCELLED, note=note, actor=actor, now=now)
+    return found
+
+
+async def fail_return(
+    tx: Connection, return_id: str, note: str, *, incoming_id: str | None = None, actor: Actor, now: datetime
+) -> BankReturn:
+    """The bank did not execute an exported return, or it came back. The money waits for a decision again.
+
+    `incoming_id` is the transfer that brought it back. It is then dealt with: the money is that of the first transfer.
+    """
+    await lock_transfers_any_account(tx, [] if incoming_id is None else await _transfers_of(tx, return_id, incoming_id))
+    found = await lock_return(tx, return_id)
+    if found.status not in {ReturnStatus.EXPORTED, ReturnStatus.RETURNED}:
+        raise ReturnInvalid(f"Return {found.id} is {found.status}: it was not sent to the bank.")
+    line = NOT_BOOKED
+    if incoming_id is not None:
+        line = await _take_back(tx, found, incoming_id, actor=actor, now=now)
+    elif found.outgoing_id is not None:
+        # Its money would be counted twice as soon as the line is imported that shows it coming back.
+        raise ReturnInvalid(
+            f"A bank statement shows that return {found.id} was paid. If it came back, import the statement that shows "
+            "that, and name its line with --transfer."
+        )
+    await close_return(tx, found, ReturnStatus.FAILED, note=note, actor=actor, now=now, line=line)
+    return found
+
+
+async def _transfers_of(tx: Connection, return_id: str, incoming_id: str) -> list[str]:
+    """Of both transfers: they are locked in the order of their ids."""
+    found = await return_store.find_returns_any_account(tx, [return_id])
+    return [incoming_id, *(each.transfer_id for each in found)]
+
+
+async def _take_back(
+    tx: Connection, found: BankReturn, incoming_id: str, *, actor: Actor, now: datetime
+) -> BookedReturn:
+    """Resolve the transfer that brought a return back. The bank may have kept a fee."""
+    incoming = await _lock(tx, incoming_id)
+    is_same_money = (incoming.mode, incoming.currency) == (found.mode, found.currency)
+    is_untouched = incoming.rest_minor == incoming.amount_minor
+    if not is_same_money or not is_untouched or not 0 < incoming.amount_minor <= found.amount_minor:
+        raise ReturnInvalid(
+            f"Transfer {incoming.id} of {incoming.amount} cannot be return {found.id} of {found.amount} coming back: "
+            "it must be unmatched, in the same currency, and not higher."
+        )
+    note = f"Return {found.id} came back"
+    await add_resolution_any_account(tx, incoming, is_payout=False, note=note, actor=actor, now=now)
+    await refresh_states_any_account(tx, [incoming.id])
+    return BookedReturn(incoming.booked_on, incoming_id=incoming.id)
+
+
+async def confirm_return(
+    tx: Connection, return_id: str, note: str, *, settings: Settings, actor: Actor, now: datetime
+) -> BankReturn:
+    """Record that the money has gone back, without a line of a statement."""
+    found = await lock_return(tx, return_id)
+    if found.status not in {ReturnStatus.PLANNED, ReturnStatus.EXPORTED}:
+        raise ReturnInvalid(f"Return {found.id} is already {found.status}.")
+    if found.waits_for_approval(settings.return_approval_above):
+        raise SecondPersonNeeded(f"Return {found.id} needs the approval of a second person: `tonne transfer approve`.")
+    await close_return(tx, found, ReturnStatus.RETURNED, note=note, actor=actor, now=now)
+    return found
+
+
+async def close_return(
+    tx: Connection,
+    found: BankReturn,
+    status: ReturnStatus,
+    *,
+    note: str,
+    actor: Actor,
+    now: datetime,
+    line: BookedReturn = NOT_BOOKED,
+) -> None:
+    """Set the final status of a return whose transfer is locked."""
+    await return_store.set_status_any_account(tx, found.id, status, note=note, closed_at=now, line=line)
+    await refresh_states_any_account(tx, [found.transfer_id])
+    action = "transfer.returned" if status is ReturnStatus.RETURNED else f"transfer.return_{status}"
+    await _record(
+        tx, found, action, actor=actor, now=now, before={"status": found.status}, after={"status": status}, note=note
+    )
+
+
+async def lock_return(tx: Connection, return_id: str) -> BankReturn:
+    """Lock the transfer of a return, and read the return after that."""
+    [*found] = await return_store.find_returns_any_account(tx, [return_id])
+    if not found:
+        raise ReturnNotFound
+    await lock_transfers_any_account(tx, [found[0].transfer_id])
+    [locked] = await return_store.find_returns_any_account(tx, [return_id])
+    return locked
+
+
+async def _refundable(tx: Connection, invoice: Invoice) -> list[tuple[Transfer, int]]:
+    """The transfers of an invoice, oldest first, each with what it paid and was not refunded yet."""
+    received = _by_transfer(await assignment_store.list_received_any_account(tx, invoice.id))
+    transfers = {each.id: each for each in await lock_transfers_any_account(tx, sorted(received))}
+    found = []
+    for transfer_id, parts in received.items():
+        refunds = await return_store.list_returns_of_transfer_any_account(tx, transfer_id)
+        open_or_done = {ReturnStatus.PLANNED, ReturnStatus.EXPORTED, ReturnStatus.RETURNED}
+        gone = sum(
+            each.amount_minor for each in refunds if each.invoice_id == invoice.id and each.status in open_or_done
+        )
+        found.append((transfers[transfer_id], sum(part.amount_minor for part in parts) - gone))
+    return sorted(found, key=lambda each: (each[0].booked_on, each[0].id))
+
+
+def _by_transfer(assignments: Sequence[Assignment]) -> dict[str, list[Assignment]]:
+    """The assignments that were not undone, in their order."""
+    groups: dict[str, list[Assignment]] = {}
+    for each in assignments:
+        if not each.undone:
+            groups.setdefault(each.transfer_id, []).append(each)
+    return groups
+
+
+def _compose(
+    transfer: Transfer,
+    amount_minor: int,
+    *,
+    reason: str,
+    actor: Actor,
+    now: datetime,
+    to: ReturnTo | None = None,
+    invoice_id: str | None = None,
+) -> BankReturn:
+    iban = transfer.payer_iban if to is None else compact_iban(to.iban)
+    is_same_account = bool(transfer.payer_iban) and iban == transfer.payer_iban
+    return BankReturn(
+        id=new_id("ret"),
+        transfer_id=transfer.id,
+        invoice_id=invoice_id,
+        mode=transfer.mode,
+        own_account=transfer.own_account,
+        currency=transfer.currency,
+        amount_minor=amount_minor,
+        to_iban=iban,
+        to_bic=transfer.payer_bic if is_same_account else "",
+        to_name=transfer.payer if to is None or not to.name else to.name,
+        reason=reason,
+        status=ReturnStatus.PLANNED,
+        to_other_account=not is_same_account,
+        approved_by=None,
+        batch_id=None,
+        outgoing_id=None,
+        payer_reference=transfer.reference,
+        note="",
+        created_at=now,
+        created_by=str(actor),
+    )
+
+
+async def _insert(
+    tx: Connection, planned: Sequence[BankReturn], organisation_id: str | None, *, actor: Actor, now: datetime
+) -> None:
+    for each in planned:
+        await return_store.insert_return_any_account(tx, each)
+    await refresh_states_any_account(tx, [each.transfer_id for each in planned])
+    entries = [
+        audit.Entry(
+            action="transfer.return_planned",
+            subject_id=each.transfer_id,
+            organisation_id=organisation_id,
+            mode=each.mode,
+            details={
+                "return_id": each.id,
+                "amount": each.amount,
+                "to_iban": each.to_iban,
+                "reason": each.reason,
+                "to_other_account": each.to_other_account,
+            },
+        )
+        for each in planned
+    ]
+    await audit.record_all(tx, entries, actor=actor, at=now)
+
+
+async def _record(
+    tx: Connection,
+    found: BankReturn,
+    action: str,
+    *,
+    actor: Actor,
+    now: datetime,
+    before: audit.Values | None = None,
+    after: audit.Values | None = None,
+    **details: object,
+) -> None:
+    details = {"return_id": found.id, "amount": found.amount, **details}
+    await audit.record(
+        tx,
+        None,
+        action,
+        actor=actor,
+        at=now,
+        subject_id=found.transfer_id,
+        mode=found.mode,
+        before=before,
+        after=after,
+        **details,
+    )
+
+
+async def _lock(tx: Connection, transfer_id: str) -> Transfer:
+    [*found] = await lock_transfers_any_account(tx, [transfer_id])
+    if not found:
+        raise TransferNotFound
+    return found[0]

@@ -1,0 +1,159 @@
+"""Bank transfers, what was done with them, and money that goes back."""
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from enum import StrEnum
+
+from tonne.money.bank.formats.statement import signed_money
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Mode
+
+
+class TransferState(StrEnum):
+    """UNMATCHED, OVERPAID and TO_RETURN need a person. OUTGOING is money that left the account."""
+
+    MATCHED = "matched"
+    PART_PAYMENT = "part_payment"
+    OVERPAID = "overpaid"
+    UNMATCHED = "unmatched"
+    ASSIGNED = "assigned"
+    TO_RETURN = "to_return"
+    RETURNED = "returned"
+    OUTGOING = "outgoing"
+
+
+WAITING_STATES = (TransferState.UNMATCHED, TransferState.OVERPAID, TransferState.TO_RETURN)
+
+
+class ReturnStatus(StrEnum):
+    PLANNED = "planned"
+    EXPORTED = "exported"
+    RETURNED = "returned"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """A booked line of a bank statement with what was done about it.
+
+    `invoice_id` and `invoice_reference` are the invoice that the payer named. `returning_minor` is planned or exported,
+    `returned_minor` has gone back; both include refunds of what invoices received, which `refunded_minor` counts.
+    """
+
+    id: str
+    mode: Mode
+    own_account: str
+    booked_on: date
+    amount_minor: int
+    currency: str
+    payer: str
+    payer_iban: str
+    payer_bic: str
+    reference: str
+    end_to_end_id: str
+    is_reversal: bool
+    state: TransferState
+    invoice_id: str | None
+    invoice_reference: str | None
+    organisation_id: str | None
+    assigned_minor: int
+    returning_minor: int
+    returned_minor: int
+    refunded_minor: int
+    resolved_minor: int
+    resolution: str | None
+    imported_at: datetime
+    imported_by: str
+
+    @property
+    def rest_minor(self) -> int:
+        """What nobody has dealt with yet."""
+        sent_back = self.returning_minor + self.returned_minor - self.refunded_minor
+        return abs(self.amount_minor) - self.assigned_minor - sent_back - self.resolved_minor
+
+    @property
+    def amount(self) -> str:
+        return signed_money(self.amount_minor, self.currency)
+
+    @property
+    def rest(self) -> str:
+        return self.money(self.rest_minor)
+
+    def money(self, amount_minor: int) -> str:
+        return f"{format_money(amount_minor, self.currency)} {self.currency}"
+
+    @property
+    def next_step(self) -> str:
+        """What the operator can do, for people."""
+        if self.amount_minor < 0:
+            return "tonne transfer resolve: a payment was reversed" if self.state is TransferState.UNMATCHED else ""
+        match self.state:
+            case TransferState.UNMATCHED | TransferState.OVERPAID:
+                return f"{self.rest}: tonne transfer assign or return"
+            case TransferState.TO_RETURN:
+                return "tonne transfer returns: export it, or wait for the statement"
+            case TransferState.PART_PAYMENT:
+                return "wait for the rest"
+            case _:
+                return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """`undone` says that the opposite was recorded, or that this is the opposite."""
+
+    id: str
+    transfer_id: str
+    invoice_id: str
+    invoice_reference: str
+    amount_minor: int
+    currency: str
+    by_operator: bool
+    undone: bool
+    note: str
+    created_at: datetime
+    created_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BankReturn:
+    """Money that is to go back to a payer. With `invoice_id` it is a refund of what that invoice received."""
+
+    id: str
+    transfer_id: str
+    invoice_id: str | None
+    mode: Mode
+    own_account: str
+    currency: str
+    amount_minor: int
+    to_iban: str
+    to_bic: str
+    to_name: str
+    reason: str
+    status: ReturnStatus
+    to_other_account: bool
+    approved_by: str | None
+    batch_id: str | None
+    # The line of a statement that shows the payment.
+    outgoing_id: str | None
+    payer_reference: str
+    note: str
+    created_at: datetime
+    created_by: str
+
+    @property
+    def amount(self) -> str:
+        return f"{format_money(self.amount_minor, self.currency)} {self.currency}"
+
+    def waits_for_approval(self, limit: int) -> bool:
+        """Whether a second person must approve it first. `limit` is in whole units of the currency."""
+        is_high = self.amount_minor > limit * 10 ** DECIMALS[self.currency]
+        needs_approval = is_high or self.to_other_account
+        return needs_approval and self.approved_by is None and self.status is ReturnStatus.PLANNED
+
+    @property
+    def payment_id(self) -> str:
+        """The end-to-end id of the payment. SEPA allows no underscore."""
+        return self.id.replace("_", "").upper()

@@ -1,0 +1,202 @@
+"""SQL of captured charges: what the gateway has, and when to compare it with the gateway's record."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import asyncpg
+
+from tonne.money.cards.model import ChargeStatus
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.orders.model import Order, OrderKey
+
+# A charge for an invoice stands under the first of its orders where it does not pay for all of them.
+_FIRST = """
+coalesce(charges.order_id, (SELECT min(billed.order_id) FROM invoice_orders billed
+                            WHERE billed.invoice_id = charges.invoice_id))
+"""
+_CAPTURED = f"""
+charges.account_id, charges.id, {_FIRST} AS order_id, charges.invoice_id, charges.organisation_id, charges.mode,
+charges.gateway,
+charges.reference, charges.status, charges.amount_minor, charges.currency, charges.captured_minor,
+charges.captured_currency, charges.is_surplus, charges.code
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapturedCharge:
+    """A charge with money at the gateway. `captured_minor` is None if a mismatched amount was not recorded.
+
+    With `invoice_id`, it pays for all orders of that invoice, and `order_id` is the first of them.
+    """
+
+    scope: Scope
+    id: str
+    order_id: str
+    invoice_id: str | None = None
+    gateway: str
+    reference: str
+    status: ChargeStatus
+    amount_minor: int
+    currency: str
+    captured_minor: int | None
+    captured_currency: str | None
+    # It never paid for its order: captured too late, a second time, or with another amount.
+    is_surplus: bool
+    code: str | None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it has paid for all orders of an invoice."""
+        return self.invoice_id is not None and not self.is_surplus and self.status is not ChargeStatus.MISMATCHED
+
+    @property
+    def order_key(self) -> OrderKey:
+        return OrderKey(self.scope.account_id, self.order_id)
+
+
+def _captured(row: asyncpg.Record) -> CapturedCharge:
+    return CapturedCharge(
+        scope=Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])),
+        id=row["id"],
+        order_id=row["order_id"],
+        invoice_id=row["invoice_id"],
+        gateway=row["gateway"],
+        reference=row["reference"],
+        status=ChargeStatus(row["status"]),
+        amount_minor=row["amount_minor"],
+        currency=row["currency"],
+        captured_minor=row["captured_minor"],
+        captured_currency=row["captured_currency"],
+        is_surplus=row["is_surplus"],
+        code=row["code"],
+    )
+
+
+# Of the charges for its invoice, the one that paid. A surplus one stands under the first order only. With OR instead of
+# UNION, PostgreSQL would read all charges of the account.
+FIND_CAPTURED = f"""
+SELECT {_CAPTURED} FROM charges
+WHERE account_id = $1 AND order_id = $2 AND reference IS NOT NULL
+UNION ALL
+SELECT {_CAPTURED} FROM charges
+WHERE account_id = $1 AND reference IS NOT NULL AND order_id IS NULL
+  AND invoice_id IN (SELECT billed.invoice_id FROM invoice_orders billed
+                     WHERE billed.account_id = $1 AND billed.order_id = $2)
+  AND status <> 'mismatched' AND (NOT is_surplus OR {_FIRST} = $2)
+ORDER BY id
+"""  # noqa: S608 - a constant
+
+
+async def find_captured(connection: Connection, order: Order) -> list[CapturedCharge]:
+    """All charges of an order, and of its invoice, that took money, also those whose money went back."""
+    return [_captured(row) for row in await connection.fetch(FIND_CAPTURED, order.scope.account_id, order.id)]
+
+
+FIND_CHARGE = f"SELECT {_CAPTURED} FROM charges WHERE id = $1 AND reference IS NOT NULL"  # noqa: S608 - a constant
+
+
+async def find_captured_any_account(connection: Connection, charge_id: str) -> CapturedCharge | None:
+    """None also if the charge took no money."""
+    row = await connection.fetchrow(FIND_CHARGE, charge_id)
+    return None if row is None else _captured(row)
+
+
+LOCK_SHARED = """
+SELECT id FROM charges WHERE account_id = $1 AND id = ANY ($2::text[]) ORDER BY id FOR NO KEY UPDATE
+"""
+
+
+async def lock_shared(tx: Connection, charges: Sequence[CapturedCharge]) -> None:
+    """Lock those that pay for several orders: refunds of different orders change the same charge."""
+    shared = [charge for charge in charges if charge.is_shared]
+    if shared:
+        await tx.fetch(LOCK_SHARED, shared[0].scope.account_id, [charge.id for charge in shared])
+
+
+REQUEST_CHECKS = """
+UPDATE charges SET check_at = least(check_at, $3)
+WHERE (account_id, id) IN (
+    SELECT account_id, id FROM charges WHERE gateway = $1 AND reference = ANY ($2::text[])
+    ORDER BY account_id, id FOR NO KEY UPDATE)
+RETURNING id
+"""
+
+
+async def request_checks_any_account(
+    connection: Connection, gateway: str, references: Collection[str], now: datetime
+) -> int:
+    """Have these payments compared with the gateway's record. Returns how many of them are ours."""
+    return len(await connection.fetch(REQUEST_CHECKS, gateway, list(references), now))
+
+
+CLAIM_CHECKS = f"""
+WITH due AS (
+    SELECT account_id, id FROM charges WHERE check_at <= $1 AND reference IS NOT NULL
+    ORDER BY check_at LIMIT $3 FOR UPDATE SKIP LOCKED
+)
+UPDATE charges SET check_at = $2
+FROM due WHERE charges.account_id = due.account_id AND charges.id = due.id
+RETURNING {_CAPTURED}
+"""  # noqa: S608 - a constant
+
+
+async def claim_checks_any_account(
+    tx: Connection, now: datetime, held_until: datetime, *, limit: int
+) -> list[CapturedCharge]:
+    return [_captured(row) for row in await tx.fetch(CLAIM_CHECKS, now, held_until, limit)]
+
+
+# `held_until`: a later request to check the charge again must not be lost.
+FINISH_CHECK = """
+UPDATE charges SET check_at = $4 WHERE account_id = $1 AND id = $2 AND check_at = $3
+"""
+
+
+async def finish_check(tx: Connection, charge: CapturedCharge, held_until: datetime, next_at: datetime | None) -> None:
+    await tx.execute(FINISH_CHECK, charge.scope.account_id, charge.id, held_until, next_at)
+
+
+UPDATE_CAPTURED = """
+UPDATE charges SET status = $3, captured_minor = $4, captured_currency = $5, is_surplus = $6,
+                   check_at = coalesce($7, check_at),
+                   refunded_at = CASE WHEN $3 = 'refunded' THEN coalesce(refunded_at, $8) END
+WHERE account_id = $1 AND id = $2
+"""
+
+
+async def update_captured(
+    tx: Connection, charge: CapturedCharge, *, now: datetime, check_at: datetime | None = None
+) -> None:
+    """Store the new state of a charge. The caller has locked its order."""
+    await tx.execute(
+        UPDATE_CAPTURED,
+        *(charge.scope.account_id, charge.id, charge.status, charge.captured_minor, charge.captured_currency),
+        *(charge.is_surplus, check_at, now),
+    )
+
+
+MARK_ACCEPTED = "UPDATE charges SET accepted_at = $3 WHERE account_id = $1 AND id = $2"
+
+
+async def mark_accepted(tx: Connection, charge: CapturedCharge, now: datetime) -> None:
+    """An operator lets a mismatched charge pay for its order. The caller has locked the order."""
+    await tx.execute(MARK_ACCEPTED, charge.scope.account_id, charge.id, now)
+
+
+WRITE_OFF = """
+UPDATE charges SET status = 'failed', outcome = 'refused', reference = NULL, message = $3
+WHERE account_id = $1 AND id = $2 AND status = 'mismatched' RETURNING true
+"""
+
+
+async def write_off(tx: Connection, charge: CapturedCharge, message: str) -> bool:
+    """Record that a mismatched charge took no real money."""
+    return await tx.fetchval(WRITE_OFF, charge.scope.account_id, charge.id, message) is True
+
+
+def find_paying(charges: Sequence[CapturedCharge]) -> CapturedCharge | None:
+    """The charge that paid for the order."""
+    paid = (ChargeStatus.CAPTURED, ChargeStatus.REFUNDED)
+    return next((each for each in charges if each.status in paid and not each.is_surplus), None)

@@ -1,0 +1,150 @@
+"""Charge the cards of placed orders: claim them, call the gateway outside any transaction, settle the results."""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import structlog
+
+from tonne.money.cards.call_gateway import Answer, GatewayCalls
+from tonne.money.cards.charge_store import claim_pending_any_account, read_chargeable
+from tonne.money.cards.gateways.card import CardGateway
+from tonne.money.cards.model import ChargeAttempt, RetrySchedule
+from tonne.money.cards.open_charges import OpenedCharges, open_charges
+from tonne.money.cards.settle_charges import settle_charges
+from tonne.platform.db.batches import run_leased
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.orders.model import OrderKey, OrderStatus
+from tonne.selling.orders.queue import run_due_any_account
+
+BATCH = 400
+CONCURRENCY = 16
+# Results are settled together if they arrive within this time: a transaction for each would be slow.
+SETTLE_EVERY = timedelta(milliseconds=50)
+# The next batch does not wait longer than this for the last answers of a batch.
+PATIENCE = timedelta(seconds=1)
+
+_log = structlog.get_logger()
+
+ChargeResults = Sequence[Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class ChargeCards:
+    """A worker job, one per mode, so that a slow live gateway does not delay test orders.
+
+    A crash after any step loses nothing and charges nobody twice: a charge is recorded before the gateway is called,
+    and a recorded charge is looked up before it is sent again. Any number of workers may run at once.
+
+    A slow answer holds up no other order: answers are settled as they arrive, and the last ones of a batch in the
+    background while the next batch is charged.
+    """
+
+    database: Database
+    gateways: Mapping[str, CardGateway]
+    mode: Mode
+    clock: Clock
+    schedule: RetrySchedule
+    settings: Settings
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CONCURRENCY))
+    # Settle what the gateway had not answered when `run_once` returned.
+    _late: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def run_once(self) -> bool:
+        """Process one batch; false if nothing is due."""
+        if self._late and self._slots.locked():
+            # Every slot waits for a slow gateway. Charges claimed now could only queue until their lease expires.
+            await asyncio.wait(self._late, timeout=PATIENCE.total_seconds(), return_when=asyncio.FIRST_COMPLETED)
+            return True
+        batch = await self.claim()
+        if not batch:
+            return False
+        calls = {asyncio.create_task(self._call_in_slot(attempt)) for attempt in batch.attempts}
+        try:
+            if batch.free:
+                await self.settle([], batch.free)
+            calls = await self._settle_as_answered(calls)
+        finally:
+            for call in calls:
+                late = asyncio.create_task(self._settle_late(call))
+                self._late.add(late)
+                late.add_done_callback(self._late.discard)
+        return True
+
+    async def drain(self) -> None:
+        """Wait for the charges that are still at a gateway."""
+        await asyncio.gather(*self._late)
+
+    async def _settle_as_answered(self, calls: set[asyncio.Task[Answer]]) -> set[asyncio.Task[Answer]]:
+        """Settle the answers in groups as they arrive. Returns the calls that are not answered after `PATIENCE`."""
+        started = time.monotonic()
+        while calls:
+            answered, calls = await asyncio.wait(calls, timeout=SETTLE_EVERY.total_seconds())
+            if answered:
+                await self.settle([call.result() for call in answered])
+            # Calls that still wait for a slot are not late: they belong to this batch.
+            elif time.monotonic() - started > PATIENCE.total_seconds() and len(calls) + len(self._late) <= CONCURRENCY:
+                return calls
+        return calls
+
+    async def _settle_late(self, call: asyncio.Task[Answer]) -> None:
+        answer = await call
+        try:
+            await self.settle([answer])
+        except Exception:  # noqa: BLE001 - the charge is due again when its lease expires
+            _log.exception("charge_not_settled", order_id=answer[0].request.order_id)
+
+    async def claim(self) -> OpenedCharges:
+        """Claim due pending charges, and open a charge for each due order. Skips locked rows."""
+        now = self.clock()
+        async with self.database.transaction() as tx:
+            unclear = await claim_pending_any_account(tx, self.mode, now, now + self.schedule.lease(), limit=BATCH)
+        opened: list[OpenedCharges] = []
+        await run_due_any_account(
+            self.database,
+            self.clock,
+            OrderStatus.PLACED,
+            self.mode,
+            self._open,
+            limit=BATCH,
+            failure_event="charge_not_opened",
+            payment_method=PaymentMethod.CARD,
+            # The others wait for a consolidated invoice, which is charged as a whole.
+            is_untaxed=False,
+            on_commit=opened.append,
+        )
+        attempts = [attempt for each in opened for attempt in each.attempts]
+        return OpenedCharges([*unclear, *attempts], [key for each in opened for key in each.free])
+
+    async def _open(self, tx: Connection, keys: Sequence[OrderKey], now: datetime) -> OpenedCharges:
+        return await open_charges(tx, await read_chargeable(tx, keys), now, now + self.schedule.lease())
+
+    async def call_gateways(self, batch: OpenedCharges) -> ChargeResults:
+        """Charge or look up each attempt, several at a time. An exception becomes the result `unknown`."""
+        return await asyncio.gather(*(self._call_in_slot(attempt) for attempt in batch.attempts))
+
+    async def _call_in_slot(self, attempt: ChargeAttempt) -> Answer:
+        async with self._slots:
+            return await GatewayCalls(self.gateways, self.clock, self.schedule).call(attempt)
+
+    async def settle(self, results: ChargeResults, free: Sequence[OrderKey] = ()) -> None:
+        """Record the results and mark zero-total orders as paid. A row that fails is due again after its lease."""
+        rows: list[Answer | OrderKey] = [*results, *free]
+        await run_leased(
+            rows,
+            self._settle,
+            failure_event="charge_not_settled",
+            describe=lambda row: {"order_id": row.id if isinstance(row, OrderKey) else row[0].request.order_id or ""},
+        )
+
+    async def _settle(self, rows: Sequence[Answer | OrderKey]) -> None:
+        results = [row for row in rows if not isinstance(row, OrderKey)]
+        free = [row for row in rows if isinstance(row, OrderKey)]
+        async with self.database.transaction() as tx:
+            await settle_charges(tx, results, free, self.clock(), self.schedule, settings=self.settings)

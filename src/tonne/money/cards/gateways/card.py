@@ -1,0 +1,154 @@
+"""The interface of card gateways. Declines and network failures are results, not exceptions."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+from tonne.money.cards.gateways.card_refund import RefundResult
+from tonne.money.cards.gateways.payment_record import RecordedPayment
+from tonne.platform.values.scope import Mode
+
+# The code of a charge whose gateway, key or payment belongs to the other mode than its order.
+MODE_MISMATCH = "mode_mismatch"
+
+
+class ChargeOutcome(StrEnum):
+    CAPTURED = "captured"
+    # Soft decline: the same card may work later, for example after a deposit.
+    DECLINED = "declined"
+    # Hard decline: this card will never work for this charge (stolen, expired, unknown to the gateway).
+    REFUSED = "refused"
+    AUTHENTICATION_REQUIRED = "authentication_required"
+    # The request was sent and its result is not known. Use `look_up`; do not charge under another id.
+    UNKNOWN = "unknown"
+    # Certainly not charged: the gateway was not reached, or rejected the request before it did anything.
+    UNAVAILABLE = "unavailable"
+    # Only from `look_up`: the gateway has no such charge at present.
+    NOT_FOUND = "not_found"
+    # Not from a gateway: cancelled while it waited for a confirmation, because the payer has entered another card.
+    REPLACED = "replaced"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCard:
+    """A card that the gateway stores, identified by the gateway's ids. `method` is never a real card number."""
+
+    customer: str
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostedPage:
+    """The gateway's own payment page. `session_id` is None until the gateway's id of the page is recorded."""
+
+    session_id: str | None = None
+
+
+# What a charge is paid with. None: the account has no card, so the charge fails without a request.
+PaymentSource = StoredCard | HostedPage | None
+
+
+@dataclass(frozen=True, slots=True)
+class CardDetails:
+    """A stored card with what a person may see of it. `expires` is its last valid month: `2031-04`."""
+
+    customer: str
+    method: str
+    brand: str
+    last_four: str
+    expires: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChargeRequest:
+    """One attempt to charge, for an order or for an invoice of many orders.
+
+    Retrying after a decline needs a new id: the gateway returns one result per id.
+    """
+
+    id: str
+    order_id: str | None = None
+    invoice_id: str | None = None
+    # The number of the invoice.
+    invoice_reference: str | None = None
+    account_id: str
+    mode: Mode
+    amount_minor: int
+    currency: str
+    source: PaymentSource
+
+    @property
+    def card(self) -> StoredCard:
+        """The stored card. Raises TypeError for any other source, which the gateway cannot charge by itself."""
+        if not isinstance(self.source, StoredCard):
+            raise TypeError(f"charge {self.id} has no stored card")
+        return self.source
+
+    @property
+    def description(self) -> str:
+        """Shown by the gateway next to the charge. It must not vary: it is part of the idempotent request."""
+        return f"Order {self.order_id}" if self.order_id is not None else f"Invoice {self.invoice_reference}"
+
+
+@dataclass(frozen=True, slots=True)
+class ChargeResult:
+    """`amount_minor`, `currency` and `mode` are the gateway's; the caller compares them with the request.
+
+    `refunded_minor`, known after a look-up only, is what somebody has refunded at the gateway since.
+    """
+
+    kind: ChargeOutcome
+    reference: str | None = None
+    amount_minor: int | None = None
+    currency: str | None = None
+    code: str | None = None
+    message: str | None = None
+    mode: Mode | None = None
+    refunded_minor: int = 0
+
+
+class CardNotFound(Exception):
+    """The gateway has no such card, or it belongs to another customer; the message says which."""
+
+
+class CardNotDescribed(Exception):
+    """The gateway could not be reached; the message says why."""
+
+
+class CardGateway(Protocol):
+    async def charge(self, request: ChargeRequest) -> ChargeResult:
+        """Charge a stored card at most once per `request.id`. Repeating an id returns its first result."""
+
+    async def look_up(self, request: ChargeRequest) -> ChargeResult:
+        """Find the result of a charge; never charges.
+
+        Returns `unknown`, never `unavailable`, if the gateway cannot be reached: `unavailable` means "not charged".
+        `not_found` is preliminary: a delayed request may still arrive. Charging again is safe under the same id only.
+        """
+
+    async def refund(self, refund_id: str, reference: str, amount_minor: int, currency: str) -> RefundResult:
+        """Refund from the charge `reference`, once per `refund_id`. After `unknown`, repeat with the same id.
+
+        Repeating the id of a pending refund returns its current state.
+        """
+
+    async def read_payment(self, reference: str) -> RecordedPayment:
+        """Everything on record about a captured charge. Raises PaymentNotRead."""
+
+    async def list_changed(self, since: datetime) -> set[str]:
+        """The references of all payments with a refund or dispute created since. Raises PaymentNotRead."""
+
+    async def cancel(self, request: ChargeRequest) -> ChargeResult:
+        """End a charge that waits for the payer's confirmation, so that it can no longer succeed.
+
+        Returns `refused` once that is certain, or the result that the charge has meanwhile.
+        """
+
+    async def describe(self, card: StoredCard) -> CardDetails:
+        """Raises CardNotFound, or CardNotDescribed if the gateway cannot be reached."""
+
+    async def forget(self, card: StoredCard) -> None:
+        """Remove a stored card, which can then not be charged again. Raises like `describe`."""
+
+    async def close(self) -> None: ...

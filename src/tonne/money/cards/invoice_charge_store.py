@@ -1,0 +1,196 @@
+"""SQL of `card_invoices`, and of the charges that pay invoices."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from tonne.money.cards.charge_store import ATTEMPT, read_attempt
+from tonne.money.cards.gateways.card import StoredCard
+from tonne.money.cards.gateways.card_gateways import GATEWAY_OF
+from tonne.money.cards.model import ChargeAttempt, ChargeStatus, TryCounts
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode, Scope
+
+
+class CardInvoice(NamedTuple):
+    """An invoice that the stored card of the account pays."""
+
+    scope: Scope
+    invoice_id: str
+
+
+INSERT_CARD_INVOICE = """
+INSERT INTO card_invoices (invoice_id, account_id, organisation_id, mode, next_attempt_at) VALUES ($1, $2, $3, $4, $5)
+"""
+
+
+async def insert_card_invoice(tx: Connection, invoice: CardInvoice, charge_at: datetime | None) -> None:
+    """`charge_at`: when a worker charges the card; None if a test helper does."""
+    scope = invoice.scope
+    await tx.execute(
+        INSERT_CARD_INVOICE, invoice.invoice_id, scope.account_id, scope.organisation_id, scope.mode, charge_at
+    )
+
+
+# A lease: if the worker dies, the invoices are due again when it expires.
+CLAIM_CARD_INVOICES = """
+UPDATE card_invoices SET next_attempt_at = $3
+FROM (SELECT invoice_id FROM card_invoices WHERE next_attempt_at <= $2 AND mode = $1
+      ORDER BY next_attempt_at LIMIT $4 FOR UPDATE SKIP LOCKED) due
+WHERE card_invoices.invoice_id = due.invoice_id
+RETURNING card_invoices.invoice_id, card_invoices.account_id, card_invoices.organisation_id, card_invoices.mode
+"""
+
+
+async def claim_card_invoices_any_account(
+    tx: Connection, mode: Mode, now: datetime, held_until: datetime, *, limit: int
+) -> list[CardInvoice]:
+    rows = await tx.fetch(CLAIM_CARD_INVOICES, mode, now, held_until, limit)
+    return [
+        CardInvoice(Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])), row["invoice_id"])
+        for row in rows
+    ]
+
+
+SCHEDULE_INVOICE = "UPDATE card_invoices SET next_attempt_at = $2 WHERE invoice_id = $1"
+
+
+async def schedule_invoice_any_account(tx: Connection, invoice_id: str, at: datetime | None) -> None:
+    """When the card is charged for an invoice; None: not until something makes it due."""
+    await tx.execute(SCHEDULE_INVOICE, invoice_id, at)
+
+
+FIND_CARD_INVOICE = """
+SELECT invoice_id, account_id, organisation_id, mode FROM card_invoices WHERE invoice_id = $1
+"""
+
+
+async def find_card_invoice_any_account(connection: Connection, invoice_id: str) -> CardInvoice | None:
+    row = await connection.fetchrow(FIND_CARD_INVOICE, invoice_id)
+    if row is None:
+        return None
+    return CardInvoice(Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])), row["invoice_id"])
+
+
+# ON CONFLICT: another worker has just opened a charge. `charges_one_per_invoice` allows only one.
+INSERT_INVOICE_CHARGE = f"""
+INSERT INTO charges (account_id, id, invoice_id, organisation_id, mode, attempt, gateway, source, customer, method,
+                     amount_minor, currency, status, created_at, next_attempt_at)
+SELECT $1, $2, $3, $4, $5,
+       (SELECT coalesce(max(charges.attempt), 0) + 1 FROM charges WHERE charges.invoice_id = $3),
+       coalesce(card.gateway, $6),
+       CASE WHEN coalesce($11, card.method) IS NULL THEN 'none' ELSE 'stored_card' END, coalesce($12, card.customer),
+       coalesce($11, card.method), $7, $8, 'pending', $9, $10
+FROM (SELECT true) AS one LEFT JOIN account_cards card ON card.account_id = $1
+WHERE NOT EXISTS (SELECT FROM charges WHERE charges.invoice_id = $3 AND charges.status = 'mismatched')
+ON CONFLICT DO NOTHING
+RETURNING {ATTEMPT}
+"""  # noqa: S608 - a constant
+
+
+async def insert_invoice_charge(
+    tx: Connection,
+    invoice: CardInvoice,
+    amount_minor: int,
+    currency: str,
+    *,
+    card: StoredCard | None,
+    now: datetime,
+    held_until: datetime,
+) -> ChargeAttempt | None:
+    """Record a charge for a locked invoice. None if one has taken the money, or may have.
+
+    Without `card`, the account's is charged.
+    """
+    scope = invoice.scope
+    row = await tx.fetchrow(
+        INSERT_INVOICE_CHARGE,
+        *(scope.account_id, new_id("chg"), invoice.invoice_id, scope.organisation_id, scope.mode),
+        *(GATEWAY_OF[scope.mode], amount_minor, currency, now, held_until),
+        *((None, None) if card is None else (card.method, card.customer)),
+    )
+    return None if row is None else read_attempt(row, is_new=True)
+
+
+# A charge of another amount than is due is replaced if that is still possible: an order of the invoice was cancelled.
+CLAIM_INVOICE_CHARGES = f"""
+WITH due AS (
+    SELECT account_id, id, invoice_id FROM charges
+    WHERE status = $5 AND mode = $1 AND next_attempt_at <= $2 AND invoice_id IS NOT NULL
+    ORDER BY next_attempt_at LIMIT $4 FOR UPDATE SKIP LOCKED
+)
+UPDATE charges SET next_attempt_at = $3
+FROM due JOIN invoices ON invoices.id = due.invoice_id
+LEFT JOIN account_cards card ON card.account_id = due.account_id
+WHERE charges.account_id = due.account_id AND charges.id = due.id
+RETURNING {ATTEMPT}, invoices.status = 'open' AS is_wanted,
+          charges.confirm_until IS NOT NULL
+              AND ((card.created_at > charges.created_at AND card.method <> charges.method) IS TRUE
+                   OR invoices.total_minor - invoices.credited_minor <> charges.amount_minor) AS is_replaced
+"""  # noqa: S608 - a constant
+
+
+async def claim_invoice_charges_any_account(
+    tx: Connection, mode: Mode, now: datetime, held_until: datetime, *, limit: int
+) -> list[ChargeAttempt]:
+    """Pending charges that are due: their worker crashed, or their result is unclear."""
+    rows = await tx.fetch(CLAIM_INVOICE_CHARGES, mode, now, held_until, limit, ChargeStatus.PENDING)
+    return [read_attempt(row, is_wanted=row["is_wanted"], is_replaced=row["is_replaced"]) for row in rows]
+
+
+HAS_OPEN_CHARGE = """
+SELECT EXISTS (SELECT FROM charges WHERE invoice_id = ANY ($1::text[]) AND status IN ('pending', 'mismatched'))
+"""
+
+
+async def has_open_charge_any_account(connection: Connection, invoice_ids: Sequence[str]) -> bool:
+    """Whether a charge for one of these invoices may have taken the money."""
+    return await connection.fetchval(HAS_OPEN_CHARGE, list(invoice_ids)) is True
+
+
+# Only of the card that was tried last: a payer who enters another card gets all its attempts.
+COUNT_INVOICE_TRIES = """
+SELECT count(*) FILTER (WHERE charges.outcome <> 'unavailable' AND charges.method IS NOT DISTINCT FROM last.method)
+           AS tries,
+       count(*) FILTER (WHERE charges.outcome = 'unavailable' AND charges.attempt > tried.attempt) AS unavailable
+FROM charges
+CROSS JOIN (SELECT method FROM charges WHERE invoice_id = $1 ORDER BY attempt DESC LIMIT 1) AS last
+CROSS JOIN (SELECT coalesce(max(attempt), 0) AS attempt FROM charges
+            WHERE invoice_id = $1 AND status = 'failed' AND outcome NOT IN ('unavailable', 'replaced')) AS tried
+WHERE charges.invoice_id = $1 AND charges.status = 'failed' AND charges.outcome <> 'replaced'
+"""
+
+
+async def count_invoice_tries_any_account(tx: Connection, invoice_id: str) -> TryCounts:
+    [row] = await tx.fetch(COUNT_INVOICE_TRIES, invoice_id)
+    return TryCounts(row["tries"], row["unavailable"])
+
+
+# Those whose card was declined: others are charged at their own time.
+MAKE_DECLINED_DUE = """
+UPDATE card_invoices SET next_attempt_at = $2
+WHERE account_id = $1 AND next_attempt_at > $2
+  AND EXISTS (SELECT FROM charges WHERE charges.invoice_id = card_invoices.invoice_id AND charges.status = 'failed')
+RETURNING invoice_id
+"""
+
+
+async def make_declined_invoices_due(tx: Connection, scope: Scope, now: datetime) -> int:
+    """The account has another card. Returns how many of its invoices are charged again."""
+    return len(await tx.fetch(MAKE_DECLINED_DUE, scope.account_id, now))
+
+
+WAKE_CARD_INVOICES = """
+UPDATE card_invoices SET next_attempt_at = $2
+FROM invoices
+WHERE card_invoices.account_id = $1 AND card_invoices.next_attempt_at IS NULL
+  AND invoices.id = card_invoices.invoice_id AND invoices.status = 'open'
+  AND NOT EXISTS (SELECT FROM charges WHERE charges.invoice_id = invoices.id
+                  AND charges.status IN ('pending', 'mismatched'))
+"""
+
+
+async def wake_card_invoices(tx: Connection, scope: Scope, now: datetime) -> None:
+    """Have the card charged for the open invoices of an account that waited for the test helpers."""
+    await tx.execute(WAKE_CARD_INVOICES, scope.account_id, now)

@@ -1,0 +1,169 @@
+"""Record the results of charges and move their orders, in one transaction, by compare-and-set."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+import structlog
+from msgspec import structs
+
+from tonne.money.cards import charge_store
+from tonne.money.cards.declines import failure_reason_of
+from tonne.money.cards.gateways.card import ChargeOutcome, ChargeResult
+from tonne.money.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, RetrySchedule, TryCounts, decide_charge
+from tonne.money.cards.stored_cards.card_link_store import note_problems
+from tonne.money.receipts.compose import enqueue_receipts
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit.record import Entry, record_all
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import job_actor
+from tonne.selling.orders.model import CancellationReason, Order, OrderKey, OrderStatus
+from tonne.selling.orders.move_order import Transitions, move_orders, with_payment
+from tonne.selling.orders.queue import lock_orders, schedule_payment
+from tonne.selling.orders.store import note_cancellation
+
+ACTOR = job_actor("charge_cards")
+
+_log = structlog.get_logger()
+
+
+async def settle_charges(
+    tx: Connection,
+    results: Sequence[tuple[ChargeAttempt, ChargeResult]],
+    free: Sequence[OrderKey],
+    now: datetime,
+    schedule: RetrySchedule,
+    *,
+    settings: Settings,
+) -> list[Order]:
+    """Settle charges of orders together and return their orders in their new state. Call it last in the transaction.
+
+    A captured charge pays its order, with a receipt; if the order was cancelled meanwhile, the charge is refunded.
+    If somebody has refunded all of it at the gateway meanwhile, the order is cancelled.
+    After a decline the order is charged again according to the schedule, or fails. A charge of a stored card that the
+    payer has to confirm stays pending. Zero-total orders (`free`) are marked as paid. A charge that another worker has
+    settled is left unchanged, and so is its order.
+    """
+    requests = [attempt.request for attempt, _ in results]
+    ids = [request.order_id or "" for request in requests]
+    keys = [*(OrderKey(request.account_id, id_) for request, id_ in zip(requests, ids, strict=True)), *free]
+    orders = await lock_orders(tx, keys)
+    updates = [
+        decide_charge(
+            attempt,
+            result,
+            is_wanted=_is_placed(orders[order_id]),
+            can_confirm=not orders[order_id].is_paid_at_checkout,
+            now=now,
+            schedule=schedule,
+        )
+        for (attempt, result), order_id in zip(results, ids, strict=True)
+    ]
+    settled = await charge_store.settle_charges(tx, updates) if updates else {}
+    applied = [
+        (orders[order_id], replace(update, status=settled[update.id]))
+        for order_id, update in zip(ids, updates, strict=True)
+        if update.id in settled
+    ]
+    _log_failures(applied)
+    waiting = [(order, update) for order, update in applied if _is_placed(order)]
+    moves = _paid([order for order, update in waiting if update.status is ChargeStatus.CAPTURED], now)
+    paid = [move.steps[-1] for move in moves]
+    moves += _paid([orders[key.id] for key in free if _is_placed(orders[key.id])], now)
+    moves += await _cancel_refunded(tx, [order for order, update in waiting if update.is_surplus], now)
+    taken = {ChargeStatus.CAPTURED, ChargeStatus.REFUND_DUE}
+    moves += await _plan_retries(tx, [pair for pair in waiting if pair[1].status not in taken], now, schedule)
+    confirmable = {attempt.request.id for attempt, _ in results if attempt.confirm_until is not None}
+    asked = [order for order, update in waiting if update.needs_confirmation and update.id not in confirmable]
+    await note_problems(tx, [order.scope for order in [*asked, *_unpaid(moves)]], now)
+    await enqueue_receipts(tx, paid, settings=settings, now=now)
+    if moves:
+        await move_orders(tx, moves, now)
+    for move in moves:
+        orders[move.order.id] = move.steps[-1]
+    return list(orders.values())
+
+
+def _is_placed(order: Order) -> bool:
+    return order.status is OrderStatus.PLACED
+
+
+def _unpaid(moves: Sequence[Transitions]) -> list[Order]:
+    return [move.order for move in moves if move.steps[-1].status is OrderStatus.FAILED]
+
+
+def _paid(orders: Iterable[Order], now: datetime) -> list[Transitions]:
+    return [Transitions(order, [with_payment(order)], with_payment(order).due_at(now)) for order in orders]
+
+
+async def _cancel_refunded(tx: Connection, orders: Sequence[Order], now: datetime) -> list[Transitions]:
+    """Orders whose payment was captured and then refunded at the gateway, before its answer arrived here."""
+    for order in orders:
+        await note_cancellation(tx, order, actor=ACTOR, reason="The payment was refunded at the card gateway.")
+    entries = [
+        Entry(
+            action="order.cancelled",
+            subject_id=order.id,
+            organisation_id=order.scope.organisation_id,
+            mode=order.scope.mode,
+            before={"status": order.status},
+            after={"status": OrderStatus.CANCELLED},
+            details={"cancellation_reason": CancellationReason.REFUNDED_AT_GATEWAY},
+        )
+        for order in orders
+    ]
+    await record_all(tx, entries, actor=ACTOR, at=now)
+    why = CancellationReason.REFUNDED_AT_GATEWAY
+    return [
+        Transitions(order, [structs.replace(order, status=OrderStatus.CANCELLED, cancellation_reason=why)])
+        for order in orders
+    ]
+
+
+async def _plan_retries(
+    tx: Connection, unpaid: Sequence[tuple[Order, ChargeUpdate]], now: datetime, schedule: RetrySchedule
+) -> list[Transitions]:
+    """Schedule the next attempt of each order; orders without attempts left fail.
+
+    An order with an open charge waits for that charge. At a checkout the buyer decides whether to try another card.
+    """
+    if not unpaid:
+        return []
+    tries = await charge_store.count_tries(tx, [order.key for order, _ in unpaid])
+    moments: dict[OrderKey, datetime | None] = {}
+    failed: list[Transitions] = []
+    await note_problems(tx, [order.scope for order, new in unpaid if _is_first_decline(new, tries[order.id])], now)
+    for order, update in unpaid:
+        is_open = update.status is not ChargeStatus.FAILED
+        delay = None if is_open else schedule.retry_delay(update.outcome, tries[order.id])
+        if delay is None and not is_open and not order.is_paid_at_checkout:
+            failed.append(Transitions(order, [_failed(order, update)]))
+        else:
+            moments[order.key] = None if delay is None else order.due_at(now + delay)
+    if moments:
+        await schedule_payment(tx, moments)
+    return failed
+
+
+def _is_first_decline(update: ChargeUpdate, counts: TryCounts) -> bool:
+    return update.status is ChargeStatus.FAILED and update.outcome is ChargeOutcome.DECLINED and counts.tries == 1
+
+
+def _failed(order: Order, update: ChargeUpdate) -> Order:
+    return structs.replace(order, status=OrderStatus.FAILED, failure_reason=failure_reason_of(update.code))
+
+
+def _log_failures(applied: Sequence[tuple[Order, ChargeUpdate]]) -> None:
+    for order, update in applied:
+        if update.status is ChargeStatus.CAPTURED:
+            continue
+        log = _log.error if update.status is ChargeStatus.MISMATCHED else _log.info
+        log(
+            "charge_not_captured",
+            charge_id=update.id,
+            order_id=order.id,
+            status=update.status,
+            outcome=update.outcome,
+            code=update.code,
+            reference=update.reference,
+        )

@@ -1,0 +1,143 @@
+"""The page of an account's card: payments to confirm, orders whose card was declined, and the form for another card."""
+
+from dataclasses import dataclass
+
+import structlog
+
+from tonne.money.cards.errors import CardPageNotFound, PayerPageUnavailable
+from tonne.money.cards.gateways.card import CardDetails
+from tonne.money.cards.gateways.card_simulated import SIMULATED_CARDS
+from tonne.money.cards.read_test_card import card_number_in, read_test_card
+from tonne.money.cards.stored_cards.card_link_store import CardLink, find_card_link
+from tonne.money.cards.stored_cards.card_problem_store import UnpaidOrder, list_declined, list_to_confirm
+from tonne.money.cards.stored_cards.stored_card_store import find_card
+from tonne.money.cards.stored_cards.update_card import UpdateCard
+from tonne.platform.db.pool import Database
+from tonne.platform.documents.mail.link_token import hash_link_token, is_link_token
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.language import N_
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.forms import FormGuard
+from tonne.platform.web.render import Renderer, see_other
+from tonne.platform.web.shown_errors import shown_fault
+from tonne.platform.web.visitor_language import visitor_language
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import OrderKey
+from tonne.selling.orders.order_links import order_urls
+
+# Payments to confirm that the page lists.
+MAX_LISTED = 50
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _CardView:
+    link: CardLink
+    card: CardDetails | None
+    # Each with the path of the order's page.
+    to_confirm: list[tuple[UnpaidOrder, str | None]]
+    declined: list[UnpaidOrder]
+
+
+class CardPage:
+    def __init__(
+        self,
+        database: Database,
+        renderer: Renderer,
+        guard: FormGuard,
+        update: UpdateCard,
+        *,
+        clock: Clock,
+        settings: Settings,
+    ) -> None:
+        self._database = database
+        self._renderer = renderer
+        self._guard = guard
+        self._update = update
+        self._clock = clock
+        self._settings = settings
+        self._attempts = TokenBuckets("card_page", settings.checkouts_per_minute / 60, settings.checkouts_burst)
+
+    @property
+    def limits(self) -> tuple[TokenBuckets, ...]:
+        return (self._attempts,)
+
+    async def show(self, request: Request) -> Response:
+        link = await self._find(request)
+        stored = request.query("stored")[0] is not None
+        if link.session_id is not None:
+            # The payer has come back from the gateway's page, or opens the link again.
+            try:
+                if await self._update.finish(link.scope, link.session_id):
+                    return see_other(f"/card/{request.path('token')}?stored=1")
+            except PayerPageUnavailable:
+                _log.warning("card_setup_not_looked_up", account_id=link.scope.account_id)
+        return await self._show(request, link, is_stored=stored)
+
+    async def submit(self, request: Request) -> Response:
+        """In test mode a test card, in live mode the way to the gateway's page."""
+        fields = self._guard.check(request)
+        self._attempts.require(request.limited_as, message=N_("Too many attempts. Wait a minute, then try again."))
+        link, token = await self._find(request), request.path("token")
+        try:
+            if link.scope.mode is Mode.TEST:
+                number = read_test_card(card_number_in(fields))
+                await self._update.store_test_card(link.scope, number)
+                return see_other(f"/card/{token}?stored=1")
+            url = await self._update.open_page(link, f"{self._settings.base_url}/card/{token}")
+        except TonneError as fault:
+            return await self._show(request, link, fault=fault)
+        # Not a redirect: `form-action` in the content security policy would block it.
+        return self._renderer.page(request, "leaving.html", url=url, place="card")
+
+    async def _find(self, request: Request) -> CardLink:
+        token = request.path("token")
+        if not is_link_token(token):
+            raise CardPageNotFound
+        async with self._database.connection() as connection:
+            link = await find_card_link(connection, hash_link_token(token))
+        if link is None:
+            raise CardPageNotFound
+        return link
+
+    async def _read(self, link: CardLink) -> _CardView:
+        now = self._clock()
+        async with self._database.transaction() as tx:
+            waiting = (await list_to_confirm(tx, link.scope, now))[:MAX_LISTED]
+            orders = await load_orders(tx, [OrderKey(link.scope.account_id, order.id) for order in waiting])
+            urls = await order_urls(tx, orders, settings=self._settings, now=now) if orders else {}
+            return _CardView(
+                link,
+                await find_card(tx, link.scope),
+                [(order, urls[order.id]) for order in waiting],
+                await list_declined(tx, link.scope),
+            )
+
+    async def _show(
+        self, request: Request, link: CardLink, *, is_stored: bool = False, fault: TonneError | None = None
+    ) -> Response:
+        view = await self._read(link)
+        _ = visitor_language(request, link.language).translator
+        form_token, headers = self._guard.issue(request)
+        return self._renderer.page(
+            request,
+            "card_page.html",
+            default_language=link.language,
+            status=200 if fault is None else 422,
+            headers=headers,
+            test_mode=link.scope.mode is Mode.TEST,
+            token=request.path("token"),
+            form_token=form_token,
+            link=link,
+            card=view.card,
+            to_confirm=view.to_confirm,
+            declined=view.declined,
+            is_stored=is_stored,
+            fault=None if fault is None else shown_fault(fault, _),
+            cards=SIMULATED_CARDS,
+        )

@@ -1,0 +1,124 @@
+"""SQL of what a payer has to know: payments to confirm, orders whose card was declined, orders that failed."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tonne.money.cards.declines import explain_decline
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class UnpaidOrder:
+    """`until`: the end of the time to confirm it, or when the card is charged next; None for a failed order.
+
+    With `invoice`, the number of an invoice, this is the payment for all its orders, and `id` is the first of them.
+    """
+
+    id: str
+    amount_minor: int
+    currency: str
+    code: str | None
+    until: datetime | None
+    invoice: str | None = None
+    order_count: int = 1
+
+    @property
+    def label(self) -> str:
+        """For people: the id of the order, or `invoice TN-LIVE-000123 (300 orders)`."""
+        if self.invoice is None:
+            return self.id
+        return f"invoice {self.invoice} ({self.order_count:,} order{'' if self.order_count == 1 else 's'})"
+
+    @property
+    def reason(self) -> str:
+        return explain_decline(self.code)
+
+
+# The first order of an invoice has a page on which its payer confirms the charge for all of them.
+_INVOICE = """
+(SELECT min(billed.order_id) FROM invoice_orders billed WHERE billed.invoice_id = invoices.id AND NOT billed.cancelled)
+    AS id"""
+LIST_TO_CONFIRM = f"""
+SELECT charges.order_id AS id, charges.amount_minor, charges.currency, charges.code, charges.confirm_until AS until,
+       NULL AS invoice, 1 AS order_count
+FROM charges JOIN orders ON orders.account_id = charges.account_id AND orders.id = charges.order_id
+WHERE charges.account_id = $1 AND charges.status = 'pending' AND charges.outcome = 'authentication_required'
+  AND charges.confirm_until > $2 AND orders.status = 'placed'
+UNION ALL
+SELECT {_INVOICE}, charges.amount_minor, charges.currency, charges.code, charges.confirm_until, invoices.reference,
+       invoices.order_count
+FROM charges JOIN invoices ON invoices.id = charges.invoice_id
+WHERE charges.account_id = $1 AND charges.status = 'pending' AND charges.outcome = 'authentication_required'
+  AND charges.confirm_until > $2 AND invoices.status = 'open'
+ORDER BY until, id
+"""  # noqa: S608 - a constant
+
+
+async def list_to_confirm(connection: Connection, scope: Scope, now: datetime) -> list[UnpaidOrder]:
+    """Orders whose payment the payer has to confirm."""
+    return [UnpaidOrder(**row) for row in await connection.fetch(LIST_TO_CONFIRM, scope.account_id, now)]
+
+
+_LAST_CHARGE = """
+JOIN LATERAL (
+    SELECT charges.amount_minor, charges.currency, charges.code, charges.status, charges.outcome FROM charges
+    WHERE charges.account_id = orders.account_id AND charges.order_id = orders.id ORDER BY attempt DESC LIMIT 1
+) charge ON charge.status = 'failed' AND charge.outcome IN ('declined', 'refused', 'not_found')"""
+_LAST_INVOICE_CHARGE = """
+JOIN LATERAL (
+    SELECT charges.amount_minor, charges.currency, charges.code, charges.status, charges.outcome FROM charges
+    WHERE charges.invoice_id = invoices.id ORDER BY attempt DESC LIMIT 1
+) charge ON charge.status = 'failed' AND charge.outcome IN ('declined', 'refused', 'not_found')"""
+LIST_DECLINED = f"""
+SELECT orders.id, charge.amount_minor, charge.currency, charge.code, orders.next_attempt_at AS until,
+       NULL AS invoice, 1 AS order_count
+FROM orders {_LAST_CHARGE}
+WHERE orders.account_id = $1 AND orders.mode = $2 AND orders.status = 'placed' AND orders.offset_link_id IS NULL
+  AND orders.payment_method = 'card' AND orders.next_attempt_at IS NOT NULL
+UNION ALL
+SELECT {_INVOICE}, charge.amount_minor, charge.currency, charge.code, due.next_attempt_at, invoices.reference,
+       invoices.order_count
+FROM card_invoices due JOIN invoices ON invoices.id = due.invoice_id {_LAST_INVOICE_CHARGE}
+WHERE due.account_id = $1 AND due.mode = $2 AND invoices.status = 'open' AND due.next_attempt_at IS NOT NULL
+ORDER BY id
+"""  # noqa: S608 - a constant
+
+
+async def list_declined(connection: Connection, scope: Scope) -> list[UnpaidOrder]:
+    """Orders whose card was declined and will be charged again."""
+    return [UnpaidOrder(**row) for row in await connection.fetch(LIST_DECLINED, scope.account_id, scope.mode)]
+
+
+# An operator may have cancelled all orders of an invoice instead: those have not failed.
+LIST_FAILED = f"""
+SELECT orders.id, charge.amount_minor, charge.currency, charge.code, NULL::timestamptz AS until,
+       NULL AS invoice, 1 AS order_count
+FROM orders {_LAST_CHARGE}
+WHERE orders.account_id = $1 AND orders.status = 'failed' AND orders.offset_link_id IS NULL
+  AND orders.payment_method = 'card' AND orders.status_changed_at >= $2
+UNION ALL
+SELECT (SELECT min(billed.order_id) FROM invoice_orders billed WHERE billed.invoice_id = invoices.id),
+       charge.amount_minor, charge.currency, charge.code, NULL, invoices.reference, invoices.order_count
+FROM card_invoices due JOIN invoices ON invoices.id = due.invoice_id {_LAST_INVOICE_CHARGE}
+WHERE due.account_id = $1 AND invoices.status = 'cancelled' AND invoices.settled_at >= $2
+  AND EXISTS (SELECT FROM invoice_orders billed
+              JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
+              WHERE billed.invoice_id = invoices.id AND orders.status = 'failed')
+ORDER BY id
+"""  # noqa: S608 - a constant
+
+
+async def list_failed(connection: Connection, scope: Scope, since: datetime) -> list[UnpaidOrder]:
+    """Orders that failed since then because of their card."""
+    return [UnpaidOrder(**row) for row in await connection.fetch(LIST_FAILED, scope.account_id, since)]
+
+
+MAKE_CONFIRMATIONS_DUE = """
+UPDATE charges SET next_attempt_at = $2 WHERE account_id = $1 AND status = 'pending' AND confirm_until IS NOT NULL
+"""
+
+
+async def make_confirmations_due(tx: Connection, scope: Scope, now: datetime) -> None:
+    """Have the worker look at the charges that wait for a confirmation: the account has another card."""
+    await tx.execute(MAKE_CONFIRMATIONS_DUE, scope.account_id, now)

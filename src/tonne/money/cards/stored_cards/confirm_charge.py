@@ -1,0 +1,103 @@
+"""A payer confirms a charge of a stored card (3-D Secure). The charge stays the same: no second one is made."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from tonne.money.cards.charge_store import find_pending
+from tonne.money.cards.errors import NothingToConfirm, PayerPageUnavailable
+from tonne.money.cards.gateways.card import CardGateway, ChargeResult
+from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
+from tonne.money.cards.gateways.confirmation import PayerPageFailed, PayerPages
+from tonne.money.cards.model import ChargeAttempt, RetrySchedule
+from tonne.money.cards.settle_charges import settle_charges
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.notification import WorkKind
+from tonne.platform.events.notify import Notifier
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
+from tonne.selling.orders.due_work import charges_in
+from tonne.selling.orders.model import Order, OrderStatus
+
+
+class SettleInvoiceCharge(Protocol):
+    """Records the result of a charge for an invoice. `invoices` comes after this package, so it is passed in."""
+
+    async def __call__(
+        self,
+        tx: Connection,
+        attempt: ChargeAttempt,
+        result: ChargeResult,
+        now: datetime,
+        schedule: RetrySchedule,
+        *,
+        settings: Settings,
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmCharge:
+    database: Database
+    gateways: Mapping[str, CardGateway]
+    clock: Clock
+    settings: Settings
+    notifier: Notifier
+    settle_invoice: SettleInvoiceCharge
+
+    async def find(self, order: Order) -> ChargeAttempt | None:
+        """The charge of the order that waits for the payer's confirmation."""
+        if order.status is not OrderStatus.PLACED:
+            return None
+        async with self.database.connection() as connection:
+            attempt = await find_pending(connection, order)
+        is_open = attempt is not None and attempt.confirm_until is not None and self.clock() < attempt.confirm_until
+        return attempt if is_open else None
+
+    async def start(self, order: Order, return_url: str) -> str | None:
+        """Where the payer confirms at the bank; None if the charge has a result already, which is then settled."""
+        attempt = await self._require(order)
+        gateway = self.gateways.get(attempt.gateway)
+        if gateway is None or not isinstance(gateway, PayerPages):
+            raise PayerPageUnavailable
+        try:
+            confirmation = await gateway.confirm(attempt.request, return_url)
+        except PayerPageFailed as error:
+            raise PayerPageUnavailable from error
+        if confirmation.result is not None:
+            await self._settle(attempt, confirmation.result)
+        return confirmation.url
+
+    async def look_up(self, order: Order) -> None:
+        """Ask the gateway now: the payer has come back and waits for the result."""
+        attempt = await self.find(order)
+        gateway = None if attempt is None else self.gateways.get(attempt.gateway)
+        if attempt is not None and gateway is not None:
+            await self._settle(attempt, await gateway.look_up(attempt.request))
+
+    async def answer_simulated_bank(self, order: Order, *, succeeds: bool) -> None:
+        """Test mode: what the payer chose at the simulated bank."""
+        attempt = await self._require(order)
+        if attempt.request.mode is not Mode.TEST:
+            raise NothingToConfirm
+        gateway = SimulatedCardGateway(self.database)
+        await self._settle(attempt, await gateway.authenticate(attempt.request, succeeds=succeeds))
+
+    async def _require(self, order: Order) -> ChargeAttempt:
+        attempt = await self.find(order)
+        if attempt is None:
+            raise NothingToConfirm
+        return attempt
+
+    async def _settle(self, attempt: ChargeAttempt, result: ChargeResult) -> None:
+        schedule = RetrySchedule(self.settings)
+        async with self.database.transaction() as tx:
+            if attempt.request.invoice_id is not None:
+                await self.settle_invoice(tx, attempt, result, self.clock(), schedule, settings=self.settings)
+            else:
+                await settle_charges(tx, [(attempt, result)], [], self.clock(), schedule, settings=self.settings)
+        self.notifier.notify(
+            *(WorkKind.EVENTS, WorkKind.PAID_ORDERS, WorkKind.CARD_PROBLEMS, WorkKind.REFUNDS, WorkKind.MAILS),
+            charges_in(attempt.request.mode),
+        )

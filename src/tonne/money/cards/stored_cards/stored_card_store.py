@@ -1,0 +1,41 @@
+"""SQL of `account_cards`: the stored card of each account."""
+
+from datetime import datetime
+
+from tonne.money.cards.gateways.card import CardDetails
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Scope
+
+STORE_CARD = """
+INSERT INTO account_cards (account_id, organisation_id, mode, gateway, customer, method, brand, last_four, expires,
+                           created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+ON CONFLICT (account_id) DO UPDATE
+SET gateway = excluded.gateway, customer = excluded.customer, method = excluded.method, brand = excluded.brand,
+    last_four = excluded.last_four, expires = excluded.expires, created_at = excluded.created_at
+"""
+
+
+async def store_card(tx: Connection, scope: Scope, card: CardDetails, *, gateway: str, now: datetime) -> None:
+    await tx.execute(
+        STORE_CARD,
+        *(scope.account_id, scope.organisation_id, scope.mode, gateway),
+        *(card.customer, card.method, card.brand, card.last_four, card.expires, now),
+    )
+
+
+FIND_CARD = "SELECT customer, method, brand, last_four, expires FROM account_cards WHERE account_id = $1"
+
+
+async def find_card(connection: Connection, scope: Scope) -> CardDetails | None:
+    row = await connection.fetchrow(FIND_CARD, scope.account_id)
+    return None if row is None else CardDetails(**row)
+
+
+REMOVE_CARD = "DELETE FROM account_cards WHERE account_id = $1 RETURNING last_four"
+
+
+async def remove_card(tx: Connection, scope: Scope) -> str | None:
+    """Returns the last four digits of the removed card, None if there was none."""
+    last_four: str | None = await tx.fetchval(REMOVE_CARD, scope.account_id)
+    return last_four

@@ -1,0 +1,122 @@
+"""Store, show and remove the card of an account. Tonne keeps the gateway's ids and display data, never card numbers."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from tonne.money.cards.errors import CardGatewayUnavailable, CardNotStored, CardUnknown, StripeNotConfigured
+from tonne.money.cards.gateways.card import CardDetails, CardGateway, CardNotDescribed, CardNotFound, StoredCard
+from tonne.money.cards.gateways.card_gateways import GATEWAY_OF
+from tonne.money.cards.stored_cards import stored_card_store
+from tonne.money.cards.stored_cards.charge_again import charge_again
+from tonne.money.cards.stored_cards.remove_closed_cards import schedule_removal
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.accounts.limit_store import find_limits
+from tonne.selling.accounts.store import lock_account
+
+
+async def set_card(
+    connection: Connection,
+    scope: Scope,
+    gateways: Mapping[str, CardGateway],
+    *,
+    customer: str | None,
+    method: str,
+    actor: Actor,
+    now: datetime,
+) -> CardDetails:
+    """Ask the gateway about a card and store it. Declined orders and invoices are charged again at once.
+
+    Call it outside of a transaction: the gateway may be slow.
+    """
+    card = await describe_card(gateways, scope.mode, customer, method)
+    async with connection.transaction():
+        await store_card(connection, scope, card, actor=actor, now=now)
+        await charge_again(connection, scope, now)
+    return card
+
+
+async def describe_card(
+    gateways: Mapping[str, CardGateway], mode: Mode, customer: str | None, method: str
+) -> CardDetails:
+    """Ask the gateway of that mode about a card. Network call: do not hold a transaction open."""
+    if mode is Mode.TEST:
+        customer = customer or new_id("cus")
+    elif method.replace(" ", "").replace("-", "").isdigit():
+        # The message does not repeat the text: a card number must not reach a terminal log.
+        raise CardUnknown("Pass the id of the payment method at Stripe (pm_…), not a card number.")
+    elif customer is None:
+        raise CardUnknown("Pass the Stripe customer (cus_…) of the card with --customer.")
+    gateway = gateways.get(GATEWAY_OF[mode])
+    if gateway is None:
+        raise StripeNotConfigured
+    try:
+        return await gateway.describe(StoredCard(customer, method))
+    except CardNotFound as error:
+        raise CardUnknown(str(error)) from error
+    except CardNotDescribed as error:
+        raise CardGatewayUnavailable(f"The card gateway cannot be reached: {error}") from error
+
+
+async def store_card(tx: Connection, scope: Scope, card: CardDetails, *, actor: Actor, now: datetime) -> None:
+    """Replaces the stored card. A charge in progress keeps the old one.
+
+    A payer may enter a card for the open orders of a closed account: it is removed once no order needs it.
+    """
+    # Serialises changes of the card: there may be no row to lock yet.
+    await lock_account(tx, scope)
+    old = await stored_card_store.find_card(tx, scope)
+    await stored_card_store.store_card(tx, scope, card, gateway=GATEWAY_OF[scope.mode], now=now)
+    limits = await find_limits(tx, scope)
+    if limits.closed_at is not None or limits.organisation_closed_at is not None:
+        await schedule_removal(tx, scope, now)
+    await _record(tx, scope, "card.stored", old, card, actor=actor, now=now)
+
+
+async def require_card(connection: Connection, scope: Scope) -> CardDetails:
+    card = await stored_card_store.find_card(connection, scope)
+    if card is None:
+        raise CardNotStored
+    return card
+
+
+async def remove_card(tx: Connection, scope: Scope, *, actor: Actor, now: datetime) -> None:
+    """Orders that fall due afterwards fail. The gateway keeps its own copy of the card."""
+    await lock_account(tx, scope)
+    old = await require_card(tx, scope)
+    await stored_card_store.remove_card(tx, scope)
+    await _record(tx, scope, "card.removed", old, None, actor=actor, now=now)
+
+
+async def _record(
+    tx: Connection,
+    scope: Scope,
+    action: str,
+    before: CardDetails | None,
+    after: CardDetails | None,
+    *,
+    actor: Actor,
+    now: datetime,
+) -> None:
+    await audit.record(
+        tx,
+        scope.organisation_id,
+        action,
+        actor=actor,
+        at=now,
+        subject_id=scope.account_id,
+        mode=scope.mode,
+        before=_audited_values(before),
+        after=_audited_values(after),
+    )
+
+
+def _audited_values(card: CardDetails | None) -> audit.Values | None:
+    if card is None:
+        return None
+    values = {"brand": card.brand, "last_four": card.last_four, "expires": card.expires}
+    # Two cards may have the same last four digits. In test mode, the method is the number of the card.
+    return values if card.method.isdigit() else {**values, "method": card.method}

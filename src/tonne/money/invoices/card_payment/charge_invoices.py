@@ -1,0 +1,102 @@
+"""Charge the stored cards of accounts for consolidated invoices: one charge for all orders of an invoice."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from tonne.money.cards.call_gateway import Answer, GatewayCalls
+from tonne.money.cards.gateways.card import CardGateway
+from tonne.money.cards.invoice_charge_store import (
+    CardInvoice,
+    claim_card_invoices_any_account,
+    claim_invoice_charges_any_account,
+)
+from tonne.money.cards.model import ChargeAttempt, RetrySchedule
+from tonne.money.invoices.card_payment.pay_by_card import open_invoice_charge
+from tonne.money.invoices.card_payment.settle_card_invoice import settle_invoice_charge
+from tonne.platform.db.batches import run_each
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
+
+BATCH = 20
+CONCURRENCY = 8
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class ChargeInvoices:
+    """A worker job, one per mode. The steps are those of `ChargeCards`.
+
+    A charge is recorded before the gateway is called, and looked up before it is sent again, so a crash after any step
+    loses nothing and charges nobody twice.
+    """
+
+    database: Database
+    gateways: Mapping[str, CardGateway]
+    mode: Mode
+    clock: Clock
+    schedule: RetrySchedule
+    settings: Settings
+
+    async def run_once(self) -> bool:
+        """Process one batch; false if nothing is due."""
+        due, unclear = await self.claim()
+        attempts = [*unclear, *await self.open(due)]
+        await self.settle(await self.call_gateways(attempts))
+        return bool(due or unclear)
+
+    async def claim(self) -> tuple[list[CardInvoice], list[ChargeAttempt]]:
+        """Invoices to charge, and recorded charges to look up."""
+        now = self.clock()
+        held_until = now + self.schedule.lease()
+        async with self.database.transaction() as tx:
+            unclear = await claim_invoice_charges_any_account(tx, self.mode, now, held_until, limit=BATCH)
+            due = await claim_card_invoices_any_account(tx, self.mode, now, held_until, limit=BATCH)
+        return due, unclear
+
+    async def open(self, due: Sequence[CardInvoice]) -> list[ChargeAttempt]:
+        """Record a charge for each of these invoices."""
+        opened: list[ChargeAttempt] = []
+
+        async def open_one(invoice: CardInvoice) -> None:
+            now = self.clock()
+            async with self.database.transaction() as tx:
+                attempt = await open_invoice_charge(tx, invoice, now=now, held_until=now + self.schedule.lease())
+            if attempt is not None:
+                opened.append(attempt)
+
+        await run_each(
+            due,
+            open_one,
+            failure_event="invoice_charge_not_opened",
+            describe=lambda invoice: {"invoice_id": invoice.invoice_id},
+        )
+        return opened
+
+    async def call_gateways(self, attempts: Sequence[ChargeAttempt]) -> list[Answer]:
+        calls, slots = GatewayCalls(self.gateways, self.clock, self.schedule), asyncio.Semaphore(CONCURRENCY)
+
+        async def call(attempt: ChargeAttempt) -> Answer:
+            async with slots:
+                return await calls.call(attempt)
+
+        return await asyncio.gather(*(call(attempt) for attempt in attempts))
+
+    async def settle(self, answers: Sequence[Answer]) -> None:
+        """Each in a transaction of its own. A charge that fails to settle is due again after its lease."""
+        await run_each(
+            answers,
+            self._settle,
+            failure_event="invoice_charge_not_settled",
+            describe=lambda answer: {"charge_id": answer[0].request.id},
+        )
+
+    async def _settle(self, answer: Answer) -> None:
+        attempt, result = answer
+        async with self.database.transaction() as tx:
+            await settle_invoice_charge(tx, attempt, result, self.clock(), self.schedule, settings=self.settings)

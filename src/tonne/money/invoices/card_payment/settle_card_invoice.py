@@ -1,0 +1,131 @@
+"""Record the result of a charge for an invoice: the invoice is settled, charged again later, or its orders fail."""
+
+from dataclasses import replace
+from datetime import datetime
+
+import structlog
+from msgspec import structs
+
+from tonne.money.cards import charge_store
+from tonne.money.cards.captured_store import request_checks_any_account
+from tonne.money.cards.declines import explain_decline, failure_reason_of
+from tonne.money.cards.gateways.card import ChargeOutcome, ChargeResult
+from tonne.money.cards.invoice_charge_store import count_invoice_tries_any_account, schedule_invoice_any_account
+from tonne.money.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, RetrySchedule, decide_charge
+from tonne.money.cards.stored_cards.card_link_store import note_problems
+from tonne.money.invoices import store
+from tonne.money.invoices.card_payment.mail_card_receipt import enqueue_card_receipt
+from tonne.money.invoices.card_payment.pay_by_card import ACTOR
+from tonne.money.invoices.credit_notes.cancel_invoice import cancel_invoice
+from tonne.money.invoices.credit_notes.credit_note import CreditCause
+from tonne.money.invoices.credit_notes.issue_credit_note import credit_orders
+from tonne.money.invoices.issuing.billed_order_store import find_order_keys_any_account
+from tonne.money.invoices.model import Invoice, InvoiceStatus
+from tonne.money.invoices.settle_invoice import CHUNK, mark_invoice_paid, pay_orders_any_account
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Scope
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import CancellationReason, FailureReason, OrderStatus
+from tonne.selling.orders.move_order import Transitions, move_orders
+from tonne.selling.orders.queue import lock_keys
+
+_log = structlog.get_logger()
+
+
+async def settle_invoice_charge(
+    tx: Connection,
+    attempt: ChargeAttempt,
+    result: ChargeResult,
+    now: datetime,
+    schedule: RetrySchedule,
+    *,
+    settings: Settings,
+) -> None:
+    """Call it last in the transaction. A charge that another worker has settled is left unchanged.
+
+    A captured charge settles the invoice and pays all its orders. If the invoice was closed meanwhile, the charge is
+    refunded. After a decline the card is charged again according to the schedule, or all orders fail. A charge that
+    the payer has to confirm stays pending.
+    """
+    invoice_id = attempt.request.invoice_id or ""
+    await lock_keys(tx, [each.key for each in await find_order_keys_any_account(tx, [invoice_id])])
+    [found] = await store.find_invoices_any_account(tx, [invoice_id])
+    is_wanted = found.status is InvoiceStatus.OPEN
+    update = decide_charge(attempt, result, is_wanted=is_wanted, can_confirm=True, now=now, schedule=schedule)
+    settled = await charge_store.settle_charges(tx, [update])
+    if update.id not in settled:
+        return
+    update = replace(update, status=settled[update.id])
+    [invoice] = await store.lock_invoices_any_account(tx, [invoice_id])
+    scope = Scope(attempt.organisation_id, attempt.request.account_id, attempt.request.mode)
+    if update.status is not ChargeStatus.CAPTURED:
+        _log_failure(invoice, update)
+    if not is_wanted or update.status is ChargeStatus.MISMATCHED:
+        return
+    if update.status is ChargeStatus.CAPTURED:
+        await _settle(tx, invoice, attempt, update, settings=settings, now=now)
+    elif update.is_surplus:
+        reason = "The payment was refunded at the card gateway."
+        code = CancellationReason.REFUNDED_AT_GATEWAY
+        await cancel_invoice(tx, invoice, actor=ACTOR, reason=reason, now=now, code=code)
+    elif update.status is ChargeStatus.PENDING:
+        if update.needs_confirmation and attempt.confirm_until is None:
+            await note_problems(tx, [scope], now)
+    else:
+        await _plan_retry(tx, invoice, scope, update, now=now, schedule=schedule)
+
+
+async def _settle(
+    tx: Connection, invoice: Invoice, attempt: ChargeAttempt, update: ChargeUpdate, *, settings: Settings, now: datetime
+) -> None:
+    note = f"charge {update.id}"
+    entry = await mark_invoice_paid(tx, invoice, by_hand=False, actor=ACTOR, now=now, note=note)
+    await audit.record_all(tx, [entry], actor=ACTOR, at=now)
+    if update.captured_minor != invoice.due_minor and update.reference is not None:
+        # An order was cancelled while the card was charged: a worker refunds what it costs.
+        await request_checks_any_account(tx, attempt.gateway, [update.reference], now)
+    await enqueue_card_receipt(tx, invoice, attempt, settings=settings, now=now)
+    await pay_orders_any_account(tx, [invoice.id], now)
+
+
+async def _plan_retry(
+    tx: Connection, invoice: Invoice, scope: Scope, update: ChargeUpdate, *, now: datetime, schedule: RetrySchedule
+) -> None:
+    counts = await count_invoice_tries_any_account(tx, invoice.id)
+    delay = schedule.retry_delay(update.outcome, counts)
+    is_first_decline = update.outcome is ChargeOutcome.DECLINED and counts.tries == 1
+    if delay is None or is_first_decline:
+        await note_problems(tx, [scope], now)
+    if delay is not None:
+        due_at = now + delay if await store.advances_by_itself(tx, scope) else None
+        await schedule_invoice_any_account(tx, invoice.id, due_at)
+        return
+    reason = f"Invoice {invoice.reference} could not be charged. {explain_decline(update.code)}"
+    await _fail(tx, invoice, failure_reason_of(update.code), reason, now)
+
+
+async def _fail(tx: Connection, invoice: Invoice, failure_reason: FailureReason, reason: str, now: datetime) -> None:
+    """Fail all orders of a locked invoice, and cancel it with a credit note."""
+    keys = [each.key for each in await find_order_keys_any_account(tx, [invoice.id])]
+    await schedule_invoice_any_account(tx, invoice.id, None)
+    cause = CreditCause.CANCELLATION
+    await credit_orders(tx, invoice, set(keys), cause=cause, reason=reason, actor=ACTOR, now=now)
+    for start in range(0, len(keys), CHUNK):
+        orders = await load_orders(tx, keys[start : start + CHUNK])
+        failed = [structs.replace(order, status=OrderStatus.FAILED, failure_reason=failure_reason) for order in orders]
+        await move_orders(tx, [Transitions(order, [to]) for order, to in zip(orders, failed, strict=True)], now)
+
+
+def _log_failure(invoice: Invoice, update: ChargeUpdate) -> None:
+    log = _log.error if update.status is ChargeStatus.MISMATCHED else _log.info
+    log(
+        "charge_not_captured",
+        charge_id=update.id,
+        invoice=invoice.reference,
+        status=update.status,
+        outcome=update.outcome,
+        code=update.code,
+        reference=update.reference,
+    )

@@ -1,0 +1,56 @@
+"""Cancel an unpaid invoice with all its orders that were not fulfilled on credit."""
+
+from datetime import datetime
+
+import structlog
+from msgspec import structs
+
+from tonne.money.invoices.cancel_order import cancellation_entry
+from tonne.money.invoices.credit_notes.credit_note import CreditCause
+from tonne.money.invoices.credit_notes.issue_credit_note import credit_orders
+from tonne.money.invoices.issuing.billed_order_store import list_unfulfilled_orders
+from tonne.money.invoices.model import Invoice, InvoiceStatus
+from tonne.money.invoices.settle_invoice import CHUNK, lock_with_orders_any_account
+from tonne.money.invoices.store import postpone
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import CancellationReason, OrderStatus
+from tonne.selling.orders.move_order import Transitions, move_orders
+from tonne.selling.orders.store import note_cancellation
+
+_log = structlog.get_logger()
+
+
+async def cancel_invoice(
+    tx: Connection,
+    invoice: Invoice,
+    *,
+    actor: Actor,
+    reason: str,
+    now: datetime,
+    code: CancellationReason = CancellationReason.INVOICE_UNPAID,
+) -> None:
+    """Issue one credit note for its orders, and cancel them. Does nothing if it is no longer open.
+
+    Orders that were fulfilled on credit are owed: they stay, and the invoice stays open. If it has no others, no worker
+    looks at it any more, and the doctor names it. Call it last in the transaction.
+    """
+    [locked] = await lock_with_orders_any_account(tx, [invoice.id])
+    if locked.status is not InvoiceStatus.OPEN:
+        return
+    keys = await list_unfulfilled_orders(tx, locked)
+    if not keys:
+        _log.warning("fulfilled_orders_not_paid", reference=locked.reference, organisation_id=locked.organisation_id)
+        await postpone(tx, locked, None)
+        return
+    cause = CreditCause.CANCELLATION
+    await credit_orders(tx, locked, set(keys), cause=cause, reason=reason, actor=actor, now=now)
+    for start in range(0, len(keys), CHUNK):
+        orders = await load_orders(tx, keys[start : start + CHUNK])
+        for order in orders:
+            await note_cancellation(tx, order, actor=actor, reason=reason)
+        await audit.record_all(tx, [cancellation_entry(order, reason) for order in orders], actor=actor, at=now)
+        moved = [structs.replace(order, status=OrderStatus.CANCELLED, cancellation_reason=code) for order in orders]
+        await move_orders(tx, [Transitions(order, [to]) for order, to in zip(orders, moved, strict=True)], now)

@@ -1,0 +1,192 @@
+"""Credit notes as values: what each takes off an order, and how one is composed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from enum import StrEnum
+
+import msgspec
+
+from tonne.money.invoices.documents.credit_note_record import CreditNoteLine, CreditNoteRecord
+from tonne.money.invoices.documents.credit_note_xml import credited_tax
+from tonne.money.invoices.model import BilledOrder, Invoice, InvoiceStatus
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.money import apportion, format_money
+from tonne.platform.values.scope import Mode
+from tonne.selling.orders.model import OrderKey
+
+# A credit note with more orders lists accounts instead: the orders are on the invoice.
+MAX_LINES = 200
+
+
+class CreditCause(StrEnum):
+    # The orders were cancelled: they are taken off the invoice.
+    CANCELLATION = "cancellation"
+    # Money is returned, but the orders stay.
+    REFUND = "refund"
+    # The operator reduces an invoice.
+    CORRECTION = "correction"
+
+
+@dataclass(frozen=True, slots=True)
+class CreditedOrder:
+    """What a credit note takes off an order. The parts sum to the total."""
+
+    account_id: str
+    order_id: str
+    reference: str
+    offset_minor: int
+    fee_minor: int
+    tax_minor: int | None
+    total_minor: int
+
+    @property
+    def key(self) -> OrderKey:
+        return OrderKey(self.account_id, self.order_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreditNote:
+    """`record` is the issued content as JSON."""
+
+    id: str
+    invoice_id: str
+    organisation_id: str
+    mode: Mode
+    number: int
+    reference: str
+    currency: str
+    total_minor: int
+    tax_minor: int | None
+    cause: CreditCause
+    reason: str | None
+    refund_id: str | None
+    issued_on: date
+    issued_by: str
+    record: bytes
+    mailed_at: datetime | None = None
+
+    @property
+    def total(self) -> str:
+        """For people: `27.78 EUR`."""
+        return f"{format_money(self.total_minor, self.currency)} {self.currency}"
+
+    def read_record(self) -> CreditNoteRecord:
+        return msgspec.json.decode(self.record, type=CreditNoteRecord)
+
+
+def credit_reference_of(mode: Mode, number: int) -> str:
+    """The number of a credit note: `CN-LIVE-000123`."""
+    return f"CN-{mode.upper()}-{number:06d}"
+
+
+def credit_in_full(billed: BilledOrder) -> CreditedOrder:
+    return CreditedOrder(
+        account_id=billed.account_id,
+        order_id=billed.order_id,
+        reference=billed.reference,
+        offset_minor=billed.offset_minor,
+        fee_minor=billed.fee_minor,
+        tax_minor=billed.tax_minor,
+        total_minor=billed.total_minor,
+    )
+
+
+def credit_in_part(billed: BilledOrder, amount_minor: int) -> CreditedOrder:
+    """An amount of an order, divided into its parts by largest remainder."""
+    weights = [billed.offset_minor, billed.fee_minor, billed.tax_minor or 0]
+    offset_minor, fee_minor, tax_minor = apportion(amount_minor, weights)
+    return CreditedOrder(
+        account_id=billed.account_id,
+        order_id=billed.order_id,
+        reference=billed.reference,
+        offset_minor=offset_minor,
+        fee_minor=fee_minor,
+        tax_minor=None if billed.tax_minor is None else tax_minor,
+        total_minor=amount_minor,
+    )
+
+
+def without(billed: BilledOrder, credited: CreditedOrder | None) -> BilledOrder:
+    """What is left of an order after earlier credit notes."""
+    if credited is None:
+        return billed
+    return replace(
+        billed,
+        offset_minor=billed.offset_minor - credited.offset_minor,
+        fee_minor=billed.fee_minor - credited.fee_minor,
+        tax_minor=None if billed.tax_minor is None else billed.tax_minor - (credited.tax_minor or 0),
+        total_minor=billed.total_minor - credited.total_minor,
+    )
+
+
+def compose_credit_note(
+    invoice: Invoice,
+    credited: Sequence[CreditedOrder],
+    number: int,
+    issued_on: date,
+    *,
+    cause: CreditCause,
+    reason: str | None,
+    refund_id: str | None,
+    issued_by: str,
+    cancels_invoice: bool,
+    returned_minor: int = 0,
+) -> CreditNote:
+    total_minor = sum(each.total_minor for each in credited)
+    taxes = [each.tax_minor for each in credited if each.tax_minor is not None]
+    tax_minor = sum(taxes) if taxes else None
+    issued, currency, reference = invoice.read_record(), invoice.currency, credit_reference_of(invoice.mode, number)
+    record = CreditNoteRecord(
+        number=reference,
+        mode=invoice.mode.value,
+        issued_on=issued_on.isoformat(),
+        invoice_number=invoice.reference,
+        invoice_issued_on=invoice.issued_on.isoformat(),
+        cancels_invoice=cancels_invoice,
+        seller=issued.seller,
+        buyer=issued.buyer,
+        currency=currency,
+        lines=_lines(credited, currency),
+        order_count=len(credited),
+        tax=None if tax_minor is None else format_money(tax_minor, currency),
+        total=format_money(total_minor, currency),
+        reason=reason,
+        note=issued.note,
+        invoice_paid=invoice.status is InvoiceStatus.PAID,
+        paid_by_card=issued.paid_by_card,
+        returned=format_money(returned_minor, currency) if returned_minor else None,
+        credited_tax=credited_tax(issued, total_minor, tax_minor or 0),
+        language=issued.language,
+    )
+    return CreditNote(
+        id=new_id("crn"),
+        invoice_id=invoice.id,
+        organisation_id=invoice.organisation_id,
+        mode=invoice.mode,
+        number=number,
+        reference=reference,
+        currency=currency,
+        total_minor=total_minor,
+        tax_minor=tax_minor,
+        cause=cause,
+        reason=reason,
+        refund_id=refund_id,
+        issued_on=issued_on,
+        issued_by=issued_by,
+        record=msgspec.json.encode(record),
+    )
+
+
+def _lines(credited: Sequence[CreditedOrder], currency: str) -> list[CreditNoteLine]:
+    if len(credited) <= MAX_LINES:
+        return [
+            CreditNoteLine(each.order_id, each.reference, format_money(each.total_minor, currency)) for each in credited
+        ]
+    by_account: dict[str, list[int]] = {}
+    for each in credited:
+        by_account.setdefault(each.account_id, []).append(each.total_minor)
+    return [
+        CreditNoteLine(f"{len(amounts):,} orders", account_id, format_money(sum(amounts), currency))
+        for account_id, amounts in by_account.items()
+    ]

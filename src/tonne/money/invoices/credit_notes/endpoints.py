@@ -1,0 +1,101 @@
+"""HTTP endpoints: the credit notes of an order, as a list and as PDFs."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from tonne.money.invoices.credit_notes import store as credit_note_store
+from tonne.money.invoices.credit_notes.credit_note import CreditCause, CreditNote
+from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.errors import CreditNoteNotFound
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import PDF_FILE, Request, Response, Route, RouteMaker
+from tonne.platform.keys.signing.errors import SigningUnavailable
+from tonne.platform.values.money import format_money
+from tonne.selling.accounts.keys.store import find_key_kind
+from tonne.selling.accounts.model import AccountKind
+from tonne.selling.orders.errors import OrderNotFound
+from tonne.selling.orders.load import load_order
+
+
+class CreditNoteOut(msgspec.Struct, frozen=True):
+    id: Annotated[str, Meta(description="The id of the credit note.", examples=["crn_01jcq4w9t6x2m8k3v5n7p0r1s2"])]
+    number: Annotated[str, Meta(description="Its number, without gaps in each mode.", examples=["CN-TEST-000001"])]
+    invoice_number: Annotated[
+        str, Meta(description="The invoice that it cancels or reduces.", examples=["TN-TEST-000001"])
+    ]
+    issued_on: Annotated[str, Meta(description="The date of issue, in UTC.", examples=["2026-03-05"])]
+    total: Annotated[
+        str,
+        Meta(description="What it takes off the invoice, possibly for several orders.", examples=["13.95"]),
+    ]
+    currency: Annotated[str, Meta(description="ISO 4217 code.", examples=["EUR"])]
+    cause: Annotated[CreditCause, Meta(description="Why it was issued.", examples=["cancellation"])]
+    reason: Annotated[str | None, Meta(description="The reason in words, if given.", examples=["Ordered twice"])]
+
+
+class CreditNotesOut(msgspec.Struct, frozen=True):
+    data: Annotated[list[CreditNoteOut], Meta(description="Newest first.")]
+
+
+class CreditNoteEndpoints:
+    def __init__(self, database: Database, render: RenderInvoice) -> None:
+        self._database = database
+        self._render = render
+
+    async def list_credit_notes(self, request: Request) -> Response:
+        """List the credit notes of an order.
+
+        A credit note cancels the invoice of the order, or reduces it. An order has at most a few, so that the list has
+        no pages.
+        """
+        order_id = request.path("order_id")
+        async with self._database.connection() as connection:
+            notes = await credit_note_store.list_credit_notes_of_order(connection, request.scope, order_id)
+            if not notes and await load_order(connection, request.scope, order_id) is None:
+                raise OrderNotFound
+        return Response(msgspec.json.encode(CreditNotesOut([_wire(note) for note in notes])))
+
+    async def read_credit_note(self, request: Request) -> Response:
+        """Read a credit note as a PDF.
+
+        One that credits orders of several accounts can be read only with keys of the organisation's own accounts.
+        """
+        scope, note_id = request.scope, request.path("credit_note_id")
+        async with self._database.connection() as connection:
+            kind = await find_key_kind(connection, scope.organisation_id, request.actor.name)
+            sees_others = kind is AccountKind.ACCOUNT and request.accounts is None
+            note = await credit_note_store.find_credit_note(connection, scope, note_id, with_others=sees_others)
+        if note is None:
+            raise CreditNoteNotFound
+        pdf = await self._render.credit_note(note.read_record())
+        headers = {"Content-Disposition": f'inline; filename="{note.reference}.pdf"', "Cache-Control": "private"}
+        return Response(pdf, 200, b"application/pdf", headers)
+
+
+def _wire(note: CreditNote) -> CreditNoteOut:
+    return CreditNoteOut(
+        id=note.id,
+        number=note.reference,
+        invoice_number=note.read_record().invoice_number,
+        issued_on=note.issued_on.isoformat(),
+        total=format_money(note.total_minor, note.currency),
+        currency=note.currency,
+        cause=note.cause,
+        reason=note.reason,
+    )
+
+
+def credit_note_routes(endpoints: CreditNoteEndpoints) -> list[Route]:
+    route, listed, one = RouteMaker("Orders"), "/v1/orders/{order_id}/credit-notes", "/v1/credit-notes/{credit_note_id}"
+    return [
+        route(
+            *(f"GET {listed}", endpoints.list_credit_notes, CreditNotesOut, OrderNotFound),
+            operation_id="listCreditNotes",
+        ),
+        route(
+            *(f"GET {one}", endpoints.read_credit_note, PDF_FILE, CreditNoteNotFound, SigningUnavailable),
+            operation_id="downloadCreditNote",
+        ),
+    ]

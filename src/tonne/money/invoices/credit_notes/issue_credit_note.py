@@ -1,0 +1,176 @@
+"""Issue a credit note, which cancels an invoice or reduces it."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from tonne.money.bank.return_transfer import return_part_payments
+from tonne.money.invoices import store
+from tonne.money.invoices.credit_notes import store as credit_note_store
+from tonne.money.invoices.credit_notes.credit_note import (
+    CreditCause,
+    CreditedOrder,
+    CreditNote,
+    compose_credit_note,
+    credit_in_full,
+    credit_in_part,
+    without,
+)
+from tonne.money.invoices.errors import CreditTooHigh
+from tonne.money.invoices.invoice_events import CANCELLED, CREDITED, record_invoices
+from tonne.money.invoices.issuing.billed_order_store import find_billed_order, list_billed_orders, mark_cancelled
+from tonne.money.invoices.issuing.billing_store import remove_unbilled
+from tonne.money.invoices.model import Invoice, InvoiceStatus
+from tonne.money.invoices.release_surplus import release_surplus
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.selling.orders.model import Order, OrderKey
+
+
+async def credit_order(
+    tx: Connection,
+    order: Order,
+    amount_minor: int | None = None,
+    *,
+    cause: CreditCause,
+    reason: str | None,
+    actor: Actor,
+    now: datetime,
+    refund_id: str | None = None,
+) -> CreditNote | None:
+    """Issue a credit note for a locked order: for what is left of it on its invoice, or for a part of that.
+
+    None if the order is on no invoice, or nothing is left to credit. With CANCELLATION the order is taken off the
+    invoice; if it still waits for a consolidated one, it is not billed at all. Raises CreditTooHigh. It changes
+    neither the order nor any payment: refunds and cancellations call it in their transaction, before they append
+    events.
+    """
+    if cause is CreditCause.CANCELLATION and await remove_unbilled(tx, order):
+        return None
+    found = await store.find_invoice(tx, order.scope, order.id)
+    if found is None:
+        return None
+    [invoice] = await store.lock_invoices_any_account(tx, [found.id])
+    billed = await find_billed_order(tx, invoice, order.key)
+    if billed is None or billed.cancelled:
+        return None
+    left = without(billed, (await credit_note_store.sum_credited(tx, invoice)).get(order.id))
+    if left.total_minor == 0:
+        if cause is CreditCause.CANCELLATION:
+            await mark_cancelled(tx, invoice, [order.key])
+        return None
+    if amount_minor is not None and amount_minor > left.total_minor:
+        raise CreditTooHigh(f"Only {invoice.money(left.total_minor)} of the order are left to credit.")
+    part = credit_in_full(left) if amount_minor is None else credit_in_part(left, amount_minor)
+    return await issue_credit_note(
+        tx, invoice, [part], cause=cause, reason=reason, actor=actor, now=now, refund_id=refund_id
+    )
+
+
+async def credit_orders(
+    tx: Connection,
+    invoice: Invoice,
+    keys: Collection[OrderKey],
+    *,
+    cause: CreditCause,
+    reason: str | None,
+    actor: Actor,
+    now: datetime,
+) -> CreditNote | None:
+    """Issue one credit note for all that is left of these orders on a locked invoice. None if nothing is."""
+    earlier = await credit_note_store.sum_credited(tx, invoice)
+    wanted = [billed for billed in await list_billed_orders(tx, invoice) if billed.key in keys]
+    left = [without(billed, earlier.get(billed.order_id)) for billed in wanted]
+    credited = [credit_in_full(each) for each in left if each.total_minor > 0]
+    if not credited:
+        return None
+    return await issue_credit_note(tx, invoice, credited, cause=cause, reason=reason, actor=actor, now=now)
+
+
+async def issue_credit_note(
+    tx: Connection,
+    invoice: Invoice,
+    credited: Sequence[CreditedOrder],
+    *,
+    cause: CreditCause,
+    reason: str | None,
+    actor: Actor,
+    now: datetime,
+    refund_id: str | None = None,
+) -> CreditNote:
+    """Issue a credit note on a locked invoice. An open invoice of which nothing is left becomes cancelled.
+
+    What a cancelled invoice had received is then to be returned. If orders of it were fulfilled on credit, it stays
+    open instead, and a worker settles it: nothing is left to pay. What an open invoice has received beyond what is left
+    of it is released at once: otherwise the books of a written-off invoice would show a negative bad debt.
+
+    The row of the series is locked from here to the commit, which makes the numbers gapless: only events may be
+    appended afterwards. The note is mailed if the invoice was.
+    """
+    if cause is CreditCause.CANCELLATION:
+        await mark_cancelled(tx, invoice, [each.key for each in credited])
+    is_open, leaves_nothing = invoice.status is InvoiceStatus.OPEN, _total(credited) == invoice.due_minor
+    is_cancelled = is_open and leaves_nothing and not await store.has_fulfilled_orders(tx, invoice)
+    # Transfers are locked before the series.
+    returned_minor = released_minor = 0
+    if is_cancelled:
+        returned_minor = await return_part_payments(tx, invoice, actor=actor, now=now)
+    elif is_open:
+        left_minor = max(invoice.due_minor - _total(credited), 0)
+        released_minor = await release_surplus(tx, invoice, left_minor, actor=actor, now=now)
+    number = await credit_note_store.take_credit_number(tx, invoice.mode)
+    # Read while the series is locked, so that dates never run against numbers.
+    last_day = await credit_note_store.find_credit_date_any_account(tx, invoice.mode, number - 1)
+    today = now.astimezone(UTC).date()
+    note = compose_credit_note(
+        *(invoice, credited, number, today if last_day is None else max(today, last_day)),
+        cause=cause,
+        reason=reason,
+        refund_id=refund_id,
+        issued_by=str(actor),
+        cancels_invoice=is_cancelled or (leaves_nothing and not is_open),
+        returned_minor=returned_minor,
+    )
+    status = await store.add_credit(tx, invoice, note.total_minor, cancels=is_cancelled, actor=actor, now=now)
+    if status is None:
+        raise CreditTooHigh(f"Only {invoice.due} of invoice {invoice.reference} are left to credit.")
+    await credit_note_store.insert_credit_note(
+        tx, invoice, note, now, mail_at=None if invoice.mailed_at is None else now
+    )
+    await credit_note_store.insert_credited_orders(tx, note.id, credited)
+    entries = _entries(invoice, note, status, len(credited), released_minor)
+    await audit.record_all(tx, entries, actor=actor, at=now)
+    changed = replace(invoice, status=status, credited_minor=invoice.credited_minor + note.total_minor)
+    event_type = CANCELLED if status is InvoiceStatus.CANCELLED else CREDITED
+    await record_invoices(tx, [changed], event_type, now)
+    return note
+
+
+def _total(credited: Sequence[CreditedOrder]) -> int:
+    return sum(each.total_minor for each in credited)
+
+
+def _entries(
+    invoice: Invoice, note: CreditNote, status: InvoiceStatus, orders: int, released_minor: int
+) -> list[audit.Entry]:
+    released = {"released": invoice.money(released_minor)} if released_minor else {}
+    details = {"reference": invoice.reference, "credit_note": note.reference, "reason": note.reason}
+    issued = audit.Entry(
+        action="credit_note.issued",
+        subject_id=note.id,
+        organisation_id=invoice.organisation_id,
+        mode=invoice.mode,
+        after={"total": note.total, "cause": note.cause, "orders": orders, "refund_id": note.refund_id},
+        details=details,
+    )
+    changed = audit.Entry(
+        action="invoice.cancelled" if status is InvoiceStatus.CANCELLED else "invoice.credited",
+        subject_id=invoice.id,
+        organisation_id=invoice.organisation_id,
+        mode=invoice.mode,
+        before={"status": invoice.status, "due": invoice.due},
+        after={"status": status, "due": invoice.money(invoice.due_minor - note.total_minor)},
+        details={**details, **released, "first_order_id": invoice.first_order_id},
+    )
+    return [issued, changed]

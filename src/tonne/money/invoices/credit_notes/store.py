@@ -1,0 +1,176 @@
+"""SQL of credit notes."""
+
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import Any
+
+import asyncpg
+
+from tonne.money.invoices.credit_notes.credit_note import CreditCause, CreditedOrder, CreditNote
+from tonne.money.invoices.model import Invoice
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.orders.model import Order
+
+NOTE_COLUMNS = """
+note.id, note.invoice_id, note.organisation_id, note.mode, note.number, note.reference, note.currency, note.total_minor,
+note.tax_minor, note.cause, note.reason, note.refund_id, note.issued_on, note.issued_by, note.record, note.mailed_at
+"""
+
+
+def read_note(row: asyncpg.Record | dict[str, Any]) -> CreditNote:
+    return CreditNote(**{**row, "mode": Mode(row["mode"]), "cause": CreditCause(row["cause"])})
+
+
+TAKE_NUMBER = "UPDATE credit_note_series SET last_number = last_number + 1 WHERE mode = $1 RETURNING last_number"
+
+
+async def take_credit_number(tx: Connection, mode: Mode) -> int:
+    """The next number. A rollback returns it to the series."""
+    number: int = await tx.fetchval(TAKE_NUMBER, mode)
+    return number
+
+
+FIND_ISSUE_DATE = "SELECT issued_on FROM credit_notes WHERE mode = $1 AND number = $2"
+
+
+async def find_credit_date_any_account(tx: Connection, mode: Mode, number: int) -> date | None:
+    day: date | None = await tx.fetchval(FIND_ISSUE_DATE, mode, number)
+    return day
+
+
+INSERT_NOTE = """
+INSERT INTO credit_notes (id, invoice_id, organisation_id, mode, number, reference, currency, total_minor, tax_minor,
+                          cause, reason, refund_id, issued_on, issued_by, record, created_at, next_attempt_at, recovers)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+"""
+
+
+async def insert_credit_note(
+    tx: Connection, invoice: Invoice, note: CreditNote, now: datetime, *, mail_at: datetime | None
+) -> None:
+    await tx.execute(
+        INSERT_NOTE,
+        *(note.id, invoice.id, note.organisation_id, note.mode, note.number, note.reference, note.currency),
+        *(note.total_minor, note.tax_minor, note.cause, note.reason, note.refund_id, note.issued_on, note.issued_by),
+        *(note.record, now, mail_at, invoice.is_written_off),
+    )
+
+
+_ORDER = "account_id, order_id, offset_minor, fee_minor, tax_minor, total_minor"
+INSERT_ORDERS = f"""
+INSERT INTO credit_note_orders (credit_note_id, {_ORDER})
+SELECT $1, {_ORDER}
+FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[]) AS credited ({_ORDER})
+"""  # noqa: S608 - columns above
+
+
+async def insert_credited_orders(tx: Connection, credit_note_id: str, orders: Sequence[CreditedOrder]) -> None:
+    await tx.execute(INSERT_ORDERS, credit_note_id, *columns(orders, _ORDER))
+
+
+SUM_CREDITED = """
+SELECT credited.account_id, credited.order_id, '' AS reference, sum(credited.offset_minor)::bigint AS offset_minor,
+       sum(credited.fee_minor)::bigint AS fee_minor, sum(credited.tax_minor)::bigint AS tax_minor,
+       sum(credited.total_minor)::bigint AS total_minor
+FROM credit_notes note JOIN credit_note_orders credited ON credited.credit_note_id = note.id
+WHERE note.invoice_id = $1 GROUP BY credited.account_id, credited.order_id
+"""
+
+
+async def sum_credited(connection: Connection, invoice: Invoice) -> dict[str, CreditedOrder]:
+    """What earlier credit notes took off the orders of an invoice, by order id."""
+    rows = await connection.fetch(SUM_CREDITED, invoice.id)
+    return {row["order_id"]: CreditedOrder(**row) for row in rows}
+
+
+SUM_CORRECTIONS = """
+SELECT coalesce(sum(credited.total_minor), 0)::bigint
+FROM credit_note_orders credited JOIN credit_notes note ON note.id = credited.credit_note_id
+WHERE credited.account_id = $1 AND credited.order_id = $2 AND note.cause = 'correction'
+"""
+
+
+async def sum_corrections(connection: Connection, order: Order) -> int:
+    """What credit notes took off an order before it was paid: nobody has paid that."""
+    corrected_minor: int = await connection.fetchval(SUM_CORRECTIONS, order.scope.account_id, order.id)
+    return corrected_minor
+
+
+LIST_OF_INVOICE = f"SELECT {NOTE_COLUMNS} FROM credit_notes note WHERE note.invoice_id = $1 ORDER BY note.number"  # noqa: S608 - a constant
+
+
+async def list_credit_notes(connection: Connection, invoice: Invoice) -> list[CreditNote]:
+    """The credit notes of an invoice, oldest first."""
+    return [read_note(row) for row in await connection.fetch(LIST_OF_INVOICE, invoice.id)]
+
+
+LIST_OF_ORDER = f"""
+SELECT {NOTE_COLUMNS} FROM credit_note_orders credited JOIN credit_notes note ON note.id = credited.credit_note_id
+WHERE credited.account_id = $1 AND credited.order_id = $2 ORDER BY note.number DESC
+"""  # noqa: S608 - a constant
+
+
+async def list_credit_notes_of_order(connection: Connection, scope: Scope, order_id: str) -> list[CreditNote]:
+    """Newest first."""
+    return [read_note(row) for row in await connection.fetch(LIST_OF_ORDER, scope.account_id, order_id)]
+
+
+FIND_NOTE = f"""
+SELECT {NOTE_COLUMNS} FROM credit_notes note
+WHERE note.id = $2 AND note.mode = $3
+  AND EXISTS (SELECT FROM credit_note_orders credited
+              WHERE credited.credit_note_id = note.id AND credited.account_id = $1)
+  AND ($4 OR NOT EXISTS (SELECT FROM credit_note_orders credited
+                         WHERE credited.credit_note_id = note.id AND credited.account_id <> $1))
+"""  # noqa: S608 - a constant
+
+
+async def find_credit_note(
+    connection: Connection, scope: Scope, credit_note_id: str, *, with_others: bool
+) -> CreditNote | None:
+    """A credit note that credits an order of the account, and only such orders unless `with_others`."""
+    row = await connection.fetchrow(FIND_NOTE, scope.account_id, credit_note_id, scope.mode, with_others)
+    return None if row is None else read_note(row)
+
+
+FIND_BY_REFERENCE = f"SELECT {NOTE_COLUMNS} FROM credit_notes note WHERE note.reference = $1"  # noqa: S608 - a constant
+
+
+async def find_credit_note_any_account(connection: Connection, reference: str) -> CreditNote | None:
+    row = await connection.fetchrow(FIND_BY_REFERENCE, reference)
+    return None if row is None else read_note(row)
+
+
+# A lease: if the worker dies, the notes are due again when it expires.
+CLAIM_DUE = f"""
+UPDATE credit_notes note SET next_attempt_at = $2
+FROM (SELECT id FROM credit_notes WHERE next_attempt_at <= $1
+      ORDER BY next_attempt_at LIMIT $3 FOR UPDATE SKIP LOCKED) due
+WHERE note.id = due.id RETURNING {NOTE_COLUMNS}
+"""  # noqa: S608 - a constant
+
+
+async def claim_due_notes_any_account(
+    connection: Connection, now: datetime, until: datetime, limit: int
+) -> list[CreditNote]:
+    rows = await connection.fetch(CLAIM_DUE, now, until, limit)
+    return sorted(map(read_note, rows), key=lambda note: (note.mode, note.number))
+
+
+POSTPONE = "UPDATE credit_notes SET next_attempt_at = $2 WHERE id = $1 AND mailed_at IS NULL"
+
+
+async def postpone_note_any_account(connection: Connection, note_id: str, until: datetime) -> None:
+    await connection.execute(POSTPONE, note_id, until)
+
+
+# Compare-and-set: if two workers compose the same mail, one of them enqueues it.
+MARK_MAILED = """
+UPDATE credit_notes SET mailed_at = $2, next_attempt_at = NULL WHERE id = $1 AND mailed_at IS NULL RETURNING true
+"""
+
+
+async def mark_note_mailed_any_account(tx: Connection, note_id: str, now: datetime) -> bool:
+    return await tx.fetchval(MARK_MAILED, note_id, now) is True

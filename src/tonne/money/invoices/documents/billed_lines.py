@@ -1,0 +1,46 @@
+"""The lines of an issued invoice as numbers, for pages: the record has them as text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from tonne.money.invoices.documents.record import InvoiceRecord
+
+_GRAMS_PER_TONNE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class BilledLine:
+    """A line, a fee or a tax. Only lines have a quantity and a price per tonne."""
+
+    text: str
+    detail: str
+    amount_minor: int
+    quantity_grams: int | None = None
+    unit_price_minor: int | None = None
+
+
+def billed_lines(record: InvoiceRecord, limit: int) -> Sequence[BilledLine]:
+    """At most `limit` lines, then all fees and taxes. They sum to the total if no line is left out."""
+    return [
+        *(
+            BilledLine(
+                line.description,
+                line.account or "",
+                _minor(line.amount),
+                int(Decimal(line.quantity) * _GRAMS_PER_TONNE),
+                _minor(line.unit_price),
+            )
+            for line in record.lines[:limit]
+        ),
+        *(BilledLine(fee.label, "", _minor(fee.amount)) for fee in (record.fee, *record.more_fees)),
+        *(
+            BilledLine("Tax" if tax.rate is None else f"Tax {tax.rate} %", tax.note or "", _minor(tax.tax))
+            for tax in record.taxes
+        ),
+    ]
+
+
+def _minor(amount: str) -> int:
+    """The record has amounts with exactly the decimals of the currency."""
+    return int(amount.replace(".", ""))

@@ -1,0 +1,175 @@
+"""Compose an invoice for many orders: tax once per rate, lines per account and bundle."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, timedelta
+from fractions import Fraction
+from typing import NamedTuple
+
+import msgspec
+
+from tonne.money.invoices.documents.parties import buyer_of, rate_text, seller_of, taxes_of
+from tonne.money.invoices.documents.record import BankAccount, InvoiceFee, InvoiceLine, InvoicePeriod, InvoiceRecord
+from tonne.money.invoices.issuing.billing_store import BillingGroup, LineTotal, OrderToBill
+from tonne.money.invoices.model import (
+    FEE_LABEL,
+    TEST_NOTE,
+    BilledOrder,
+    BilledOrganisation,
+    Invoice,
+    InvoiceStatus,
+    bank_of,
+)
+from tonne.money.invoices.reference import reference_of
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.money import apportion, format_money
+from tonne.platform.values.scope import Mode
+from tonne.platform.values.tax import TaxTerms, TaxTreatment, tax_on
+from tonne.selling.accounts.model import PaymentMethod
+
+NO_BANK = BankAccount(account_holder="", iban=None, bic=None, bank_name=None)
+
+
+@dataclass(frozen=True, slots=True)
+class TaxGroup:
+    """All orders of an invoice with one treatment and rate."""
+
+    treatment: TaxTreatment
+    rate: Fraction
+    net_minor: int
+    fee_minor: int
+    tax_minor: int
+
+    @property
+    def terms(self) -> TaxTerms:
+        return TaxTerms(self.treatment, self.rate)
+
+
+class DividedTax(NamedTuple):
+    """The tax of an invoice per rate, and the share of each order, in their order."""
+
+    groups: list[TaxGroup]
+    shares: list[int]
+
+
+def divide_tax(orders: Sequence[OrderToBill]) -> DividedTax:
+    """The tax of an invoice, computed once per rate, and the share of each order, by largest remainder.
+
+    The shares are in the order of `orders`. They sum to the tax of each group.
+    """
+    members: dict[tuple[TaxTreatment, Fraction], list[int]] = defaultdict(list)
+    for position, order in enumerate(orders):
+        members[order.treatment, order.rate].append(position)
+    groups, shares = [], [0] * len(orders)
+    for (treatment, rate), positions in sorted(members.items()):
+        totals = [orders[position].total_minor for position in positions]
+        tax_minor = tax_on(sum(totals), treatment, rate)
+        for position, share in zip(positions, apportion(tax_minor, totals), strict=True):
+            shares[position] = share
+        fee_minor = sum(orders[position].fee_minor for position in positions)
+        groups.append(TaxGroup(treatment, rate, sum(totals), fee_minor, tax_minor))
+    return DividedTax(groups, shares)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsolidatedDraft:
+    """What an invoice for orders of one group, at least one, is composed of. Only its number is missing."""
+
+    group: BillingGroup
+    orders: Sequence[OrderToBill]
+    tax: DividedTax
+    lines: Iterable[LineTotal]
+    organisation: BilledOrganisation
+
+
+def compose_consolidated(
+    draft: ConsolidatedDraft, settings: Settings, *, number: int, issued_on: date
+) -> tuple[Invoice, list[BilledOrder]]:
+    """A new invoice, and the orders as they are billed."""
+    group, orders, organisation = draft.group, draft.orders, draft.organisation
+    taxes, shares = draft.tax
+    parts = [(each.terms, each.net_minor, each.tax_minor) for each in taxes]
+    tax_minor = sum(shares)
+    total_minor = sum(order.total_minor for order in orders) + tax_minor
+    reference, currency = reference_of(group.mode, number), group.currency
+    # A card is charged at once.
+    by_card = group.is_paid_by_card
+    due_on = issued_on if by_card else issued_on + timedelta(days=settings.invoice_due_days)
+    placed_at = [order.placed_at for order in orders]
+    days = [moment.astimezone(UTC).date() for moment in (min(placed_at), max(placed_at))]
+    fee, *more_fees = [
+        InvoiceFee(FEE_LABEL, format_money(each.fee_minor, currency), each.treatment.value, rate_text(each.terms))
+        for each in taxes
+    ]
+    record = InvoiceRecord(
+        number=reference,
+        mode=group.mode.value,
+        issued_on=issued_on.isoformat(),
+        due_on=due_on.isoformat(),
+        order_id=orders[0].order_id if len(orders) == 1 else "",
+        seller=seller_of(settings),
+        buyer=buyer_of(organisation.name, organisation.address, organisation.tax),
+        currency=currency,
+        lines=[_line(line, currency) for line in draft.lines],
+        fee=fee,
+        more_fees=more_fees,
+        taxes=taxes_of(parts, currency, organisation.tax, settings),
+        total=format_money(total_minor, currency),
+        bank=NO_BANK if by_card else bank_of(settings, currency),
+        paid_by_card=by_card,
+        reference=reference,
+        note=TEST_NOTE if group.mode is Mode.TEST else None,
+        period=InvoicePeriod(*(day.isoformat() for day in days)),
+        order_count=len(orders),
+        language=orders[0].language,
+    )
+    invoice = Invoice(
+        id=new_id("inv"),
+        organisation_id=group.organisation_id,
+        mode=group.mode,
+        order_count=len(orders),
+        first_order_id=orders[0].order_id,
+        number=number,
+        reference=reference,
+        currency=currency,
+        total_minor=total_minor,
+        tax_minor=tax_minor,
+        billing=group.billing,
+        payment_method=PaymentMethod.CARD if by_card else PaymentMethod.INVOICE,
+        status=InvoiceStatus.OPEN,
+        issued_on=issued_on,
+        due_on=due_on,
+        record=msgspec.json.encode(record),
+    )
+    pairs = zip(orders, shares, strict=True)
+    return invoice, [_billed(invoice, order, share) for order, share in pairs]
+
+
+def _billed(invoice: Invoice, order: OrderToBill, tax_minor: int) -> BilledOrder:
+    return BilledOrder(
+        invoice_id=invoice.id,
+        account_id=order.account_id,
+        order_id=order.order_id,
+        reference=order.reference,
+        placed_at=order.placed_at,
+        quantity_grams=order.quantity_grams,
+        offset_minor=order.offset_minor,
+        fee_minor=order.fee_minor,
+        tax_minor=tax_minor,
+        total_minor=order.total_minor + tax_minor,
+    )
+
+
+def _line(line: LineTotal, currency: str) -> InvoiceLine:
+    return InvoiceLine(
+        description=line.description,
+        quantity=format_tonnes(line.quantity_grams),
+        unit_price=format_money(line.unit_price_minor, currency),
+        amount=format_money(line.offset_minor, currency),
+        account=line.account,
+        treatment=line.treatment.value,
+        rate=rate_text(TaxTerms(line.treatment, line.rate)),
+    )

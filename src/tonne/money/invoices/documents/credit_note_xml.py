@@ -1,0 +1,42 @@
+"""A credit note as the document that Factur-X describes: one position with what is credited, and its tax."""
+
+from tonne.money.invoices.documents.credit_note_record import CreditNoteRecord
+from tonne.money.invoices.documents.record import BankAccount, CorrectedInvoice, InvoiceFee, InvoiceRecord, InvoiceTax
+from tonne.platform.values.money import format_money
+
+
+def credited_tax(issued: InvoiceRecord, total_minor: int, tax_minor: int) -> InvoiceTax | None:
+    """The tax of what is credited, which contains it. None if the invoice has several rates: parts are not known."""
+    if len(issued.taxes) > 1:
+        return None
+    net, tax = format_money(total_minor - tax_minor, issued.currency), format_money(tax_minor, issued.currency)
+    if not issued.taxes:
+        return InvoiceTax("none", None, net, tax)
+    [billed] = issued.taxes
+    return InvoiceTax(billed.treatment, billed.rate, net, tax, billed.note)
+
+
+def electronic_credit_note(record: CreditNoteRecord) -> InvoiceRecord | None:
+    """The record for the XML. None if the tax of its parts is not known."""
+    tax = record.credited_tax
+    if tax is None:
+        return None
+    return InvoiceRecord(
+        number=record.number,
+        mode=record.mode,
+        issued_on=record.issued_on,
+        due_on=record.issued_on,
+        order_id=record.lines[0].order_id if record.order_count == 1 else "",
+        seller=record.seller,
+        buyer=record.buyer,
+        currency=record.currency,
+        lines=[],
+        fee=InvoiceFee(f"Credit for invoice {record.invoice_number}", tax.net, tax.treatment, tax.rate),
+        total=record.total,
+        bank=BankAccount(record.seller.name, None, None, None),
+        reference=record.number,
+        note=record.note,
+        document="credit_note",
+        taxes=[] if tax.treatment == "none" else [tax],
+        corrects=CorrectedInvoice(record.invoice_number, record.invoice_issued_on),
+    )

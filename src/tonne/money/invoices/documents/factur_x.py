@@ -1,0 +1,257 @@
+"""The electronic part of an invoice or credit note: Factur-X with the profile EN 16931, as XML.
+
+All amounts are those of the record. `tests/money/invoices/test_factur_x.py` checks the XML by the official schema and rules.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from lxml import etree
+
+from tonne.money.invoices.documents.factur_x_parties import add_buyer, add_seller
+from tonne.money.invoices.documents.factur_x_xml import NAMESPACES, add, add_amount, add_date, qualified
+from tonne.money.invoices.documents.record import Closing, InvoiceFee, InvoiceLine, InvoiceRecord, Remaining
+from tonne.platform.values.currency import DECIMALS
+
+PROFILE = "urn:cen.eu:en16931:2017"
+# UNTDID 1001.
+_TYPE_CODES = {"invoice": "380", "credit_note": "381"}
+# UNTDID 5305 by treatment. The document does not mention tax if the treatment is `none`: the XML then says that the
+# sale is not subject to tax.
+_CATEGORIES = {"standard": "S", "reverse_charge": "AE", "exempt": "E", "outside_scope": "O", "none": "O"}
+_REASON_CODES = {"AE": "VATEX-EU-AE", "O": "VATEX-EU-O"}
+_REASONS = {"AE": "Reverse charge", "E": "Exempt from tax", "O": "Not subject to tax"}
+_TONNE, _PIECE = "TNE", "C62"
+_SEPA_TRANSFER, _TRANSFER, _CARD = "58", "30", "48"
+_MAX_DECIMALS = 2
+_LEITWEG_ID = re.compile(r"[0-9]{2,12}(-[A-Z0-9]{1,30})?-[0-9]{2}", re.ASCII)
+
+
+def is_electronic(record: InvoiceRecord) -> bool:
+    """Whether the record has what the XML needs: the countries of both parties, and at most two decimals."""
+    has_countries = record.seller.postal is not None and record.buyer.postal is not None
+    return has_countries and DECIMALS[record.currency] <= _MAX_DECIMALS
+
+
+def factur_x_xml(record: InvoiceRecord, closing: Closing | None = None, remaining: Remaining | None = None) -> bytes:
+    """The XML of a record for which `is_electronic` holds. What was paid is not due.
+
+    Credit notes are documents of their own: what they credited is not subtracted here.
+    """
+    root = etree.Element(qualified("rsm:CrossIndustryInvoice"), nsmap=NAMESPACES)
+    context = add(root, "rsm:ExchangedDocumentContext")
+    add(add(context, "ram:GuidelineSpecifiedDocumentContextParameter"), "ram:ID", PROFILE)
+    _add_header(root, record)
+    transaction = add(root, "rsm:SupplyChainTradeTransaction")
+    positions = _positions(record)
+    for number, position in enumerate(positions, start=1):
+        _add_position(transaction, number, position)
+    categories = {position.category for position in positions}
+    _add_agreement(transaction, record, is_untaxed=categories == {"O"})
+    delivery = add(transaction, "ram:ApplicableHeaderTradeDelivery")
+    event = add(delivery, "ram:ActualDeliverySupplyChainEvent")
+    last_day = record.issued_on if record.period is None else record.period.last_day
+    add_date(add(event, "ram:OccurrenceDateTime"), record.supplied_on or last_day)
+    _add_settlement(transaction, record, positions, paid=_paid(record, closing, remaining))
+    return etree.tostring(root, xml_declaration=True, encoding="UTF-8")
+
+
+def _paid(record: InvoiceRecord, closing: Closing | None, remaining: Remaining | None) -> str | None:
+    if closing is not None:
+        return record.total if closing.status == "paid" else None
+    return None if remaining is None else remaining.received
+
+
+@dataclass(frozen=True, slots=True)
+class _Position:
+    """A line of the XML: a line or a fee of the record."""
+
+    name: str
+    quantity: str
+    unit: str
+    price: str
+    amount: str
+    category: str
+    rate: str | None
+    order_id: str | None = None
+    description: str | None = None
+
+
+def _positions(record: InvoiceRecord) -> list[_Position]:
+    fees = [fee for fee in (record.fee, *record.more_fees) if Decimal(fee.amount)]
+    entries: list[InvoiceLine | InvoiceFee] = [*record.lines, *fees]
+    categories = {_CATEGORIES[entry.treatment] for entry in entries}
+
+    def category(entry: InvoiceLine | InvoiceFee) -> str:
+        # The standard forbids O beside other categories.
+        found = _CATEGORIES[entry.treatment]
+        return "E" if found == "O" and categories != {"O"} else found
+
+    lines = [
+        _Position(
+            *(line.description, line.quantity, _TONNE, line.unit_price, line.amount, category(line), line.rate),
+            order_id=line.order_id,
+            description=_describe(line),
+        )
+        for line in record.lines
+    ]
+    return [
+        *lines,
+        *(_Position(fee.label, "1", _PIECE, fee.amount, fee.amount, category(fee), fee.rate) for fee in fees),
+    ]
+
+
+def _describe(line: InvoiceLine) -> str | None:
+    facts = [f"Reference: {line.reference}" if line.reference else None, line.account]
+    return "; ".join(fact for fact in facts if fact) or None
+
+
+def _add_header(root: etree._Element, record: InvoiceRecord) -> None:
+    document = add(root, "rsm:ExchangedDocument")
+    add(document, "ram:ID", record.number)
+    add(document, "ram:TypeCode", _TYPE_CODES[record.document])
+    add_date(add(document, "ram:IssueDateTime"), record.issued_on)
+    notes = [record.note, *(tax.note for tax in record.taxes)]
+    for note in dict.fromkeys(note for note in notes if note):
+        add(add(document, "ram:IncludedNote"), "ram:Content", note)
+
+
+def _add_position(transaction: etree._Element, number: int, position: _Position) -> None:
+    item = add(transaction, "ram:IncludedSupplyChainTradeLineItem")
+    add(add(item, "ram:AssociatedDocumentLineDocument"), "ram:LineID", str(number))
+    product = add(item, "ram:SpecifiedTradeProduct")
+    add(product, "ram:Name", position.name)
+    if position.description is not None:
+        add(product, "ram:Description", position.description)
+    price = add(add(item, "ram:SpecifiedLineTradeAgreement"), "ram:NetPriceProductTradePrice")
+    add_amount(price, "ram:ChargeAmount", position.price)
+    quantity = add(add(item, "ram:SpecifiedLineTradeDelivery"), "ram:BilledQuantity", position.quantity)
+    quantity.set("unitCode", position.unit)
+    settlement = add(item, "ram:SpecifiedLineTradeSettlement")
+    tax = add(settlement, "ram:ApplicableTradeTax")
+    add(tax, "ram:TypeCode", "VAT")
+    add(tax, "ram:CategoryCode", position.category)
+    _add_rate(tax, position.category, position.rate)
+    summation = add(settlement, "ram:SpecifiedTradeSettlementLineMonetarySummation")
+    add_amount(summation, "ram:LineTotalAmount", position.amount)
+    if position.order_id is not None:
+        reference = add(settlement, "ram:AdditionalReferencedDocument")
+        add(reference, "ram:IssuerAssignedID", position.order_id)
+        add(reference, "ram:TypeCode", "130")
+
+
+def _add_rate(tax: etree._Element, category: str, rate: str | None) -> None:
+    if category != "O":
+        add(tax, "ram:RateApplicablePercent", rate or "0")
+
+
+def _add_agreement(transaction: etree._Element, record: InvoiceRecord, *, is_untaxed: bool) -> None:
+    agreement = add(transaction, "ram:ApplicableHeaderTradeAgreement")
+    reference = record.buyer.reference
+    if reference:
+        add(agreement, "ram:BuyerReference", reference)
+    add_seller(agreement, record.seller, is_untaxed=is_untaxed)
+    add_buyer(agreement, record.buyer, is_untaxed=is_untaxed)
+    if record.order_id:
+        add(add(agreement, "ram:SellerOrderReferencedDocument"), "ram:IssuerAssignedID", record.order_id)
+    order_number = record.order_reference
+    if reference and not _LEITWEG_ID.fullmatch(reference):
+        order_number = reference
+    if order_number:
+        add(add(agreement, "ram:BuyerOrderReferencedDocument"), "ram:IssuerAssignedID", order_number)
+
+
+def _add_settlement(
+    transaction: etree._Element, record: InvoiceRecord, positions: Sequence[_Position], *, paid: str | None
+) -> None:
+    settlement = add(transaction, "ram:ApplicableHeaderTradeSettlement")
+    add(settlement, "ram:PaymentReference", record.reference)
+    add(settlement, "ram:InvoiceCurrencyCode", record.currency)
+    is_credit = record.document == "credit_note"
+    if not is_credit:
+        _add_payment_means(settlement, record)
+    for group in _tax_groups(record, positions):
+        _add_tax(settlement, group)
+    if record.period is not None:
+        period = add(settlement, "ram:BillingSpecifiedPeriod")
+        add_date(add(period, "ram:StartDateTime"), record.period.first_day)
+        add_date(add(period, "ram:EndDateTime"), record.period.last_day)
+    terms = add(settlement, "ram:SpecifiedTradePaymentTerms")
+    if is_credit:
+        add(terms, "ram:Description", "Credited to the buyer. Nothing is due.")
+    else:
+        add_date(add(terms, "ram:DueDateDateTime"), record.due_on)
+    _add_totals(settlement, record, positions, paid=paid)
+    if record.corrects is not None:
+        corrected = add(settlement, "ram:InvoiceReferencedDocument")
+        add(corrected, "ram:IssuerAssignedID", record.corrects.number)
+        add_date(add(corrected, "ram:FormattedIssueDateTime"), record.corrects.issued_on, prefix="qdt")
+
+
+def _add_payment_means(settlement: etree._Element, record: InvoiceRecord) -> None:
+    bank = record.bank
+    if record.paid_by_card:
+        add(add(settlement, "ram:SpecifiedTradeSettlementPaymentMeans"), "ram:TypeCode", _CARD)
+    if bank.iban is None:
+        return
+    means = add(settlement, "ram:SpecifiedTradeSettlementPaymentMeans")
+    add(means, "ram:TypeCode", _SEPA_TRANSFER if record.currency == "EUR" else _TRANSFER)
+    account = add(means, "ram:PayeePartyCreditorFinancialAccount")
+    add(account, "ram:IBANID", bank.iban.replace(" ", ""))
+    add(account, "ram:AccountName", bank.account_holder)
+    if bank.bic is not None:
+        add(add(means, "ram:PayeeSpecifiedCreditorFinancialInstitution"), "ram:BICID", bank.bic.replace(" ", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class _TaxGroup:
+    category: str
+    rate: str | None
+    net: Decimal
+    tax: Decimal
+    reason: str | None
+
+
+def _tax_groups(record: InvoiceRecord, positions: Sequence[_Position]) -> Iterator[_TaxGroup]:
+    """One per category and rate: treatments that share a category are added up."""
+    nets: dict[tuple[str, str | None], Decimal] = {}
+    for position in positions:
+        place = position.category, position.rate if position.category == "S" else None
+        nets[place] = nets.get(place, Decimal(0)) + Decimal(position.amount)
+    for (category, rate), net in nets.items():
+        taxes = [tax for tax in record.taxes if _CATEGORIES[tax.treatment] == category]
+        tax = (
+            sum((Decimal(tax.tax) for tax in taxes if tax.rate == rate), Decimal(0)) if category == "S" else Decimal(0)
+        )
+        reason = next((each.note for each in taxes if each.note), _REASONS.get(category))
+        yield _TaxGroup(category, rate, net, tax, None if category == "S" else reason)
+
+
+def _add_tax(settlement: etree._Element, group: _TaxGroup) -> None:
+    tax = add(settlement, "ram:ApplicableTradeTax")
+    add_amount(tax, "ram:CalculatedAmount", group.tax)
+    add(tax, "ram:TypeCode", "VAT")
+    if group.reason is not None:
+        add(tax, "ram:ExemptionReason", group.reason)
+    add_amount(tax, "ram:BasisAmount", group.net)
+    add(tax, "ram:CategoryCode", group.category)
+    if group.category in _REASON_CODES:
+        add(tax, "ram:ExemptionReasonCode", _REASON_CODES[group.category])
+    _add_rate(tax, group.category, group.rate)
+
+
+def _add_totals(
+    settlement: etree._Element, record: InvoiceRecord, positions: Sequence[_Position], *, paid: str | None
+) -> None:
+    net = sum((Decimal(position.amount) for position in positions), Decimal(0))
+    tax = sum((Decimal(each.tax) for each in record.taxes), Decimal(0))
+    summation = add(settlement, "ram:SpecifiedTradeSettlementHeaderMonetarySummation")
+    add_amount(summation, "ram:LineTotalAmount", net)
+    add_amount(summation, "ram:TaxBasisTotalAmount", net)
+    add_amount(summation, "ram:TaxTotalAmount", tax).set("currencyID", record.currency)
+    add_amount(summation, "ram:GrandTotalAmount", record.total)
+    if paid is not None:
+        add_amount(summation, "ram:TotalPrepaidAmount", paid)
+    add_amount(summation, "ram:DuePayableAmount", Decimal(record.total) - Decimal(paid or 0))

@@ -1,0 +1,123 @@
+"""The texts of the PDFs of invoices and credit notes in the language of their record.
+
+The templates fill in values, written as `{name}`.
+"""
+
+from tonne.money.invoices.documents.credit_note_record import CreditNoteRecord
+from tonne.platform.values.language import Translator
+
+_AMOUNT, _DAY = {"amount": "{amount}"}, {"day": "{day}"}
+_TAX = {"rate": "{rate}", "net": "{net}"}
+
+
+def invoice_labels(_: Translator) -> dict[str, str]:
+    return (
+        _shared_labels(_)
+        | _facts(_)
+        | _taxes(_)
+        | _payment(_)
+        | {
+            "invoice": _("Invoice"),
+            "credits": _("Carbon credits"),
+            "tonnes": _("Tonnes"),
+            "unit_price": _("Price per tonne"),
+            "tax": _("Tax"),
+            "total": _("Total"),
+            "annex": _("Annex: orders of invoice %(number)s", number="{number}"),
+            "annex_note": _("Amounts contain the service fee, without tax. Days are in UTC."),
+            "placed_on": _("Placed on"),
+            "net": _("Net (%(currency)s)", currency="{currency}"),
+        }
+    )
+
+
+def sum_label(count: int, _: Translator) -> str:
+    """Below the orders of an account in the annex."""
+    return _.plural("Sum of %(n)s order", "Sum of %(n)s orders", count)
+
+
+def credit_note_labels(record: CreditNoteRecord, _: Translator) -> dict[str, str]:
+    values = {"amount": "{amount}", "number": "{number}"}
+    if record.cancels_invoice and not record.invoice_paid:
+        effect = _("Invoice %(number)s is cancelled, do not pay it", **values)
+    elif record.invoice_paid:
+        effect = _("%(amount)s of paid invoice %(number)s are credited", **values)
+    else:
+        effect = _("%(amount)s of invoice %(number)s are credited", **values)
+    return _shared_labels(_) | {
+        "effect": effect,
+        "credited_order": _("Credited order"),
+        "tax_included": _("Tax included"),
+        "tax_included_rate": _("Tax included: %(rate)s %% on %(net)s", **_TAX),
+        "reason": _("Reason"),
+    }
+
+
+def _shared_labels(_: Translator) -> dict[str, str]:
+    return {
+        "credit_note": _("Credit note"),
+        "test": _("Issued in test mode: nothing is owed."),
+        "number": _("Number"),
+        "issued_on": _("Issued on"),
+        "for_invoice": _("For invoice"),
+        "invoice_date": _("Invoice date"),
+        "your_reference": _("Your reference"),
+        "amount": _("Amount (%(currency)s)", currency="{currency}"),
+        "total_credited": _("Total credited"),
+        "seller": _("From"),
+        "buyer": _("To"),
+        "tax_id": _("Tax ID %(id)s", id="{id}"),
+        "vat_id": _("VAT ID %(id)s", id="{id}"),
+        "registered": _("Registered %(id)s", id="{id}"),
+    }
+
+
+def _facts(_: Translator) -> dict[str, str]:
+    return {
+        "paid_by": _("Paid by"),
+        "card": _("Card"),
+        "due_on": _("Due on"),
+        "paid_on": _("Paid on"),
+        "credited_on": _("Credited on"),
+        "cancelled_on": _("Cancelled on"),
+        "orders_from": _("Orders from"),
+        "orders_to": _("Orders to"),
+        "supplied_on": _("Supplied on"),
+        "your_order": _("Your order"),
+        "client_account": _("Client account"),
+        "orders": _("Orders"),
+        "order": _("Order"),
+        "see_annex": _("%(count)s, see annex", count="{count}"),
+    }
+
+
+def _taxes(_: Translator) -> dict[str, str]:
+    return {
+        "total_net": _("Total without tax"),
+        "total_gross": _("Total including tax"),
+        "tax_none": _("No tax, on %(net)s", **_TAX),
+        "tax_standard": _("Tax %(rate)s %%, on %(net)s", **_TAX),
+        "tax_reverse_charge": _("Reverse charge, on %(net)s", **_TAX),
+        "tax_exempt": _("Exempt from tax, on %(net)s", **_TAX),
+        "tax_outside_scope": _("Outside the scope of tax, on %(net)s", **_TAX),
+    }
+
+
+def _payment(_: Translator) -> dict[str, str]:
+    return {
+        "please_pay": _("Please pay %(amount)s by %(day)s", **_AMOUNT, **_DAY),
+        "received": _("We have received %(amount)s of the total.", **_AMOUNT),
+        "was_credited": _("%(amount)s of the total was credited.", **_AMOUNT),
+        "account_holder": _("Account holder"),
+        "bank": _("Bank"),
+        "reference": _("Reference"),
+        "quote_reference": _("Quote the reference so that we can match your payment to this invoice."),
+        "qr": _("QR code for the bank transfer"),
+        "scan": _("Scan with your banking app"),
+        "charge": _("We charge %(amount)s to your card", **_AMOUNT),
+        "nothing_to_do": _("You have nothing to do. Please do not transfer money for this invoice."),
+        "we_credit": _("We credit %(amount)s to you", **_AMOUNT),
+        "paid_note": _("Paid on %(day)s, nothing is due", **_DAY),
+        "credited_note": _("Credited in full on %(day)s, nothing is due", **_DAY),
+        "cancelled_note": _("Cancelled on %(day)s, do not pay", **_DAY),
+    }

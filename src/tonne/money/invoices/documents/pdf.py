@@ -1,0 +1,85 @@
+"""Render an invoice as a PDF."""
+
+from datetime import UTC, date, datetime, time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tonne.money.invoices.documents.annex import Annex
+from tonne.money.invoices.documents.credit_note_record import CreditNoteRecord
+from tonne.money.invoices.documents.credit_note_xml import electronic_credit_note
+from tonne.money.invoices.documents.epc_qr import epc_qr_svg
+from tonne.money.invoices.documents.factur_x import factur_x_xml, is_electronic
+from tonne.money.invoices.documents.labels import credit_note_labels, invoice_labels, sum_label
+from tonne.money.invoices.documents.pdf_a3 import mark_as_factur_x
+from tonne.money.invoices.documents.record import Closing, InvoiceRecord, Remaining
+from tonne.platform.documents.pdf import PdfFailed, render_pdf
+from tonne.platform.documents.template_language import label_inputs
+from tonne.platform.values.language import Translator, translator
+
+_TEMPLATES = Path(__file__).parent / "templates"
+TEMPLATE = _TEMPLATES / "invoice.typ"
+CREDIT_NOTE = _TEMPLATES / "credit_note.typ"
+
+
+def invoice_pdf(
+    record: InvoiceRecord,
+    closing: Closing | None = None,
+    *,
+    annex: Annex | None = None,
+    remaining: Remaining | None = None,
+) -> bytes:
+    """The same arguments give the same bytes. A closed invoice does not ask for money, and a
+    reduced one asks for what is `remaining`.
+
+    With what Factur-X needs, the file is a PDF/A-3 with the XML embedded. An invoice closed without a payment has
+    no XML: software could pay it. CPU-bound: call it through `asyncio.to_thread`.
+    """
+    issued_at = datetime.combine(date.fromisoformat(record.issued_on), time(), UTC)
+    _ = translator(record.language)
+    record = _translated(record, _)
+    printed = msgspec.to_builtins(record) | {
+        "closing": msgspec.to_builtins(closing),
+        "annex": [msgspec.to_builtins(each) | {"sum_label": sum_label(len(each.orders), _)} for each in annex or []],
+        "remaining": msgspec.to_builtins(remaining),
+    }
+    inputs = label_inputs(_, invoice_labels(_))
+    if closing is None and (code := epc_qr_svg(record, remaining)) is not None:
+        inputs["qr"] = code
+    if not is_electronic(record) or (closing is not None and closing.status != "paid"):
+        return render_pdf(TEMPLATE, printed, issued_at=issued_at, inputs=inputs)
+    inputs["xml"] = factur_x_xml(record, closing, remaining).decode()
+    return _electronic_pdf(TEMPLATE, printed, issued_at, inputs)
+
+
+def credit_note_pdf(record: CreditNoteRecord) -> bytes:
+    """The same record gives the same bytes. With what Factur-X needs, the XML is embedded, as in an invoice.
+
+    CPU-bound: call it through `asyncio.to_thread`.
+    """
+    issued_at = datetime.combine(date.fromisoformat(record.issued_on), time(), UTC)
+    _ = translator(record.language)
+    if record.note is not None:
+        record = msgspec.structs.replace(record, note=_.text(record.note))
+    printed, electronic = msgspec.to_builtins(record), electronic_credit_note(record)
+    inputs = label_inputs(_, credit_note_labels(record, _))
+    if electronic is None or not is_electronic(electronic):
+        return render_pdf(CREDIT_NOTE, printed, issued_at=issued_at, inputs=inputs)
+    return _electronic_pdf(CREDIT_NOTE, printed, issued_at, inputs | {"xml": factur_x_xml(electronic).decode()})
+
+
+def _translated(record: InvoiceRecord, _: Translator) -> InvoiceRecord:
+    """Records contain our own texts in English. Other labels and notes have no translation and stay as they are."""
+    fee, *more = [msgspec.structs.replace(each, label=_.text(each.label)) for each in (record.fee, *record.more_fees)]
+    note = None if record.note is None else _.text(record.note)
+    return msgspec.structs.replace(record, fee=fee, more_fees=more, note=note)
+
+
+def _electronic_pdf(template: Path, printed: dict[str, Any], issued_at: datetime, inputs: dict[str, str]) -> bytes:
+    try:
+        pdf = render_pdf(template, printed, issued_at=issued_at, inputs=inputs, standard="a-3b")
+    except PdfFailed:
+        # PDF/A forbids characters that no font has, such as emoji in a name. The XML is embedded all the same.
+        pdf = render_pdf(template, printed, issued_at=issued_at, inputs=inputs)
+    return mark_as_factur_x(pdf)

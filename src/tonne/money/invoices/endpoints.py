@@ -1,0 +1,126 @@
+"""HTTP endpoints: the invoice as a PDF, and the test helper that settles it."""
+
+from tonne.money.cards.errors import ChargeUnderWay
+from tonne.money.invoices import store as invoice_store
+from tonne.money.invoices.card_payment.simulate_card_invoice import simulate_card_invoice
+from tonne.money.invoices.documents.annex import load_annex
+from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.errors import InvoiceNotAvailable, InvoiceNotOpen, OrderPaidByCard
+from tonne.money.invoices.issuing.billed_order_store import bills_others
+from tonne.money.invoices.issuing.billing_store import find_group_of
+from tonne.money.invoices.issuing.issue_invoices import is_held_back
+from tonne.money.invoices.remaining import find_remaining
+from tonne.money.invoices.settle_invoice import settle_test_invoice
+from tonne.platform.db.pool import Database
+from tonne.platform.events.notification import WorkKind
+from tonne.platform.events.notify import Notifier
+from tonne.platform.http.errors import RouteNotFound, require_test_mode
+from tonne.platform.http.route import PDF_FILE, Request, Response, Route, RouteMaker
+from tonne.platform.keys.signing.errors import SigningUnavailable
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.selling.accounts.keys.store import find_key_kind
+from tonne.selling.accounts.model import AccountKind, PaymentMethod
+from tonne.selling.orders.due_work import work_after
+from tonne.selling.orders.errors import OrderNotFound
+from tonne.selling.orders.load import load_order
+from tonne.selling.orders.model import OrderStatus
+from tonne.selling.orders.schemas import OrderOut, order_document
+
+HELD_BACK = (
+    "The invoice of this order is not issued yet: it waits until the seller has set its name, address, tax id and bank "
+    "account. It is then issued automatically."
+)
+
+BILLED_LATER = (
+    "This order is billed together with others, at the end of the month or when they reach the account's threshold. "
+    "Its invoice is not issued yet."
+)
+BILLED_WITH_OTHERS = (
+    "The invoice of this order also bills other accounts of the organisation. Only keys of the organisation's own "
+    "accounts can read it."
+)
+
+
+class InvoiceEndpoints:
+    def __init__(
+        self, database: Database, render: RenderInvoice, *, clock: Clock, settings: Settings, notifier: Notifier
+    ) -> None:
+        self._database = database
+        self._render = render
+        self._clock = clock
+        self._settings = settings
+        self._notifier = notifier
+
+    async def read_invoice(self, request: Request) -> Response:
+        """Read the invoice of an order as a PDF.
+
+        The PDF is the one that was mailed to the admins of the organisation. Once the invoice is paid or cancelled, it
+        says so and no longer asks for money.
+        """
+        order_id = request.path("order_id")
+        async with self._database.connection() as connection:
+            invoice = await invoice_store.find_invoice(connection, request.scope, order_id)
+            if invoice is None:
+                order = await load_order(connection, request.scope, order_id)
+                if order is None:
+                    raise OrderNotFound
+                if is_held_back(order, self._settings):
+                    raise InvoiceNotAvailable(HELD_BACK)
+                is_waiting = await find_group_of(connection, order) is not None
+                raise InvoiceNotAvailable(BILLED_LATER if is_waiting else None)
+            if await bills_others(connection, request.scope, invoice):
+                # A client account, or a key for some accounts, must not see what other accounts ordered.
+                kind = await find_key_kind(connection, request.scope.organisation_id, request.actor.name)
+                if kind is not AccountKind.ACCOUNT or request.accounts is not None:
+                    raise InvoiceNotAvailable(BILLED_WITH_OTHERS)
+            annex = await load_annex(connection, invoice)
+            remaining = await find_remaining(connection, invoice)
+        pdf = await self._render.invoice(invoice.read_record(), invoice.closing, annex=annex, remaining=remaining)
+        headers = {"Content-Disposition": f'inline; filename="{invoice.reference}.pdf"', "Cache-Control": "private"}
+        return Response(pdf, 200, b"application/pdf", headers)
+
+    async def settle_test_invoice(self, request: Request) -> Response:
+        """Settle the invoice of a test order.
+
+        Issues the invoice if necessary, and marks it and its order as paid. Orders of an account that pays by card are
+        paid with a simulated card that works, if they are billed together. Test keys only.
+        """
+        require_test_mode(request.scope)
+        async with self._database.connection() as connection:
+            order = await load_order(connection, request.scope, request.path("order_id"))
+        if order is not None and order.payment_method is PaymentMethod.CARD:
+            charged = await simulate_card_invoice(
+                self._database, request.scope, order, clock=self._clock, settings=self._settings
+            )
+            self._notifier.notify()
+            return Response(order_document(charged))
+        async with self._database.transaction() as tx:
+            paid = await settle_test_invoice(
+                tx,
+                request.scope,
+                request.path("order_id"),
+                settings=self._settings,
+                actor=request.actor,
+                now=self._clock(),
+            )
+        self._notifier.notify(*work_after(paid), WorkKind.INVOICES, WorkKind.MAILS, scope=request.scope)
+        return Response(order_document(paid))
+
+
+def invoice_routes(endpoints: InvoiceEndpoints) -> list[Route]:
+    order, helper = RouteMaker("Orders"), RouteMaker("Test helpers")
+    one, helped = "/v1/orders/{order_id}", "/v1/test-helpers/orders/{order_id}"
+    settling = (OrderNotFound, RouteNotFound, InvoiceNotOpen, OrderPaidByCard, ChargeUnderWay)
+    return [
+        order(
+            *(f"GET {one}/invoice", endpoints.read_invoice, PDF_FILE),
+            *(OrderNotFound, InvoiceNotAvailable, SigningUnavailable),
+            operation_id="downloadInvoice",
+        ),
+        helper(
+            *(f"POST {helped}/settle-invoice", endpoints.settle_test_invoice, OrderOut, *settling),
+            operation_id="settleTestInvoice",
+            shows={"status": OrderStatus.PAID},
+        ),
+    ]

@@ -1,0 +1,135 @@
+"""Follow up open invoices: mail them, remind of them, and cancel the order if they stay unpaid."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+import structlog
+
+from tonne.money.invoices import store as invoice_store
+from tonne.money.invoices.credit_notes.cancel_invoice import cancel_invoice
+from tonne.money.invoices.documents.annex import load_annex
+from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.invoice_events import OVERDUE, record_invoices
+from tonne.money.invoices.issuing.billed_order_store import list_unfulfilled_orders
+from tonne.money.invoices.mail import (
+    ComposeMail,
+    compose_invoice_mail,
+    compose_reminder,
+    find_recipients,
+    in_words,
+    write_closed_mail,
+    write_mail,
+)
+from tonne.money.invoices.model import FollowUpSchedule, Invoice, InvoiceStep
+from tonne.money.invoices.remaining import find_remaining
+from tonne.money.invoices.settle_invoice import is_covered, settle_if_covered
+from tonne.platform.db.batches import run_each
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.documents.mail.outbox import enqueue
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import job_actor
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
+
+BATCH = 10
+# Long enough to render and enqueue a batch. If the worker dies, another one continues after that.
+LEASE = timedelta(minutes=2)
+# How soon an invoice is mailed after its organisation gets an admin.
+NO_RECIPIENT_RETRY = timedelta(minutes=5)
+ACTOR = job_actor("follow_up_invoices")
+
+_log = structlog.get_logger()
+_Mark = Callable[[Connection, Invoice, datetime, datetime | None], Awaitable[bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class FollowUpInvoices:
+    database: Database
+    clock: Clock
+    settings: Settings
+    render: RenderInvoice
+
+    async def run_once(self) -> bool:
+        """Take the next step of a batch of due invoices; false if none is due.
+
+        Every step ends in a short transaction with a compare-and-set: a crash before it repeats the step, and if two
+        workers hold the same invoice, one of them takes the step.
+        """
+        now = self.clock()
+        async with self.database.connection() as connection:
+            claimed = await invoice_store.claim_due_any_account(connection, now, now + LEASE, BATCH)
+        await run_each(
+            claimed,
+            self._take_step,
+            failure_event="invoice_step_failed",
+            describe=lambda invoice: {"reference": invoice.reference},
+        )
+        return bool(claimed)
+
+    async def _take_step(self, invoice: Invoice) -> None:
+        now, schedule = self.clock(), FollowUpSchedule.from_settings(self.settings)
+        async with self.database.connection() as connection:
+            settles_itself = await is_covered(connection, invoice)
+            if invoice.is_written_off and not settles_itself:
+                await invoice_store.postpone(connection, invoice, None)
+                return
+            step, due_at = schedule.next_step(invoice, now, settles_itself=settles_itself)
+            if due_at is None or due_at > now:
+                await invoice_store.postpone(connection, invoice, due_at)
+                return
+        if step is InvoiceStep.MAIL:
+            mailed = replace(invoice, mailed_at=now)
+            _, due_at = schedule.next_step(mailed, now, settles_itself=settles_itself)
+            await self._send(mailed, compose_invoice_mail, invoice_store.mark_mailed, due_at)
+        elif step is InvoiceStep.REMIND:
+            reminded = replace(invoice, reminded_at=now)
+            _, due_at = schedule.next_step(reminded, now, settles_itself=False)
+            await self._send(reminded, compose_reminder, invoice_store.mark_reminded, due_at)
+        elif step is InvoiceStep.SETTLE:
+            async with self.database.transaction() as tx:
+                await settle_if_covered(tx, invoice, actor=ACTOR, now=now)
+        else:
+            await self._cancel(invoice, now)
+
+    async def _send(self, invoice: Invoice, compose: ComposeMail, mark: _Mark, due_at: datetime | None) -> None:
+        """Without a recipient a live invoice waits, and its deadlines with it: nobody would know of them."""
+        now, organisation_id = self.clock(), invoice.organisation_id
+        async with self.database.connection() as connection:
+            recipients = await find_recipients(connection, organisation_id)
+            if not recipients:
+                _log.warning("invoice_without_recipient", reference=invoice.reference, organisation_id=organisation_id)
+                if invoice.mode is Mode.LIVE:
+                    until = now + NO_RECIPIENT_RETRY
+                    await invoice_store.postpone(connection, invoice, until)
+                    return
+            remaining = await find_remaining(connection, invoice)
+            annex = await load_annex(connection, invoice) if recipients else []
+            is_fulfilled = not await list_unfulfilled_orders(connection, invoice)
+        message = None
+        if recipients and invoice.closing is not None:
+            # The card has paid it already.
+            message = await write_closed_mail(
+                self.settings, recipients, invoice, invoice.closing, annex=annex, render=self.render
+            )
+        elif recipients:
+            message = await write_mail(
+                *(compose, self.settings, recipients, invoice, now),
+                remaining=remaining,
+                annex=annex,
+                is_fulfilled=is_fulfilled,
+                render=self.render,
+            )
+        async with self.database.transaction() as tx:
+            if not await mark(tx, invoice, now, due_at):
+                return
+            if invoice.reminded_at is not None and invoice.closing is None:
+                await record_invoices(tx, [invoice], OVERDUE, now)
+            if message is not None:
+                await enqueue(tx, organisation_id, recipients, message, subject_id=invoice.id)
+
+    async def _cancel(self, invoice: Invoice, now: datetime) -> None:
+        today = in_words(now.astimezone(UTC).date())
+        reason = f"Invoice {invoice.reference} was due on {in_words(invoice.due_on)} and was not paid by {today}."
+        async with self.database.transaction() as tx:
+            await cancel_invoice(tx, invoice, actor=ACTOR, reason=reason, now=now)

@@ -1,0 +1,131 @@
+from tonne.money.bank.invariants import TRANSFER_INVARIANTS
+from tonne.platform.db.invariant import Invariant
+
+INVARIANTS = (
+    Invariant(
+        "invoice numbers are 1 to n without a gap",
+        "An invoice number is missing or was used twice: an auditor will ask for it.",
+        """
+        SELECT format('%s series: %s invoices up to number %s, last number %s', series.mode, count(invoices.number),
+                      coalesce(max(invoices.number), 0), series.last_number) AS "where"
+        FROM invoice_series series LEFT JOIN invoices ON invoices.mode = series.mode
+        GROUP BY series.mode, series.last_number
+        HAVING count(DISTINCT invoices.number) <> series.last_number
+            OR coalesce(max(invoices.number), 0) <> series.last_number
+        """,
+    ),
+    Invariant(
+        "an invoice's status matches its orders'",
+        "An invoice is open, paid or cancelled although one of its orders is not.",
+        """
+        SELECT format('invoice %s is %s, order %s of account %s is %s', invoices.reference, invoices.status, orders.id,
+                      orders.account_id, orders.status) AS "where"
+        FROM invoices JOIN invoice_orders billed ON billed.invoice_id = invoices.id
+        JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
+        WHERE (invoices.status, orders.status) NOT IN (VALUES
+            ('open', 'placed'), ('cancelled', 'cancelled'), ('cancelled', 'failed'),
+            ('paid', 'paid'), ('paid', 'retiring'), ('paid', 'complete'))
+          AND NOT (billed.cancelled AND orders.status IN ('cancelled', 'failed'))
+          AND NOT (invoices.payment_method = 'card' AND orders.status = 'cancelled'
+                   AND orders.cancellation_reason = 'dispute_lost')
+          AND NOT (invoices.status = 'open' AND orders.payment_state = 'unpaid'
+                   AND orders.status IN ('paid', 'retiring', 'complete'))
+        """,
+    ),
+    Invariant(
+        "the orders of an invoice match it",
+        "An order was billed with another amount, currency or mode than it has.",
+        """
+        SELECT format('invoice %s: %s %s, order %s of account %s: %s %s', invoices.reference,
+                      billed.offset_minor + billed.fee_minor, invoices.currency, orders.id, orders.account_id,
+                      orders.total_cost_minor, orders.currency) AS "where"
+        FROM invoices JOIN invoice_orders billed ON billed.invoice_id = invoices.id
+        JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
+        WHERE (billed.offset_minor, billed.fee_minor, coalesce(billed.tax_minor, 0), invoices.currency, invoices.mode,
+               invoices.organisation_id, invoices.payment_method)
+              IS DISTINCT FROM (orders.offset_cost_minor, orders.commission_minor, coalesce(orders.tax_minor, 0),
+                                orders.currency, orders.mode, orders.organisation_id, orders.payment_method)
+        """,
+    ),
+    Invariant(
+        "an invoice's total is the sum of its orders",
+        "An invoice asks for more or less than its orders cost, or its credit notes do not fit its orders.",
+        """
+        SELECT format('invoice %s: %s in total, %s of %s orders billed', invoices.reference, invoices.total_minor,
+                      sum(billed.total_minor), count(billed.order_id)) AS "where"
+        FROM invoices LEFT JOIN invoice_orders billed ON billed.invoice_id = invoices.id
+        GROUP BY invoices.id
+        HAVING (invoices.total_minor, invoices.tax_minor, invoices.order_count::bigint)
+               IS DISTINCT FROM (sum(billed.total_minor)::bigint, sum(billed.tax_minor)::bigint, count(billed.order_id))
+            OR invoices.credited_minor < coalesce(sum(billed.total_minor) FILTER (WHERE billed.cancelled), 0)
+        """,
+    ),
+    Invariant(
+        "credit note numbers are 1 to n without a gap",
+        "The number of a credit note is missing or was used twice: an auditor will ask for it.",
+        """
+        SELECT format('%s series: %s credit notes up to number %s, last number %s', series.mode, count(note.number),
+                      coalesce(max(note.number), 0), series.last_number) AS "where"
+        FROM credit_note_series series LEFT JOIN credit_notes note ON note.mode = series.mode
+        GROUP BY series.mode, series.last_number
+        HAVING count(DISTINCT note.number) <> series.last_number
+            OR coalesce(max(note.number), 0) <> series.last_number
+        """,
+    ),
+    Invariant(
+        "the credit notes of an invoice add up",
+        "A cancelled invoice has no credit note, or an invoice was reduced by another amount than its credit notes.",
+        """
+        SELECT format('invoice %s is %s: %s credited, %s in %s credit notes', invoices.reference, invoices.status,
+                      invoices.credited_minor, coalesce(sum(note.total_minor), 0), count(note.id)) AS "where"
+        FROM invoices LEFT JOIN credit_notes note ON note.invoice_id = invoices.id
+        GROUP BY invoices.id
+        HAVING invoices.credited_minor <> coalesce(sum(note.total_minor), 0)
+            OR bool_or((note.mode, note.currency, note.organisation_id)
+                       <> (invoices.mode, invoices.currency, invoices.organisation_id))
+        """,
+    ),
+    Invariant(
+        "no order is credited with more than it was billed",
+        "Credit notes took more off an order than its invoice had, or the orders of a credit note do not sum to it.",
+        """
+        SELECT format('order %s of account %s: %s of %s credited', credited.order_id, credited.account_id,
+                      sum(credited.total_minor), billed.total_minor) AS "where"
+        FROM credit_note_orders credited JOIN credit_notes note ON note.id = credited.credit_note_id
+        LEFT JOIN invoice_orders billed ON billed.invoice_id = note.invoice_id
+          AND billed.account_id = credited.account_id AND billed.order_id = credited.order_id
+        GROUP BY note.invoice_id, credited.account_id, credited.order_id, billed.total_minor, billed.cancelled
+        HAVING sum(credited.total_minor) > coalesce(billed.total_minor, 0)
+            OR (billed.cancelled AND sum(credited.total_minor) <> billed.total_minor)
+        UNION ALL
+        SELECT format('credit note %s: %s in total, %s of %s orders', note.reference, note.total_minor,
+                      coalesce(sum(credited.total_minor), 0), count(credited.order_id))
+        FROM credit_notes note LEFT JOIN credit_note_orders credited ON credited.credit_note_id = note.id
+        GROUP BY note.id
+        HAVING (note.total_minor, note.tax_minor)
+               IS DISTINCT FROM (sum(credited.total_minor)::bigint, sum(credited.tax_minor)::bigint)
+        """,
+    ),
+    Invariant(
+        "orders that wait for an invoice are counted in their group",
+        "A group of orders would be billed at the wrong time, or an order is billed and still waits.",
+        """
+        SELECT format('group %s: %s orders, %s in total, but counted %s and %s', grouped.id, count(unbilled.order_id),
+                      coalesce(sum(unbilled.total_minor), 0), grouped.order_count, grouped.total_minor) AS "where"
+        FROM billing_groups grouped LEFT JOIN unbilled_orders unbilled ON unbilled.group_id = grouped.id
+        GROUP BY grouped.id
+        HAVING (count(unbilled.order_id), coalesce(sum(unbilled.total_minor), 0))
+               IS DISTINCT FROM (grouped.order_count, grouped.total_minor::numeric)
+            OR (grouped.order_count > 0) <> (grouped.next_attempt_at IS NOT NULL)
+        UNION ALL
+        SELECT format('order %s of account %s is %s and waits for an invoice', orders.id, orders.account_id,
+                      orders.status)
+        FROM unbilled_orders unbilled
+        JOIN orders ON orders.account_id = unbilled.account_id AND orders.id = unbilled.order_id
+        WHERE orders.status NOT IN ('placed', 'paid', 'retiring', 'complete') OR orders.payment_state <> 'unpaid'
+           OR EXISTS (SELECT FROM invoice_orders billed WHERE NOT billed.cancelled
+                      AND billed.account_id = orders.account_id AND billed.order_id = orders.id)
+        """,
+    ),
+    *TRANSFER_INVARIANTS,
+)

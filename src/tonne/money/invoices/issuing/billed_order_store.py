@@ -1,0 +1,133 @@
+"""SQL of the orders on invoices."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tonne.money.cards.captured_store import CapturedCharge
+from tonne.money.invoices.model import BilledOrder, Invoice
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.scope import Scope
+from tonne.selling.orders.model import OrderKey
+
+
+class InvoiceOrderKey(NamedTuple):
+    invoice_id: str
+    key: OrderKey
+
+
+_BILLED = """
+invoice_id, account_id, order_id, reference, placed_at, quantity_grams, offset_minor, fee_minor, tax_minor, total_minor
+"""
+INSERT_BILLED = f"""
+INSERT INTO invoice_orders ({_BILLED})
+SELECT {_BILLED}
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::bigint[], $7::bigint[], $8::bigint[],
+            $9::bigint[], $10::bigint[]) AS billed ({_BILLED})
+"""  # noqa: S608 - columns above
+
+
+async def insert_billed_orders(tx: Connection, orders: Sequence[BilledOrder]) -> None:
+    await tx.execute(INSERT_BILLED, *columns(orders, " ".join(_BILLED.split())))
+
+
+LIST_BILLED = f"""
+SELECT {_BILLED}, cancelled FROM invoice_orders WHERE invoice_id = $1 ORDER BY account_id, placed_at, order_id LIMIT $2
+"""  # noqa: S608 - columns above
+
+
+async def list_billed_orders(connection: Connection, invoice: Invoice, limit: int | None = None) -> list[BilledOrder]:
+    """By account, oldest first; all of them without a limit."""
+    return [BilledOrder(**row) for row in await connection.fetch(LIST_BILLED, invoice.id, limit)]
+
+
+FIND_BILLED = f"""
+SELECT {_BILLED}, cancelled FROM invoice_orders WHERE invoice_id = $1 AND account_id = $2 AND order_id = $3
+"""  # noqa: S608 - columns above
+
+
+async def find_billed_order(connection: Connection, invoice: Invoice, key: OrderKey) -> BilledOrder | None:
+    row = await connection.fetchrow(FIND_BILLED, invoice.id, key.account_id, key.id)
+    return None if row is None else BilledOrder(**row)
+
+
+BILLS_OTHERS = "SELECT EXISTS (SELECT FROM invoice_orders WHERE invoice_id = $1 AND account_id <> $2)"
+
+
+async def bills_others(connection: Connection, scope: Scope, invoice: Invoice) -> bool:
+    """Whether an invoice bills orders of other accounts, too."""
+    return await connection.fetchval(BILLS_OTHERS, invoice.id, scope.account_id) is True
+
+
+FIND_KEYS = """
+SELECT invoice_id, account_id, order_id FROM invoice_orders
+WHERE invoice_id = ANY ($1::text[]) AND NOT cancelled ORDER BY account_id, order_id
+"""
+
+
+async def find_order_keys_any_account(connection: Connection, invoice_ids: Sequence[str]) -> list[InvoiceOrderKey]:
+    """The orders that these invoices bill, without those that credit notes took off."""
+    rows = await connection.fetch(FIND_KEYS, invoice_ids)
+    return [InvoiceOrderKey(row["invoice_id"], OrderKey(row["account_id"], row["order_id"])) for row in rows]
+
+
+FIND_ALL_KEYS = """
+SELECT invoice_id, account_id, order_id FROM invoice_orders
+WHERE invoice_id = ANY ($1::text[]) ORDER BY account_id, order_id
+"""
+
+
+async def find_all_order_keys_any_account(connection: Connection, invoice_ids: Sequence[str]) -> list[InvoiceOrderKey]:
+    """Also those that credit notes took off."""
+    rows = await connection.fetch(FIND_ALL_KEYS, invoice_ids)
+    return [InvoiceOrderKey(row["invoice_id"], OrderKey(row["account_id"], row["order_id"])) for row in rows]
+
+
+LIST_UNFULFILLED = """
+SELECT billed.account_id, billed.order_id FROM invoice_orders billed
+JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
+WHERE billed.invoice_id = $1 AND NOT billed.cancelled AND orders.status NOT IN ('paid', 'retiring', 'complete')
+ORDER BY billed.account_id, billed.order_id
+"""
+
+
+async def list_unfulfilled_orders(connection: Connection, invoice: Invoice) -> list[OrderKey]:
+    """The orders of an open invoice that wait for the payment."""
+    rows = await connection.fetch(LIST_UNFULFILLED, invoice.id)
+    return [OrderKey(row["account_id"], row["order_id"]) for row in rows]
+
+
+MARK_CANCELLED = """
+UPDATE invoice_orders SET cancelled = true
+FROM unnest($2::text[], $3::text[]) AS credited (account_id, id)
+WHERE invoice_orders.invoice_id = $1 AND invoice_orders.account_id = credited.account_id
+  AND invoice_orders.order_id = credited.id
+"""
+
+
+async def mark_cancelled(tx: Connection, invoice: Invoice, keys: Sequence[OrderKey]) -> None:
+    """A credit note takes these orders off the invoice."""
+    await tx.execute(MARK_CANCELLED, invoice.id, *columns(keys, "account_id, id"))
+
+
+# What credit notes took off before the invoice was settled was never paid. Those of refunds are issued afterwards.
+LIST_PAID_SHARES = """
+SELECT billed.account_id, billed.order_id,
+       billed.total_minor - coalesce((
+           SELECT sum(credited.total_minor)::bigint
+           FROM credit_note_orders credited JOIN credit_notes note ON note.id = credited.credit_note_id
+           WHERE note.invoice_id = billed.invoice_id AND credited.account_id = billed.account_id
+             AND credited.order_id = billed.order_id AND note.refund_id IS NULL
+             AND note.created_at <= invoices.settled_at), 0)::bigint AS paid_minor
+FROM invoice_orders billed JOIN invoices ON invoices.id = billed.invoice_id
+WHERE billed.invoice_id = $1 AND invoices.status = 'paid' AND ($2::text IS NULL OR billed.order_id = $2)
+ORDER BY billed.account_id, billed.order_id
+"""
+
+
+async def list_paid_shares(
+    connection: Connection, charge: CapturedCharge, order_id: str | None = None
+) -> dict[OrderKey, int]:
+    """What a charge has paid for each order of its invoice, or for one of them. All shares sum to what was settled."""
+    rows = await connection.fetch(LIST_PAID_SHARES, charge.invoice_id, order_id)
+    return {OrderKey(row["account_id"], row["order_id"]): row["paid_minor"] for row in rows}

@@ -1,0 +1,133 @@
+"""Collect orders for consolidated invoices, and fulfil orders on credit."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from msgspec import structs
+
+from tonne.money.invoices.issuing import billing_store
+from tonne.money.invoices.issuing.billing_store import BillingSettings, GroupKey, UnbilledOrder
+from tonne.money.invoices.model import client_reference
+from tonne.platform.db.pool import Connection
+from tonne.selling.accounts.model import Billing, Fulfil, PaymentMethod
+from tonne.selling.orders.model import Order, OrderStatus
+from tonne.selling.orders.move_order import Transitions
+
+# Orders of the last minutes of a month may still wait for a worker when the next one begins.
+GRACE = timedelta(minutes=15)
+
+
+def is_billed_together(order: Order) -> bool:
+    """Decided when it was priced: its tax is computed with that of the other orders of its invoice."""
+    return order.priced is not None and order.tax.tax_minor is None
+
+
+def start_of_month(moment: datetime) -> datetime:
+    """In UTC."""
+    return moment.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def month_end_after(moment: datetime) -> datetime:
+    """When the orders of the month of `moment` are billed."""
+    return start_of_month(start_of_month(moment) + timedelta(days=32)) + GRACE
+
+
+async def collect_orders(
+    tx: Connection, orders: Sequence[Order], settings: Mapping[str, BillingSettings], now: datetime
+) -> None:
+    """Let locked orders wait for a consolidated invoice. Those that wait already stay where they are."""
+    waiting = await billing_store.find_waiting(tx, [order.key for order in orders])
+    groups: dict[GroupKey, list[Order]] = defaultdict(list)
+    for order in orders:
+        if order.id not in waiting:
+            groups[_group_key(order, settings[order.scope.account_id])].append(order)
+    rows: list[UnbilledOrder] = []
+    for key in sorted(groups):
+        totals = [_total(order) for order in groups[key]]
+        month_end = min(_month_end(order, now) for order in groups[key])
+        group_id = await billing_store.add_to_group_any_account(tx, key, totals, now=now, month_end=month_end)
+        rows.extend(_unbilled(order, group_id) for order in groups[key])
+    if rows:
+        await billing_store.insert_unbilled(tx, rows)
+
+
+def _month_end(order: Order, now: datetime) -> datetime:
+    """If the month of the order was billed already, it is billed with the current month."""
+    month_end = month_end_after(order.created_at)
+    return month_end if month_end > now else month_end_after(now)
+
+
+def _group_key(order: Order, settings: BillingSettings) -> GroupKey:
+    """An account that is billed per order since the order was placed gets one more invoice, at the end of the month."""
+    scope = order.scope
+    is_by_threshold = settings.billing is Billing.THRESHOLD
+    return GroupKey(
+        scope.organisation_id,
+        scope.mode,
+        order.currency,
+        Billing.THRESHOLD if is_by_threshold else Billing.MONTHLY,
+        (settings.billing_threshold_minor or 0) if is_by_threshold else 0,
+        # A card pays for its own account only.
+        scope.account_id if order.payment_method is PaymentMethod.CARD else "",
+    )
+
+
+def _unbilled(order: Order, group_id: str) -> UnbilledOrder:
+    if order.priced is None:
+        raise LookupError(f"order {order.id} has no price")
+    return UnbilledOrder(
+        account_id=order.scope.account_id,
+        order_id=order.id,
+        group_id=group_id,
+        reference=client_reference(order.metadata, order.idempotency_key),
+        placed_at=order.created_at,
+        quantity_grams=order.priced.quantity_grams,
+        offset_minor=order.priced.offset_cost_minor,
+        fee_minor=order.priced.commission_minor,
+        total_minor=order.priced.total_cost_minor,
+    )
+
+
+async def grant_credit(
+    tx: Connection, orders: Sequence[Order], settings: Mapping[str, BillingSettings], now: datetime
+) -> tuple[list[Transitions], list[Order]]:
+    """Which of these locked placed orders are fulfilled before they are paid, and which would exceed the limit.
+
+    The caller moves the first, and postpones the second. Orders of accounts without credit are in neither, and those
+    that a card pays.
+    """
+    asking = [
+        order
+        for order in orders
+        if settings[order.scope.account_id].fulfil is Fulfil.ON_ORDER and order.payment_method is PaymentMethod.INVOICE
+    ]
+    if not asking:
+        return [], []
+    await billing_store.lock_credit(tx, asking)
+    used = defaultdict(int, await billing_store.sum_on_credit(tx, asking))
+    granted, above = [], []
+    for order in sorted(asking, key=lambda each: (each.created_at, each.id)):
+        account_id = order.scope.account_id
+        due_minor = _total(order) + (order.tax.tax_minor or 0)
+        if used[account_id] + due_minor <= (settings[account_id].credit_limit_minor or 0):
+            used[account_id] += due_minor
+            granted.append(Transitions(order, [structs.replace(order, status=OrderStatus.PAID)], order.due_at(now)))
+        else:
+            above.append(order)
+    return granted, above
+
+
+async def is_above_credit_limit(connection: Connection, order: Order) -> bool:
+    """Whether a placed order would be fulfilled now if its account had not reached its credit limit."""
+    if order.payment_method is not PaymentMethod.INVOICE:
+        return False
+    settings = (await billing_store.find_billing_settings(connection, [order]))[order.scope.account_id]
+    if settings.fulfil is not Fulfil.ON_ORDER:
+        return False
+    used = (await billing_store.sum_on_credit(connection, [order])).get(order.scope.account_id, 0)
+    return used + _total(order) + (order.tax.tax_minor or 0) > (settings.credit_limit_minor or 0)
+
+
+def _total(order: Order) -> int:
+    return 0 if order.priced is None else order.priced.total_cost_minor

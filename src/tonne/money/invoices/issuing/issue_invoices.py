@@ -1,0 +1,154 @@
+"""Issue invoices for placed orders that are paid by invoice, with the next numbers of the series of their mode."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+import structlog
+from msgspec import structs
+
+from tonne.money.invoices import store as invoice_store
+from tonne.money.invoices.documents.seller_details import missing_settings
+from tonne.money.invoices.invoice_events import ISSUED, record_invoices
+from tonne.money.invoices.issuing.billed_order_store import insert_billed_orders
+from tonne.money.invoices.issuing.billing_store import find_billing_settings
+from tonne.money.invoices.issuing.collect_orders import collect_orders, grant_credit, is_billed_together
+from tonne.money.invoices.model import billed_order, compose_invoice
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.log import lock_streams
+from tonne.platform.events.notification import Stream
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import HoldReason, Order, OrderKey, OrderStatus
+from tonne.selling.orders.move_order import Transitions, move_orders, with_payment
+from tonne.selling.orders.queue import postpone, run_due_any_account
+
+# Live orders whose invoices wait for settings of the seller are retried after this time.
+HELD_BACK_RETRY = timedelta(minutes=1)
+# Orders above the credit limit of their account are tried again after this time.
+CREDIT_RETRY = timedelta(minutes=5)
+# Small, because all workers wait for the locked row of the series.
+BATCH = 20
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class IssueInvoices:
+    database: Database
+    clock: Clock
+    settings: Settings
+
+    async def run_once(self) -> bool:
+        """Issue the invoices of a batch of due orders of each mode; false if none is due.
+
+        Of the orders that are paid by card, those that are billed together: their tax is not known yet.
+        """
+        worked = [await self._run_once(mode, PaymentMethod.INVOICE) for mode in Mode]
+        worked += [await self._run_once(mode, PaymentMethod.CARD, is_untaxed=True) for mode in Mode]
+        return any(worked)
+
+    async def _run_once(self, mode: Mode, payment_method: PaymentMethod, *, is_untaxed: bool | None = None) -> bool:
+        return await run_due_any_account(
+            self.database,
+            self.clock,
+            OrderStatus.PLACED,
+            mode,
+            self._issue,
+            limit=BATCH,
+            failure_event="invoice_not_issued",
+            payment_method=payment_method,
+            is_untaxed=is_untaxed,
+        )
+
+    async def _issue(self, tx: Connection, keys: Sequence[OrderKey], now: datetime) -> None:
+        await issue_invoices(tx, await load_orders(tx, keys), self.settings, now)
+
+
+async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Settings, now: datetime) -> None:
+    """Issue invoices for locked placed orders of one mode. An order that has an invoice keeps it.
+
+    Orders of accounts that are billed monthly or by threshold are collected for a consolidated invoice instead, and
+    orders of accounts with credit are fulfilled within their limit. Live orders wait until the settings about the
+    seller are given; no number is used for them meanwhile. Zero-total orders skip invoicing and are marked as paid.
+    Call it last in the transaction: the row of the series is locked from here to the commit, which makes the numbers
+    gapless.
+    """
+    keys = [order.key for order in orders]
+    invoiced = await invoice_store.have_invoices(tx, keys)
+    free = [order for order in orders if order.priced is not None and order.priced.total_cost_minor == 0]
+    owed = [order for order in orders if order not in free]
+    billing = await find_billing_settings(tx, owed)
+    together = [order for order in owed if is_billed_together(order) and order.id not in invoiced]
+    billed = [order for order in owed if order not in together and order.id not in invoiced]
+    held_back = [order for order in billed if is_held_back(order, settings)]
+    if held_back:
+        missing = missing_settings(settings, held_back[0].tax.treatment)
+        count = len(held_back)
+        _log.warning("invoices_held_back", missing=missing, orders=count, first_order_id=held_back[0].id)
+        billed = [order for order in billed if order not in held_back]
+    granted, above = await grant_credit(tx, [order for order in owed if order not in held_back], billing, now)
+    await postpone(tx, keys, OrderStatus.PLACED, None)
+    await postpone(tx, [order.key for order in held_back], OrderStatus.PLACED, now + HELD_BACK_RETRY)
+    await postpone(tx, [order.key for order in above], OrderStatus.PLACED, now + CREDIT_RETRY)
+    await collect_orders(tx, together, billing, now)
+    if await _issue_each(tx, billed, settings, now):
+        # The commit would lock the streams of the invoices after those of the orders that move.
+        await lock_streams(tx, [Stream(order.scope.organisation_id, order.scope.mode) for order in orders])
+    moves = [Transitions(order, [with_payment(order)], order.due_at(now)) for order in free]
+    await move_orders(tx, [*moves, *granted], now, updated=_with_hold(owed, granted, above))
+
+
+def _with_hold(owed: Sequence[Order], granted: Sequence[Transitions], above: Sequence[Order]) -> list[Order]:
+    """Those of the orders that stay placed and whose reason to wait has changed."""
+    moved, held = {each.order.id for each in granted}, {order.id for order in above}
+    reasons = {order.id: HoldReason.CREDIT_LIMIT_REACHED if order.id in held else None for order in owed}
+    return [
+        structs.replace(order, hold_reason=reasons[order.id])
+        for order in owed
+        if order.id not in moved and order.hold_reason is not reasons[order.id]
+    ]
+
+
+async def _issue_each(tx: Connection, orders: Sequence[Order], settings: Settings, now: datetime) -> bool:
+    """Whether events of the invoices were recorded."""
+    if not orders:
+        return False
+    ids = sorted({order.scope.organisation_id for order in orders})
+    organisations = {id_: await invoice_store.find_billed_organisation(tx, id_) for id_ in ids}
+    clients = await invoice_store.find_client_names_any_account(tx, [order.scope.account_id for order in orders])
+    first, issued_on = await take_issue_numbers(tx, orders[0].scope.mode, len(orders), now)
+    invoices = [
+        compose_invoice(
+            *(order, number, organisations[order.scope.organisation_id], settings, issued_on),
+            client_name=clients.get(order.scope.account_id),
+        )
+        for number, order in enumerate(orders, start=first)
+    ]
+    await invoice_store.insert_invoices(tx, invoices, now)
+    pairs = zip(invoices, orders, strict=True)
+    await insert_billed_orders(tx, [billed_order(invoice, order) for invoice, order in pairs])
+    return await record_invoices(tx, invoices, ISSUED, now)
+
+
+async def take_issue_numbers(tx: Connection, mode: Mode, count: int, now: datetime) -> tuple[int, date]:
+    """The first of the next `count` numbers, and the date of issue."""
+    first = await invoice_store.take_numbers(tx, mode, count)
+    # Read while the series is locked: a worker that waited for it over midnight, or whose clock is slow, would
+    # otherwise give a higher number an earlier date.
+    last_day = await invoice_store.find_issue_date_any_account(tx, mode, first - 1)
+    today = now.astimezone(UTC).date()
+    return first, today if last_day is None else max(today, last_day)
+
+
+def is_held_back(order: Order, settings: Settings) -> bool:
+    """Whether the invoice of this order, which has none yet, waits for settings about the seller."""
+    return (
+        order.scope.mode is Mode.LIVE
+        and order.status is OrderStatus.PLACED
+        and order.payment_method is PaymentMethod.INVOICE
+        and bool(missing_settings(settings, order.tax.treatment))
+    )

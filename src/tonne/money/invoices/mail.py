@@ -1,0 +1,376 @@
+"""Mails about invoices to the admins of an organisation."""
+
+from datetime import UTC, date, datetime
+from email.message import EmailMessage
+from typing import Protocol
+
+from tonne.money.invoices.documents.annex import Annex
+from tonne.money.invoices.documents.credit_note_record import CreditNoteRecord
+from tonne.money.invoices.documents.record import Closing, InvoiceRecord, Remaining
+from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.model import FollowUpSchedule, Invoice
+from tonne.money.invoices.store import find_billed_organisation
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.layout import fact_lines, join_blocks, one_line
+from tonne.platform.documents.mail.send_mail import Attachment, compose_mail, is_mail_address
+from tonne.platform.settings.settings import Settings
+from tonne.platform.web.wording import ENGLISH, LocalWording, wording_in
+
+
+class ComposeMail(Protocol):
+    def __call__(
+        self,
+        settings: Settings,
+        recipients: list[str],
+        record: InvoiceRecord,
+        *,
+        pdf: bytes,
+        cancel_on: date | None,
+        remaining: Remaining | None,
+    ) -> EmailMessage: ...
+
+
+async def find_recipients(connection: Connection, organisation_id: str) -> list[str]:
+    organisation = await find_billed_organisation(connection, organisation_id)
+    return [address for address in organisation.admins if is_mail_address(address)]
+
+
+async def write_mail(
+    compose: ComposeMail,
+    settings: Settings,
+    recipients: list[str],
+    invoice: Invoice,
+    now: datetime,
+    *,
+    remaining: Remaining | None,
+    annex: Annex,
+    is_fulfilled: bool,
+    render: RenderInvoice,
+) -> EmailMessage:
+    """Compose a mail with the invoice attached. Renders and signs the PDF: do not hold a lock meanwhile.
+
+    `is_fulfilled`: all its orders were fulfilled on credit, so none of them waits for the payment or is cancelled.
+    """
+    record = invoice.read_record()
+    pdf = await render.invoice(record, annex=annex, remaining=remaining)
+    cancel_on = FollowUpSchedule.from_settings(settings).cancel_on(invoice, now.astimezone(UTC).date())
+    return compose(
+        settings, recipients, record, pdf=pdf, cancel_on=None if is_fulfilled else cancel_on, remaining=remaining
+    )
+
+
+async def write_closed_mail(
+    settings: Settings,
+    recipients: list[str],
+    invoice: Invoice,
+    closing: Closing,
+    *,
+    annex: Annex,
+    render: RenderInvoice,
+) -> EmailMessage:
+    """Compose a mail with a paid or cancelled invoice attached. It renders the PDF, as `write_mail` does."""
+    record = invoice.read_record()
+    pdf = await render.invoice(record, closing, annex=annex)
+    wording = wording_in(record.language)
+    _, values = wording.translate, {"reference": record.reference, "day": wording.day(closing.on)}
+    if closing.status == "paid":
+        subject = _("Invoice %(reference)s: paid on %(day)s, nothing is due", **values)
+        outcome = _("It was paid on %(day)s. Nothing is due.", **values)
+    elif closing.status == "credited":
+        subject = _("Invoice %(reference)s: credited on %(day)s, nothing is due", **values)
+        outcome = _("It was credited in full on %(day)s. Nothing is due.", **values)
+    else:
+        subject = _("Invoice %(reference)s: cancelled on %(day)s, do not pay", **values)
+        outcome = _(
+            "It was cancelled on %(day)s. Please do not pay it. If you have already paid it, contact us and we will"
+            " refund you.",
+            **values,
+        )
+    blocks = [_attached(record, wording), outcome]
+    return _compose(settings, recipients, record, subject=subject, blocks=blocks, pdf=pdf)
+
+
+def compose_invoice_mail(
+    settings: Settings,
+    recipients: list[str],
+    record: InvoiceRecord,
+    *,
+    pdf: bytes,
+    cancel_on: date | None,
+    remaining: Remaining | None,
+) -> EmailMessage:
+    if record.paid_by_card:
+        return _compose_card_invoice_mail(settings, recipients, record, pdf=pdf, remaining=remaining)
+    wording = wording_in(record.language)
+    _, day = wording.translate, wording.day(record.due_on)
+    blocks = [
+        _attached(record, wording),
+        _reduced(record, remaining, wording),
+        *_how_to_pay(record, remaining, wording, by=day),
+        _what_follows(record, cancel_on, wording),
+    ]
+    subject = _(
+        "Invoice %(reference)s: %(amount)s, due %(day)s",
+        reference=record.reference,
+        amount=_due(record, remaining, wording),
+        day=day,
+    )
+    return _compose(settings, recipients, record, subject=subject, blocks=blocks, pdf=pdf)
+
+
+def _compose_card_invoice_mail(
+    settings: Settings, recipients: list[str], record: InvoiceRecord, *, pdf: bytes, remaining: Remaining | None
+) -> EmailMessage:
+    wording = wording_in(record.language)
+    _, due = wording.translate, _due(record, remaining, wording)
+    credited = _credited(record, remaining, wording)
+    charged = _(
+        "We charge %(amount)s to the card that is stored for your account. You have nothing to do: please do not"
+        " transfer money. You get a receipt when the card was charged.",
+        amount=due,
+    )
+    blocks = [
+        _attached(record, wording),
+        " ".join(filter(None, (credited, charged))),
+        _("We then retire the carbon credits on your behalf."),
+    ]
+    subject = _("Invoice %(reference)s: %(amount)s, charged to your card", reference=record.reference, amount=due)
+    return _compose(settings, recipients, record, subject=subject, blocks=blocks, pdf=pdf)
+
+
+def compose_reminder(
+    settings: Settings,
+    recipients: list[str],
+    record: InvoiceRecord,
+    *,
+    pdf: bytes,
+    cancel_on: date | None,
+    remaining: Remaining | None,
+) -> EmailMessage:
+    """Says what has arrived and what is missing: asking for the whole sum again would be wrong."""
+    wording = wording_in(record.language)
+    _, received = wording.translate, None if remaining is None else remaining.received
+    values = {
+        "reference": record.reference,
+        "total": wording.amount(record.total, record.currency),
+        "due": _due(record, remaining, wording),
+        "day": wording.day(record.due_on),
+        "paid": "" if received is None else wording.amount(received, record.currency),
+        "last_day": "" if cancel_on is None else wording.day(cancel_on),
+    }
+    if received is None:
+        subject = _("Reminder: invoice %(reference)s, %(due)s, was due %(day)s", **values)
+        state = _(
+            "Invoice %(reference)s for %(total)s was due on %(day)s, and we have not received your payment yet.",
+            **values,
+        )
+        warning = _("If we have not received your payment before %(last_day)s, we will cancel the order.", **values)
+    else:
+        subject = _("Reminder: invoice %(reference)s, %(due)s missing, was due %(day)s", **values)
+        state = _(
+            "Invoice %(reference)s for %(total)s was due on %(day)s, and %(due)s of it is still missing.", **values
+        )
+        warning = _(
+            "If we have not received the rest before %(last_day)s, we will cancel the order and return the %(paid)s to"
+            " the account it came from.",
+            **values,
+        )
+    again = _("The invoice is attached again. If you have paid in the last few days, please ignore this reminder.")
+    blocks = [
+        f"{state} {again}",
+        _reduced(record, remaining, wording),
+        *_how_to_pay(record, remaining, wording, by=None),
+        "" if cancel_on is None else warning,
+    ]
+    return _compose(settings, recipients, record, subject=subject, blocks=blocks, pdf=pdf)
+
+
+def compose_credit_mail(
+    settings: Settings, recipients: list[str], record: CreditNoteRecord, *, pdf: bytes, left: str
+) -> EmailMessage:
+    """For a credit note, which is attached. `left` is what is left to pay of the invoice, without a currency."""
+    wording = wording_in(record.language)
+    _ = wording.translate
+    values = {
+        "number": record.number,
+        "invoice": record.invoice_number,
+        "total": wording.amount(record.total, record.currency),
+        "order": record.lines[0].order_id,
+        "n": wording.count(record.order_count),
+    }
+    reason = _("Reason: %(reason)s", reason=one_line(record.reason)) if record.reason else _("No reason was given.")
+    if record.cancels_invoice and not record.invoice_paid:
+        subject = _("Invoice %(invoice)s has been cancelled", **values)
+        cancelled = _.plural(
+            "Order %(order)s has been cancelled, and with it invoice %(invoice)s.",
+            "%(n)s orders have been cancelled, and with them invoice %(invoice)s.",
+            record.order_count,
+            **values,
+        )
+        attached = _("Please find attached credit note %(number)s for %(total)s.", **values)
+        stop = _("Please do not pay this invoice.")
+        blocks = [f"{cancelled} {attached}", reason, f"{stop} {_if_paid(record, wording)}"]
+    else:
+        subject = _("Credit note %(number)s: %(total)s on invoice %(invoice)s", **values)
+        attached = _.plural(
+            "Please find attached credit note %(number)s for %(total)s. It reduces invoice %(invoice)s by this amount"
+            " (order %(order)s).",
+            "Please find attached credit note %(number)s for %(total)s. It reduces invoice %(invoice)s by this amount"
+            " (%(n)s orders).",
+            record.order_count,
+            **values,
+        )
+        blocks = [attached, reason, _after_credit(record, left, wording)]
+    return _compose(settings, recipients, record, subject=subject, blocks=blocks, pdf=pdf)
+
+
+def _if_paid(record: CreditNoteRecord, wording: LocalWording) -> str:
+    _ = wording.translate
+    if record.returned is not None:
+        return _(
+            "We have received %(amount)s for it, and will return it to the account it came from.",
+            amount=wording.amount(record.returned, record.currency),
+        )
+    if record.paid_by_card:
+        return _("Nothing was charged to your card for it.")
+    return _("If you have already paid it, contact us and we will refund you.")
+
+
+def _after_credit(record: CreditNoteRecord, left: str, wording: LocalWording) -> str:
+    _ = wording.translate
+    if record.invoice_paid:
+        return _("The invoice was paid, so we return this amount to you.")
+    if not left.strip("0."):
+        return _("Nothing is left to pay of the invoice.")
+    amount = wording.amount(left, record.currency)
+    if record.paid_by_card:
+        return _(
+            "We charge what is left of the invoice, %(amount)s, to your card. You have nothing to do.", amount=amount
+        )
+    return _(
+        "%(amount)s is left to pay of the invoice. If you have not paid it yet, please do so with the reference"
+        " %(reference)s.",
+        amount=amount,
+        reference=record.invoice_number,
+    )
+
+
+def in_words(day: date | str) -> str:
+    """`31 March 2026`, which is unambiguous in every country."""
+    return ENGLISH.day(day)
+
+
+def _compose(
+    settings: Settings,
+    recipients: list[str],
+    record: InvoiceRecord | CreditNoteRecord,
+    *,
+    subject: str,
+    blocks: list[str],
+    pdf: bytes,
+) -> EmailMessage:
+    is_test, seller, wording = record.mode == "test", record.seller, wording_in(record.language)
+    _ = wording.translate
+    contact = _("Questions? Write to %(email)s", email=one_line(seller.email)) if seller.email else ""
+    return compose_mail(
+        settings,
+        recipients,
+        subject,
+        join_blocks([_("Hello %(name)s,", name=one_line(record.buyer.name)), *blocks]),
+        wording=wording,
+        is_test=is_test,
+        notice=_("This is a test. Nothing is owed. Do not send money.") if is_test else None,
+        closing=f"{one_line(seller.name)}\n{contact}",
+        attachment=Attachment(f"{record.number}.pdf", pdf),
+    )
+
+
+def _attached(record: InvoiceRecord, wording: LocalWording) -> str:
+    _ = wording.translate
+    values = {
+        "reference": record.reference,
+        "total": wording.amount(record.total, record.currency),
+        "order": record.order_id,
+        "n": wording.count(record.order_count),
+    }
+    if record.order_count == 1:
+        return _("Please find attached invoice %(reference)s for %(total)s for order %(order)s.", **values)
+    if record.period is None:
+        return _("Please find attached invoice %(reference)s for %(total)s for %(n)s orders.", **values)
+    first, last = wording.day(record.period.first_day), wording.day(record.period.last_day)
+    if first == last:
+        return _(
+            "Please find attached invoice %(reference)s for %(total)s for %(n)s orders of %(day)s.", **values, day=first
+        )
+    return _(
+        "Please find attached invoice %(reference)s for %(total)s for %(n)s orders from %(first)s to %(last)s.",
+        **values,
+        first=first,
+        last=last,
+    )
+
+
+def _reduced(record: InvoiceRecord, remaining: Remaining | None, wording: LocalWording) -> str:
+    if remaining is None:
+        return ""
+    _, received = wording.translate, ""
+    if remaining.received:
+        received = _("We have received %(amount)s.", amount=wording.amount(remaining.received, record.currency))
+    missing = _("%(amount)s is missing.", amount=_due(record, remaining, wording))
+    return " ".join(filter(None, (received, _credited(record, remaining, wording), missing)))
+
+
+def _credited(record: InvoiceRecord, remaining: Remaining | None, wording: LocalWording) -> str:
+    if remaining is None or not remaining.credited:
+        return ""
+    _ = wording.translate
+    return _("%(amount)s was credited.", amount=wording.amount(remaining.credited, record.currency))
+
+
+def _how_to_pay(
+    record: InvoiceRecord, remaining: Remaining | None, wording: LocalWording, *, by: str | None
+) -> list[str]:
+    """Without `by`, a day, the payment is due now."""
+    _, bank = wording.translate, record.bank
+    values = {
+        "amount": _due(record, remaining, wording),
+        "reference": record.reference,
+        "day": by or "",
+        "seller": one_line(record.seller.name),
+    }
+    facts = [
+        (_("Account holder"), bank.account_holder),
+        (_("IBAN"), bank.iban),
+        (_("BIC"), bank.bic),
+        (_("Bank"), bank.bank_name),
+    ]
+    if bank.iban is None:
+        facts = []
+    facts += [(_("Amount"), values["amount"]), (_("Reference"), record.reference)]
+    return [
+        _("Please pay now by bank transfer:") if by is None else _("Please pay by %(day)s by bank transfer:", **values),
+        fact_lines([(name, value) for name, value in facts if value]),
+        _("Ask %(seller)s for the bank details.", **values) if bank.iban is None else "",
+        _("Quote the reference %(reference)s so that we can match your payment to this invoice.", **values),
+    ]
+
+
+def _what_follows(record: InvoiceRecord, cancel_on: date | None, wording: LocalWording) -> str:
+    if cancel_on is None:
+        return ""
+    _ = wording.translate
+    day = wording.day(cancel_on)
+    retired = _("Once we have received your payment, we retire the carbon credits on your behalf.")
+    if record.order_count == 1:
+        cancelled = _("If we have not received your payment before %(day)s, we will cancel the order.", day=day)
+    else:
+        cancelled = _(
+            "If we have not received your payment before %(day)s, we will cancel those orders that are not fulfilled"
+            " yet.",
+            day=day,
+        )
+    return f"{retired} {cancelled}"
+
+
+def _due(record: InvoiceRecord, remaining: Remaining | None, wording: LocalWording) -> str:
+    return wording.amount(record.total if remaining is None else remaining.due, record.currency)

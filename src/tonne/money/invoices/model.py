@@ -1,0 +1,326 @@
+"""Invoices as values: how one is composed, and when an unpaid one is followed up."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from enum import Enum, StrEnum, auto
+from typing import Any
+
+import msgspec
+
+from tonne.money.invoices.documents.parties import buyer_of, rate_text, seller_of, taxes_of
+from tonne.money.invoices.documents.record import (
+    BankAccount,
+    Closing,
+    InvoiceFee,
+    InvoiceLine,
+    InvoiceRecord,
+    Treatment,
+)
+from tonne.money.invoices.reference import reference_of
+from tonne.platform.settings.bank_accounts import own_account, parse_bank_accounts
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.ids import is_id, new_id
+from tonne.platform.values.language import N_
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Mode
+from tonne.platform.values.tax import TaxTerms
+from tonne.selling.accounts.model import Billing, PaymentMethod
+from tonne.selling.accounts.tax.tax_profile import TaxProfile
+from tonne.selling.orders.model import Order, OrderKey
+
+FEE_LABEL = N_("Service fee")
+# Where clients put their own reference in the metadata of an order; the first that is given counts.
+REFERENCE_NAMES = ("reference", "order_reference", "order_id", "order_number")
+MAX_REFERENCE = 255
+TEST_NOTE = N_("Test mode: nothing is owed. Do not send money.")
+
+
+class InvoiceStatus(StrEnum):
+    OPEN = "open"
+    PAID = "paid"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invoice:
+    """`record` is the issued content as JSON. In test mode `mailed_at` is also set if there was no recipient.
+
+    `first_order_id` is one of its orders, and the only one unless it is consolidated. `credited_minor` is the sum of
+    its credit notes.
+    """
+
+    id: str
+    organisation_id: str
+    mode: Mode
+    order_count: int
+    first_order_id: str
+    number: int
+    reference: str
+    currency: str
+    total_minor: int
+    status: InvoiceStatus
+    issued_on: date
+    due_on: date
+    record: bytes
+    billing: Billing = Billing.PER_ORDER
+    payment_method: PaymentMethod = PaymentMethod.INVOICE
+    tax_minor: int | None = None
+    credited_minor: int = 0
+    settled_minor: int | None = None
+    mailed_at: datetime | None = None
+    reminded_at: datetime | None = None
+    settled_at: datetime | None = None
+    settled_by: str | None = None
+    settled_by_hand: bool = False
+    written_off_at: datetime | None = None
+
+    @property
+    def is_written_off(self) -> bool:
+        """Whether it is open, but not expected to be paid."""
+        return self.status is InvoiceStatus.OPEN and self.written_off_at is not None
+
+    @property
+    def due_minor(self) -> int:
+        """What is to be paid: the total less its credit notes."""
+        return self.total_minor - self.credited_minor
+
+    @property
+    def orders_text(self) -> str:
+        """For people: `order ord_…` or `2,000 orders`."""
+        return f"order {self.first_order_id}" if self.order_count == 1 else f"{self.order_count:,} orders"
+
+    @property
+    def total(self) -> str:
+        """For people: `27.78 EUR`."""
+        return self.money(self.total_minor)
+
+    @property
+    def due(self) -> str:
+        return self.money(self.due_minor)
+
+    def money(self, amount_minor: int) -> str:
+        return f"{format_money(amount_minor, self.currency)} {self.currency}"
+
+    @property
+    def closing(self) -> Closing | None:
+        """How it was closed; None while it is open."""
+        if self.settled_at is None:
+            return None
+        on = self.settled_at.astimezone(UTC).date().isoformat()
+        if self.status is not InvoiceStatus.PAID:
+            return Closing("cancelled", on)
+        return Closing("credited" if self.total_minor > 0 and self.settled_minor == 0 else "paid", on)
+
+    def read_record(self) -> InvoiceRecord:
+        return msgspec.json.decode(self.record, type=InvoiceRecord)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BilledOrder:
+    """An order as it was billed. `reference` is the client's own; if `cancelled`, a credit note took it off."""
+
+    invoice_id: str
+    account_id: str
+    order_id: str
+    reference: str
+    placed_at: datetime
+    quantity_grams: int
+    offset_minor: int
+    fee_minor: int
+    tax_minor: int | None
+    total_minor: int
+    cancelled: bool = False
+
+    @property
+    def key(self) -> OrderKey:
+        return OrderKey(self.account_id, self.order_id)
+
+
+@dataclass(frozen=True, slots=True)
+class BilledOrganisation:
+    name: str
+    address: str
+    admins: list[str]
+    tax: TaxProfile = field(default_factory=TaxProfile)
+
+
+def compose_invoice(
+    order: Order,
+    number: int,
+    organisation: BilledOrganisation,
+    settings: Settings,
+    issued_on: date,
+    *,
+    client_name: str | None = None,
+) -> Invoice:
+    """A new invoice, open and not mailed yet, for a priced order. `client_name` is that of its client account."""
+    priced, currency, mode, total_minor = order.priced, order.currency, order.scope.mode, order.amount_due_minor
+    if priced is None or total_minor is None:
+        raise LookupError(f"order {order.id} has no price")
+    terms, tax_minor = TaxTerms(order.tax.treatment, order.tax.rate), order.tax.tax_minor or 0
+    treatment: Treatment = terms.treatment.value
+    rate = rate_text(terms)
+    due_on = issued_on + timedelta(days=settings.invoice_due_days)
+    reference = reference_of(mode, number)
+    lines = [
+        InvoiceLine(
+            description=line.bundle_name,
+            quantity=format_tonnes(line.quantity_grams),
+            unit_price=format_money(line.unit_price_minor, currency),
+            amount=format_money(line.offset_cost_minor, currency),
+            treatment=treatment,
+            rate=rate,
+        )
+        for line in priced.lines
+    ]
+    record = InvoiceRecord(
+        number=reference,
+        mode=mode.value,
+        issued_on=issued_on.isoformat(),
+        due_on=due_on.isoformat(),
+        order_id=order.id,
+        language=order.language,
+        seller=seller_of(settings),
+        buyer=buyer_of(organisation.name, organisation.address, organisation.tax),
+        currency=currency,
+        lines=lines,
+        fee=InvoiceFee(FEE_LABEL, format_money(priced.commission_minor, currency), treatment, rate),
+        total=format_money(total_minor, currency),
+        bank=bank_of(settings, currency),
+        reference=reference,
+        note=TEST_NOTE if mode is Mode.TEST else None,
+        taxes=taxes_of([(terms, priced.total_cost_minor, tax_minor)], currency, organisation.tax, settings),
+        supplied_on=order.created_at.astimezone(UTC).date().isoformat(),
+        account=client_name,
+        order_reference=_own_reference(order),
+    )
+    return Invoice(
+        id=new_id("inv"),
+        organisation_id=order.scope.organisation_id,
+        mode=mode,
+        order_count=1,
+        first_order_id=order.id,
+        number=number,
+        reference=reference,
+        currency=currency,
+        total_minor=total_minor,
+        tax_minor=order.tax.tax_minor,
+        status=InvoiceStatus.OPEN,
+        issued_on=issued_on,
+        due_on=due_on,
+        record=msgspec.json.encode(record),
+    )
+
+
+def billed_order(invoice: Invoice, order: Order) -> BilledOrder:
+    """The line of an order on an invoice."""
+    if order.priced is None:
+        raise LookupError(f"order {order.id} has no price")
+    return BilledOrder(
+        invoice_id=invoice.id,
+        account_id=order.scope.account_id,
+        order_id=order.id,
+        reference=client_reference(order.metadata, order.idempotency_key),
+        placed_at=order.created_at,
+        quantity_grams=sum(line.quantity_grams for line in order.lines),
+        offset_minor=order.priced.offset_cost_minor,
+        fee_minor=order.priced.commission_minor,
+        tax_minor=order.tax.tax_minor,
+        total_minor=order.priced.total_cost_minor + (order.tax.tax_minor or 0),
+    )
+
+
+def client_reference(metadata: str, idempotency_key: str) -> str:
+    """The client's own name of an order: text or a number in its metadata, else the idempotency key."""
+    values = msgspec.json.decode(metadata, type=dict[str, msgspec.Raw])
+    for name in REFERENCE_NAMES:
+        value = _decode(values[name]) if name in values else None
+        if isinstance(value, str) and value.strip():
+            return " ".join(value.split())[:MAX_REFERENCE]
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)[:MAX_REFERENCE]
+    return idempotency_key
+
+
+def _decode(value: msgspec.Raw) -> Any:
+    """None if it has a number that cannot be represented, such as 1e999: JSON allows any."""
+    try:
+        return msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return None
+
+
+def _own_reference(order: Order) -> str | None:
+    """The client's reference of an order, unless it gave none and Tonne made the key."""
+    reference = client_reference(order.metadata, order.idempotency_key)
+    return None if reference == order.idempotency_key and is_id("auto", reference) else reference
+
+
+def bank_of(settings: Settings, currency: str) -> BankAccount:
+    """The account for this currency. `bank_name` is that of the default account."""
+    is_default = currency not in parse_bank_accounts(settings.bank_accounts)
+    own = own_account(settings, currency)
+    return BankAccount(
+        account_holder=settings.bank_account_holder or settings.seller_name,
+        iban=settings.bank_iban or None if is_default else own and own.iban,
+        bic=(own.bic if own else settings.bank_bic) or None,
+        bank_name=(settings.bank_name if is_default else "") or None,
+    )
+
+
+class InvoiceStep(Enum):
+    """What a worker does next with an open invoice."""
+
+    MAIL = auto()
+    SETTLE = auto()
+    REMIND = auto()
+    CANCEL = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class FollowUpSchedule:
+    """When an unpaid invoice is reminded of and cancelled, in days after its due date."""
+
+    reminder_days: int
+    cancel_days: int
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "FollowUpSchedule":
+        return cls(settings.invoice_reminder_days, settings.invoice_cancel_days)
+
+    def remind_on(self, invoice: Invoice, today: date) -> date:
+        """Counts from the mail if it went out late, so that an outage does not cost the customer time."""
+        return max(invoice.due_on, _day_of(invoice.mailed_at, today)) + timedelta(days=self.reminder_days)
+
+    def cancel_on(self, invoice: Invoice, today: date) -> date:
+        """A late reminder leaves as much time to pay as one that was on time."""
+        reminded_on = _day_of(invoice.reminded_at, self.remind_on(invoice, today))
+        on_time = invoice.due_on + timedelta(days=self.cancel_days)
+        return max(on_time, reminded_on + timedelta(days=self.cancel_days - self.reminder_days))
+
+    def next_step(
+        self, invoice: Invoice, now: datetime, *, settles_itself: bool
+    ) -> tuple[InvoiceStep, datetime | None]:
+        """The next step of an open invoice, and when it is due; None if nothing is left to do.
+
+        One that a card pays is only mailed. The schedule of charges decides about the rest.
+        """
+        today = now.astimezone(UTC).date()
+        if invoice.mailed_at is None:
+            return InvoiceStep.MAIL, now
+        if invoice.payment_method is PaymentMethod.CARD:
+            return InvoiceStep.MAIL, None
+        if settles_itself:
+            return InvoiceStep.SETTLE, now
+        if invoice.reminded_at is None:
+            return InvoiceStep.REMIND, _start_of(self.remind_on(invoice, today))
+        return InvoiceStep.CANCEL, _start_of(self.cancel_on(invoice, today))
+
+
+def _day_of(moment: datetime | None, default: date) -> date:
+    return default if moment is None else moment.astimezone(UTC).date()
+
+
+def _start_of(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)

@@ -1,0 +1,156 @@
+"""Settle an invoice: it is marked as paid, once, and so are all its orders."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from msgspec import structs
+
+from tonne.money.bank.assignment_store import sum_received_any_account
+from tonne.money.bank.transfer_store import refresh_states_any_account
+from tonne.money.invoices import store as invoice_store
+from tonne.money.invoices.card_payment.pay_by_card import stop_charging
+from tonne.money.invoices.errors import InvoiceNotFound, InvoiceNotOpen, OrderPaidByCard
+from tonne.money.invoices.invoice_events import PAID, record_invoices
+from tonne.money.invoices.issuing.billed_order_store import find_order_keys_any_account
+from tonne.money.invoices.issuing.issue_consolidated_invoices import bill_alone
+from tonne.money.invoices.issuing.issue_invoices import issue_invoices
+from tonne.money.invoices.model import Invoice, InvoiceStatus
+from tonne.money.invoices.release_surplus import release_surplus
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.events.log import lock_streams
+from tonne.platform.process.progress import progress
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.orders.errors import OrderNotFound
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import Order, OrderStatus, PaymentState
+from tonne.selling.orders.move_order import Transitions, move_orders, with_payment
+from tonne.selling.orders.queue import lock_keys, lock_order
+
+# Orders that are in memory at the same time while an invoice is settled.
+CHUNK = 500
+# Reached before payment only on credit.
+FULFILLED = (OrderStatus.PAID, OrderStatus.RETIRING, OrderStatus.COMPLETE)
+
+
+async def settle_invoice(tx: Connection, invoice: Invoice, *, actor: Actor, now: datetime, note: str = "") -> None:
+    """Mark an open invoice and all its orders as paid, without a transfer. Call it last in the transaction.
+
+    A transfer that arrives later is matched to the invoice. Raises InvoiceNotOpen.
+    """
+    [locked] = await lock_with_orders_any_account(tx, [invoice.id])
+    entry = await mark_invoice_paid(tx, locked, by_hand=True, actor=actor, now=now, note=note)
+    await audit.record_all(tx, [entry], actor=actor, at=now)
+    await pay_orders_any_account(tx, [locked.id], now)
+
+
+async def is_covered(connection: Connection, invoice: Invoice) -> bool:
+    """Whether it settles itself in test mode, or a credit note has left no more than was already paid."""
+    if await invoice_store.settles_itself(connection, invoice):
+        return True
+    received = await sum_received_any_account(connection, [invoice.id])
+    return invoice.credited_minor > 0 and received.get(invoice.id, 0) >= invoice.due_minor
+
+
+async def settle_if_covered(tx: Connection, invoice: Invoice, *, actor: Actor, now: datetime) -> None:
+    """Settle an invoice that needs no further money. Does nothing if that is no longer so. Call it last."""
+    [locked] = await lock_with_orders_any_account(tx, [invoice.id])
+    # Read under the lock: a transfer may have been assigned elsewhere since the worker looked.
+    if locked.status is InvoiceStatus.OPEN and await is_covered(tx, locked):
+        await settle_invoice(tx, locked, actor=actor, now=now, note="settled automatically")
+
+
+async def settle_test_invoice(
+    tx: Connection, scope: Scope, order_id: str, *, settings: Settings, actor: Actor, now: datetime
+) -> Order:
+    """Test helper: issue the invoice of a placed order if necessary, and settle it."""
+    order = await _lock(tx, scope, order_id)
+    if order.payment_method is not PaymentMethod.INVOICE:
+        raise OrderPaidByCard
+    is_on_credit = order.payment_state is PaymentState.UNPAID and order.status in FULFILLED
+    if order.status is not OrderStatus.PLACED and not is_on_credit:
+        raise InvoiceNotOpen(f"The order is {order.status}. Only a placed order has an open invoice.")
+    if not is_on_credit:
+        await issue_invoices(tx, [order], settings, now)
+    if order.priced is not None and order.priced.total_cost_minor == 0:
+        # Issuing has marked it as paid.
+        return await _lock(tx, scope, order_id)
+    invoice = await invoice_store.find_invoice(tx, scope, order_id) or await bill_alone(tx, order, settings, now)
+    if invoice is None:
+        raise InvoiceNotFound
+    await settle_invoice(tx, invoice, actor=actor, now=now)
+    return await _lock(tx, scope, order_id)
+
+
+async def lock_with_orders_any_account(tx: Connection, invoice_ids: Sequence[str]) -> list[Invoice]:
+    """Lock the orders of invoices, then the invoices, and return these as they are then."""
+    await lock_keys(tx, [each.key for each in await find_order_keys_any_account(tx, invoice_ids)])
+    return await invoice_store.lock_invoices_any_account(tx, invoice_ids)
+
+
+async def mark_invoice_paid(
+    tx: Connection, invoice: Invoice, *, by_hand: bool, actor: Actor, now: datetime, note: str
+) -> audit.Entry:
+    """Raises InvoiceNotOpen, also while a card is charged for it.
+
+    Without its orders, which the caller has locked, and pays in the same transaction with `pay_orders_any_account`.
+
+    Returns the entry for the audit log, so that a bank statement can write those of all its lines at once.
+    """
+    await stop_charging(tx, invoice)
+    received_minor = (await sum_received_any_account(tx, [invoice.id])).get(invoice.id, 0)
+    by_hand = by_hand and received_minor < invoice.due_minor
+    if not await invoice_store.mark_paid(tx, invoice, by_hand=by_hand, actor=actor, now=now):
+        if invoice.status is InvoiceStatus.CANCELLED:
+            raise InvoiceNotOpen(f"Invoice {invoice.reference} is cancelled. Refund the payment.")
+        raise InvoiceNotOpen(f"Invoice {invoice.reference} is already paid. Refund the second payment.")
+    # Credit notes release it since then; an invoice that was reduced by an earlier version may still hold it.
+    await release_surplus(tx, invoice, invoice.due_minor, actor=actor, now=now)
+    await refresh_states_any_account(tx, invoice_ids=[invoice.id])
+    await record_invoices(tx, [replace(invoice, status=InvoiceStatus.PAID)], PAID, now)
+    return audit.Entry(
+        action="invoice.settled",
+        subject_id=invoice.id,
+        organisation_id=invoice.organisation_id,
+        mode=invoice.mode,
+        before={"status": InvoiceStatus.OPEN},
+        after={"status": InvoiceStatus.PAID},
+        details={
+            "reference": invoice.reference,
+            "total": invoice.due,
+            "orders": invoice.order_count,
+            "first_order_id": invoice.first_order_id,
+            "note": note,
+        },
+    )
+
+
+async def pay_orders_any_account(tx: Connection, invoice_ids: Sequence[str], now: datetime) -> None:
+    """Mark the locked orders of settled invoices as paid. Call it last in the transaction."""
+    keys = [each.key for each in await find_order_keys_any_account(tx, invoice_ids)]
+    if len(keys) > CHUNK:
+        # Orders are sorted by account, streams by organisation: two transactions could deadlock.
+        await lock_streams(tx, await invoice_store.list_streams_any_account(tx, invoice_ids))
+    with progress("Marking orders as paid", len(keys)) as advance:
+        for start in range(0, len(keys), CHUNK):
+            orders = await load_orders(tx, keys[start : start + CHUNK])
+            fulfilled = [order for order in orders if order.status is not OrderStatus.PLACED]
+            moves = [
+                Transitions(order, [with_payment(order)], order.due_at(now))
+                for order in orders
+                if order.status is OrderStatus.PLACED
+            ]
+            paid = [structs.replace(order, payment_state=PaymentState.PAID) for order in fulfilled]
+            await move_orders(tx, moves, now, updated=paid)
+            advance(len(orders))
+
+
+async def _lock(tx: Connection, scope: Scope, order_id: str) -> Order:
+    order = await lock_order(tx, scope, order_id)
+    if order is None:
+        raise OrderNotFound
+    return order

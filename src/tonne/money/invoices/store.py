@@ -1,0 +1,351 @@
+"""SQL of `invoices` and `invoice_series`."""
+
+from collections.abc import Sequence
+from datetime import date, datetime
+
+import asyncpg
+
+from tonne.money.invoices.model import BilledOrganisation, Invoice, InvoiceStatus
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.notification import Stream
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.accounts.model import Billing, PaymentMethod
+from tonne.selling.accounts.tax.store import find_tax_profile
+from tonne.selling.orders.model import OrderKey
+
+INVOICE_COLUMNS = """
+invoices.id, invoices.organisation_id, invoices.mode, invoices.number, invoices.reference, invoices.currency,
+invoices.total_minor, invoices.tax_minor, invoices.credited_minor, invoices.settled_minor, invoices.billing,
+invoices.payment_method, invoices.order_count, invoices.status, invoices.issued_on, invoices.due_on, invoices.record,
+invoices.mailed_at, invoices.reminded_at, invoices.settled_at, invoices.settled_by, invoices.settled_by_hand,
+invoices.written_off_at,
+(SELECT each.order_id FROM invoice_orders each WHERE each.invoice_id = invoices.id LIMIT 1) AS first_order_id
+"""
+
+
+def read_invoice(row: asyncpg.Record) -> Invoice:
+    return Invoice(
+        **{
+            **row,
+            "mode": Mode(row["mode"]),
+            "status": InvoiceStatus(row["status"]),
+            "billing": Billing(row["billing"]),
+            "payment_method": PaymentMethod(row["payment_method"]),
+        }
+    )
+
+
+FIND_ORGANISATION = """
+SELECT organisation.name, organisation.address,
+       array(SELECT admin.email FROM organisation_admins admin
+             WHERE admin.organisation_id = organisation.id ORDER BY admin.email) AS admins
+FROM organisations organisation WHERE organisation.id = $1
+"""
+
+
+async def find_billed_organisation(connection: Connection, organisation_id: str) -> BilledOrganisation:
+    row = await connection.fetchrow(FIND_ORGANISATION, organisation_id)
+    if row is None:
+        raise LookupError(f"no organisation {organisation_id}")
+    return BilledOrganisation(**row, tax=await find_tax_profile(connection, organisation_id))
+
+
+FIND_CLIENT_NAMES = "SELECT id, name FROM accounts WHERE id = ANY ($1::text[]) AND kind = 'client_account'"
+
+
+async def find_client_names_any_account(connection: Connection, account_ids: Sequence[str]) -> dict[str, str]:
+    """The names of those of these accounts that are client accounts, by id."""
+    return {row["id"]: row["name"] for row in await connection.fetch(FIND_CLIENT_NAMES, account_ids)}
+
+
+HAVE_INVOICES = """
+SELECT billed.order_id FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN invoice_orders billed ON billed.account_id = wanted.account_id AND billed.order_id = wanted.id
+"""
+
+
+async def have_invoices(tx: Connection, keys: Sequence[OrderKey]) -> set[str]:
+    """The ids of those orders that have an invoice already."""
+    rows = await tx.fetch(HAVE_INVOICES, *columns(keys, "account_id, id"))
+    return {row["order_id"] for row in rows}
+
+
+LIST_WITHOUT_INVOICE = """
+SELECT orders.id FROM orders
+WHERE orders.mode = 'live' AND orders.status = 'placed' AND orders.payment_method = 'invoice'
+  AND orders.next_attempt_at IS NOT NULL AND orders.total_cost_minor > 0
+  AND NOT EXISTS (SELECT FROM invoice_orders billed
+                  WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id)
+ORDER BY orders.created_at, orders.id
+"""
+
+
+async def list_live_orders_without_invoice_any_account(connection: Connection) -> list[str]:
+    """The ids of live orders whose invoices are still to be issued, oldest first."""
+    return [row["id"] for row in await connection.fetch(LIST_WITHOUT_INVOICE)]
+
+
+TAKE_NUMBERS = "UPDATE invoice_series SET last_number = last_number + $2 WHERE mode = $1 RETURNING last_number"
+
+
+async def take_numbers(tx: Connection, mode: Mode, count: int) -> int:
+    """The first of the next `count` numbers. A rollback returns them to the series."""
+    last_number: int = await tx.fetchval(TAKE_NUMBERS, mode, count)
+    return last_number - count + 1
+
+
+FIND_ISSUE_DATE = "SELECT issued_on FROM invoices WHERE mode = $1 AND number = $2"
+
+
+async def find_issue_date_any_account(tx: Connection, mode: Mode, number: int) -> date | None:
+    day: date | None = await tx.fetchval(FIND_ISSUE_DATE, mode, number)
+    return day
+
+
+INSERT_INVOICES = """
+INSERT INTO invoices (id, organisation_id, mode, number, reference, currency, total_minor, tax_minor, billing,
+                      payment_method, order_count, status, issued_on, due_on, record, created_at, next_attempt_at)
+SELECT issued.id, issued.organisation_id, issued.mode, issued.number, issued.reference, issued.currency,
+       issued.total_minor, issued.tax_minor, issued.billing, issued.payment_method, issued.order_count, 'open',
+       issued.issued_on, issued.due_on, issued.record, $1, $1
+FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::bigint[], $9::bigint[],
+            $10::text[], $11::text[], $12::integer[], $13::date[], $14::date[], $15::bytea[])
+     AS issued (id, organisation_id, mode, number, reference, currency, total_minor, tax_minor, billing, payment_method,
+                order_count, issued_on, due_on, record)
+"""
+_INSERTED = (
+    "id, organisation_id, mode, number, reference, currency, total_minor, tax_minor, billing, payment_method, "
+    "order_count, issued_on, due_on, record"
+)
+
+
+async def insert_invoices(tx: Connection, invoices: Sequence[Invoice], now: datetime) -> None:
+    """Their mails are due at once. The caller adds their orders."""
+    await tx.execute(INSERT_INVOICES, now, *columns(invoices, _INSERTED))
+
+
+FIND_INVOICE = f"""
+SELECT {INVOICE_COLUMNS} FROM invoice_orders billed JOIN invoices ON invoices.id = billed.invoice_id
+WHERE billed.account_id = $1 AND billed.order_id = $2 ORDER BY billed.cancelled, invoices.number DESC LIMIT 1
+"""  # noqa: S608 - a constant
+
+
+async def find_invoice(connection: Connection, scope: Scope, order_id: str) -> Invoice | None:
+    """The invoice of an order."""
+    row = await connection.fetchrow(FIND_INVOICE, scope.account_id, order_id)
+    return None if row is None else read_invoice(row)
+
+
+FIND_INVOICES = f"SELECT {INVOICE_COLUMNS} FROM invoices WHERE id = ANY ($1::text[]) ORDER BY id"  # noqa: S608 - a constant
+
+
+async def find_invoices_any_account(connection: Connection, ids: Sequence[str]) -> list[Invoice]:
+    return [read_invoice(row) for row in await connection.fetch(FIND_INVOICES, ids)]
+
+
+LOCK_INVOICES = (
+    f"SELECT {INVOICE_COLUMNS} FROM invoices WHERE id = ANY ($1::text[]) ORDER BY id FOR NO KEY UPDATE OF invoices"  # noqa: S608 - a constant
+)
+
+
+async def lock_invoices_any_account(tx: Connection, ids: Sequence[str]) -> list[Invoice]:
+    """Lock invoices until the transaction ends, and return them as they are then. Lock their orders before."""
+    return [read_invoice(row) for row in await tx.fetch(LOCK_INVOICES, ids)]
+
+
+LIST_STREAMS = "SELECT DISTINCT organisation_id, mode FROM invoices WHERE id = ANY ($1::text[])"
+
+
+async def list_streams_any_account(connection: Connection, ids: Sequence[str]) -> list[Stream]:
+    """The streams that events of the orders of these invoices are appended to."""
+    return [Stream(row["organisation_id"], Mode(row["mode"])) for row in await connection.fetch(LIST_STREAMS, ids)]
+
+
+FIND_BY_REFERENCES = f"SELECT {INVOICE_COLUMNS} FROM invoices WHERE reference = ANY ($1::text[])"  # noqa: S608 - a constant
+
+
+async def find_by_references_any_account(connection: Connection, references: Sequence[str]) -> list[Invoice]:
+    return [read_invoice(row) for row in await connection.fetch(FIND_BY_REFERENCES, references)]
+
+
+LIST_INVOICES = f"""
+SELECT {INVOICE_COLUMNS} FROM invoices
+WHERE mode = $1 AND ($2::text IS NULL OR status = $2) ORDER BY number DESC LIMIT $3
+"""  # noqa: S608 - a constant
+
+
+async def list_invoices_any_account(
+    connection: Connection, mode: Mode, status: InvoiceStatus | None, limit: int
+) -> list[Invoice]:
+    """Newest first."""
+    return [read_invoice(row) for row in await connection.fetch(LIST_INVOICES, mode, status, limit)]
+
+
+LIST_NUMBERED = f"""
+SELECT {INVOICE_COLUMNS} FROM invoices
+WHERE mode = $1 AND ($2::bigint IS NULL OR number < $2) ORDER BY number DESC LIMIT $3
+"""  # noqa: S608 - a constant
+
+
+async def list_numbered_any_account(
+    connection: Connection, mode: Mode, before: int | None, limit: int
+) -> list[Invoice]:
+    """Newest first, with numbers below `before` if it is given."""
+    return [read_invoice(row) for row in await connection.fetch(LIST_NUMBERED, mode, before, limit)]
+
+
+# A lease: if the worker dies, the invoices are due again when it expires.
+CLAIM_DUE = f"""
+UPDATE invoices SET next_attempt_at = $2
+FROM (SELECT id FROM invoices WHERE next_attempt_at <= $1
+      ORDER BY next_attempt_at LIMIT $3 FOR UPDATE SKIP LOCKED) due
+WHERE invoices.id = due.id
+RETURNING {INVOICE_COLUMNS}
+"""  # noqa: S608 - a constant
+
+
+async def claim_due_any_account(connection: Connection, now: datetime, until: datetime, limit: int) -> list[Invoice]:
+    rows = await connection.fetch(CLAIM_DUE, now, until, limit)
+    return sorted(map(read_invoice, rows), key=lambda invoice: (invoice.mode, invoice.number))
+
+
+POSTPONE = """
+UPDATE invoices SET next_attempt_at = $2
+WHERE id = $1 AND (status = 'open' OR status = 'paid' AND payment_method = 'card')
+"""
+
+
+async def postpone(connection: Connection, invoice: Invoice, until: datetime | None) -> None:
+    """None: no worker looks at it until something changes."""
+    await connection.execute(POSTPONE, invoice.id, until)
+
+
+SETTLES_ITSELF = """
+SELECT invoices.mode = 'test' AND invoices.payment_method = 'invoice' AND NOT EXISTS (
+    SELECT FROM invoice_orders billed
+    JOIN accounts ON accounts.organisation_id = invoices.organisation_id AND accounts.id = billed.account_id
+    WHERE billed.invoice_id = invoices.id AND NOT accounts.auto_advance)
+FROM invoices WHERE invoices.id = $1
+"""
+
+
+async def settles_itself(connection: Connection, invoice: Invoice) -> bool:
+    """Whether it is a test invoice of accounts whose orders advance automatically."""
+    return await connection.fetchval(SETTLES_ITSELF, invoice.id) is True
+
+
+ADVANCES = "SELECT auto_advance FROM accounts WHERE organisation_id = $1 AND id = $2"
+
+
+async def advances_by_itself(connection: Connection, scope: Scope) -> bool:
+    """False only for a test account whose orders wait for the test helpers."""
+    return await connection.fetchval(ADVANCES, scope.organisation_id, scope.account_id) is True
+
+
+FIND_RECEIPT_EMAIL = "SELECT receipt_email FROM accounts WHERE organisation_id = $1 AND id = $2"
+
+
+async def find_receipt_email(connection: Connection, scope: Scope) -> str | None:
+    address: str | None = await connection.fetchval(FIND_RECEIPT_EMAIL, scope.organisation_id, scope.account_id)
+    return address
+
+
+HAS_FULFILLED = """
+SELECT EXISTS (
+    SELECT FROM invoice_orders billed
+    JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
+    WHERE billed.invoice_id = $1 AND NOT billed.cancelled AND orders.status IN ('paid', 'retiring', 'complete'))
+"""
+
+
+async def has_fulfilled_orders(connection: Connection, invoice: Invoice) -> bool:
+    """Whether an order of an open invoice was fulfilled on credit."""
+    return await connection.fetchval(HAS_FULFILLED, invoice.id) is True
+
+
+WAKE_OPEN = """
+UPDATE invoices SET next_attempt_at = $2
+FROM invoice_orders billed
+WHERE billed.account_id = $1 AND billed.invoice_id = invoices.id AND invoices.status = 'open'
+"""
+
+
+async def wake_open(tx: Connection, scope: Scope, now: datetime) -> None:
+    """Make the open invoices of an account due."""
+    await tx.execute(WAKE_OPEN, scope.account_id, now)
+
+
+# Compare-and-set: if two workers compose the same mail, one of them enqueues it. A card may pay it before it is mailed.
+MARK_MAILED = """
+UPDATE invoices SET mailed_at = $2, next_attempt_at = $3
+WHERE id = $1 AND (status = 'open' OR status = 'paid' AND payment_method = 'card') AND mailed_at IS NULL RETURNING true
+"""
+
+
+async def mark_mailed(tx: Connection, invoice: Invoice, now: datetime, next_attempt_at: datetime | None) -> bool:
+    return await tx.fetchval(MARK_MAILED, invoice.id, now, next_attempt_at) is True
+
+
+# A worker has tried to mail it before, so its due time has moved: the organisation had no admin.
+MARK_HELD_MAILED = """
+UPDATE invoices SET mailed_at = $2, next_attempt_at = $3
+WHERE id = $1 AND status = 'open' AND mailed_at IS NULL AND next_attempt_at > created_at RETURNING true
+"""
+
+
+async def mark_held_mailed(tx: Connection, invoice: Invoice, now: datetime, next_attempt_at: datetime | None) -> bool:
+    """For an invoice that waits for a recipient. False if it does not: then the worker is about to mail it."""
+    return await tx.fetchval(MARK_HELD_MAILED, invoice.id, now, next_attempt_at) is True
+
+
+MARK_REMINDED = """
+UPDATE invoices SET reminded_at = $2, next_attempt_at = $3
+WHERE id = $1 AND status = 'open' AND reminded_at IS NULL AND written_off_at IS NULL RETURNING true
+"""
+
+
+async def mark_reminded(tx: Connection, invoice: Invoice, now: datetime, next_attempt_at: datetime | None) -> bool:
+    return await tx.fetchval(MARK_REMINDED, invoice.id, now, next_attempt_at) is True
+
+
+# Compare-and-set: an invoice is either paid once or cancelled. One that a card has paid is still to be mailed.
+MARK_PAID = """
+UPDATE invoices SET status = 'paid', settled_at = $2, settled_by = $3,
+                    next_attempt_at = CASE WHEN payment_method = 'card' AND mailed_at IS NULL THEN next_attempt_at END,
+                    settled_minor = total_minor - credited_minor, settled_by_hand = $4
+WHERE id = $1 AND status = 'open' RETURNING true
+"""
+
+
+async def mark_paid(tx: Connection, invoice: Invoice, *, by_hand: bool, actor: Actor, now: datetime) -> bool:
+    """False if it is not open. `by_hand`: the money is not in a bank transfer, or not yet."""
+    return await tx.fetchval(MARK_PAID, invoice.id, now, str(actor), by_hand) is True
+
+
+MARK_BY_HAND = "UPDATE invoices SET settled_by_hand = true WHERE id = $1"
+
+
+async def mark_settled_by_hand(tx: Connection, invoice: Invoice) -> None:
+    """A transfer that paid it was assigned elsewhere."""
+    await tx.execute(MARK_BY_HAND, invoice.id)
+
+
+# Unless it is cancelled, a worker looks whether part payments now cover what is left.
+CREDIT = """
+UPDATE invoices SET credited_minor = credited_minor + $2,
+    status = CASE WHEN status = 'open' AND $5 THEN 'cancelled' ELSE status END,
+    settled_at = CASE WHEN status = 'open' AND $5 THEN $3 ELSE settled_at END,
+    settled_by = CASE WHEN status = 'open' AND $5 THEN $4 ELSE settled_by END,
+    next_attempt_at = CASE WHEN status = 'open' AND NOT $5 THEN $3 WHEN status = 'paid' THEN next_attempt_at END
+WHERE id = $1 AND credited_minor + $2 <= total_minor RETURNING status
+"""
+
+
+async def add_credit(
+    tx: Connection, invoice: Invoice, amount_minor: int, *, cancels: bool, actor: Actor, now: datetime
+) -> InvoiceStatus | None:
+    """Returns the new status of the locked invoice; None if the credit would exceed its total."""
+    status = await tx.fetchval(CREDIT, invoice.id, amount_minor, now, str(actor), cancels)
+    return None if status is None else InvoiceStatus(status)

@@ -1,0 +1,272 @@
+"""The queues of invoices and bank transfers, and what `tonne doctor` warns of."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from tonne.money.invoices.documents.seller_details import missing_settings
+from tonne.platform.db.queues import MAX_COUNTED, Queue
+from tonne.platform.db.waiting_check import Topic, WaitingCheck
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.tax import TaxTreatment
+
+
+def _missing_settings(settings: Settings, _: datetime) -> Sequence[object]:
+    needed = ("seller_address", "seller_email", "bank_account_holder", "bank_iban")
+    return ([f"TONNE_{name.upper()}" for name in needed if not getattr(settings, name)],)
+
+
+def _held_back_by(settings: Settings, _: datetime) -> Sequence[object]:
+    """What is missing for orders of each tax treatment, as JSON."""
+    missing = {treatment.value: missing_settings(settings, treatment) for treatment in TaxTreatment}
+    return (json.dumps(missing),)
+
+
+def _since_deadline(settings: Settings, now: datetime) -> Sequence[object]:
+    """After these days an unpaid invoice would be cancelled, if its orders were not fulfilled."""
+    return now, settings.invoice_cancel_days
+
+
+QUEUES = (
+    # Open invoices have a date for their reminder or cancellation: only those that are due wait for a worker.
+    Queue(
+        "invoices",
+        f"""
+        SELECT mode, count(*) AS depth, min(next_attempt_at) AS since, min(next_attempt_at) AS due
+        FROM (SELECT invoices.mode, invoices.next_attempt_at FROM invoices WHERE invoices.next_attempt_at <= now()
+              ORDER BY invoices.next_attempt_at LIMIT {MAX_COUNTED}) AS each
+        GROUP BY mode
+        """,  # noqa: S608 - a number
+    ),
+    # For the operator: money that no invoice expects.
+    Queue(
+        "bank_transfers",
+        f"""
+        SELECT mode, count(*) AS depth, min(imported_at) AS since, NULL::timestamptz AS due
+        FROM (SELECT transfer.mode, transfer.imported_at FROM bank_transfers transfer
+              WHERE transfer.state IN ('unmatched', 'overpaid', 'to_return') LIMIT {MAX_COUNTED}) AS each
+        GROUP BY mode
+        """,  # noqa: S608 - a number
+    ),
+)
+
+WAITING = (
+    WaitingCheck(
+        "live invoices name the seller and the bank account",
+        "Customers pay by invoice, but invoices lack these settings: they cannot be paid, or are not valid.",
+        "Set them, restart Tonne, and mail open invoices again with `tonne invoice resend`.",
+        """
+        SELECT format('%s is not set', missing.name) AS "where"
+        FROM unnest($1::text[]) WITH ORDINALITY AS missing (name, position)
+        WHERE EXISTS (SELECT FROM invoices WHERE invoices.mode = 'live')
+        ORDER BY missing.position
+        """,
+        _missing_settings,
+        topic=Topic.INVOICES,
+    ),
+    WaitingCheck(
+        "live invoices are not held back by missing settings",
+        "Live orders wait for their invoices, because invoices would lack these settings.",
+        "Set the TONNE_ variables named below and restart Tonne: the worker then issues and mails the invoices.",
+        """
+        SELECT format('order %s of account %s, placed at %s: %s not set', orders.id, orders.account_id,
+                      to_char(orders.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+                      (SELECT string_agg(name, ', ')
+                       FROM jsonb_array_elements_text($1::jsonb -> orders.tax_treatment) AS name)) AS "where"
+        FROM orders
+        WHERE orders.mode = 'live' AND orders.status = 'placed' AND orders.payment_method = 'invoice'
+          AND orders.next_attempt_at IS NOT NULL AND orders.total_cost_minor > 0
+          AND jsonb_array_length($1::jsonb -> orders.tax_treatment) > 0
+          AND NOT EXISTS (SELECT FROM invoice_orders billed
+                          WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id)
+          AND NOT EXISTS (SELECT FROM unbilled_orders unbilled
+                          WHERE unbilled.account_id = orders.account_id AND unbilled.order_id = orders.id)
+        ORDER BY orders.created_at, orders.id
+        """,
+        _held_back_by,
+        topic=Topic.INVOICES,
+    ),
+    WaitingCheck(
+        "live consolidated invoices are issued within an hour",
+        "Orders should have been billed together: settings about the seller are missing, or no worker is running.",
+        "Set TONNE_SELLER_NAME, TONNE_SELLER_ADDRESS, TONNE_SELLER_TAX_ID and TONNE_BANK_IBAN, and check that `tonne "
+        "worker` is running and what it logs.",
+        """
+        SELECT format('organisation %s: %s orders of %s wait, the oldest since %s', grouped.organisation_id,
+                      grouped.order_count, grouped.currency,
+                      to_char(min(unbilled.placed_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD')) AS "where"
+        FROM billing_groups grouped JOIN unbilled_orders unbilled ON unbilled.group_id = grouped.id
+        WHERE grouped.mode = 'live'
+        GROUP BY grouped.id
+        HAVING date_trunc('month', min(unbilled.placed_at) AT TIME ZONE 'UTC') + interval '1 month 2 hours'
+               < $1::timestamptz AT TIME ZONE 'UTC'
+        ORDER BY min(unbilled.placed_at)
+        """,
+        topic=Topic.INVOICES,
+    ),
+    WaitingCheck(
+        "live orders are within the credit limits of their accounts",
+        "Accounts whose orders are fulfilled before payment have reached their limit: further orders wait for payment.",
+        "Ask for payment of the open invoices, see `tonne invoice ageing`, or raise the limit with `tonne account "
+        "update --credit-limit`.",
+        """
+        SELECT format('account %s of organisation %s: %s orders wait since %s, the limit is %s minor units of %s',
+                      accounts.id, accounts.organisation_id, count(*),
+                      to_char(min(orders.created_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD'), accounts.credit_limit_minor,
+                      accounts.currency) AS "where"
+        FROM accounts JOIN orders ON orders.account_id = accounts.id
+        WHERE accounts.mode = 'live' AND accounts.fulfil = 'on_order' AND orders.status = 'placed'
+          AND orders.hold_reason = 'credit_limit_reached' AND orders.created_at < $1::timestamptz
+        GROUP BY accounts.organisation_id, accounts.id
+        ORDER BY min(orders.created_at)
+        """,
+        topic=Topic.ORDERS,
+    ),
+    WaitingCheck(
+        "live invoices of fulfilled orders are paid before others would be cancelled",
+        "Orders were fulfilled on credit, and their invoice is not paid. It is not cancelled, and nobody is "
+        "reminded again.",
+        "Ask the customer for payment; `tonne invoice ageing` lists what is open. If it is not expected any more, run "
+        "`tonne invoice write-off`.",
+        """
+        SELECT format('invoice %s of organisation %s: %s minor units of %s, due on %s', invoices.reference,
+                      invoices.organisation_id, invoices.total_minor - invoices.credited_minor, invoices.currency,
+                      invoices.due_on) AS "where"
+        FROM invoices
+        WHERE invoices.mode = 'live' AND invoices.status = 'open'
+          AND invoices.written_off_at IS NULL
+          AND invoices.due_on < ($1::timestamptz AT TIME ZONE 'UTC')::date - $2::integer
+          AND EXISTS (SELECT FROM invoice_orders billed
+                      JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
+                      WHERE billed.invoice_id = invoices.id AND orders.payment_state = 'unpaid'
+                        AND orders.status IN ('paid', 'retiring', 'complete'))
+        ORDER BY invoices.due_on, invoices.number
+        """,
+        _since_deadline,
+        topic=Topic.INVOICES,
+    ),
+    WaitingCheck(
+        "write-offs are approved within three days",
+        "An invoice is to be written off, and the amount needs the approval of a second person.",
+        "Another person than the one who requested it runs `tonne invoice approve-write-off`, or `tonne invoice "
+        "reinstate` to withdraw it.",
+        """
+        SELECT format('invoice %s of organisation %s: %s minor units of %s, requested by %s', invoices.reference,
+                      invoices.organisation_id, written.amount_minor, invoices.currency,
+                      written.requested_by) AS "where"
+        FROM write_offs written JOIN invoices ON invoices.id = written.invoice_id
+        WHERE written.state = 'approval' AND written.requested_at < $1::timestamptz - interval '3 days'
+        ORDER BY written.requested_at
+        """,
+        topic=Topic.INVOICES,
+        patience=timedelta(days=3),
+    ),
+    WaitingCheck(
+        "live invoices are mailed within an hour",
+        "An invoice was issued but not mailed: its organisation has no admin, or no worker is running.",
+        "Add an admin with `tonne org add-admin`. The worker then mails the invoice.",
+        """
+        SELECT format('invoice %s of organisation %s, issued on %s', reference, organisation_id, issued_on) AS "where"
+        FROM invoices WHERE mode = 'live' AND status = 'open' AND mailed_at IS NULL AND written_off_at IS NULL
+          AND created_at < $1::timestamptz - interval '1 hour'
+        ORDER BY created_at
+        """,
+        topic=Topic.INVOICES,
+    ),
+    WaitingCheck(
+        "organisations with open live invoices have an admin",
+        "Nobody gets the invoices and reminders, so they wait, and so do their deadlines.",
+        "Add an admin with `tonne org add-admin`. The worker then mails what waits.",
+        """
+        SELECT format('organisation %s: %s open, the oldest is %s', invoices.organisation_id, count(*),
+                      min(invoices.reference)) AS "where"
+        FROM invoices WHERE invoices.mode = 'live' AND invoices.status = 'open'
+          AND invoices.created_at < $1::timestamptz
+          AND NOT EXISTS (SELECT FROM organisation_admins admin
+                          WHERE admin.organisation_id = invoices.organisation_id)
+        GROUP BY invoices.organisation_id ORDER BY min(invoices.created_at)
+        """,
+        topic=Topic.INVOICES,
+    ),
+    WaitingCheck(
+        "partly paid invoices are paid in full within a week",
+        "A customer transferred less than the total, and the rest did not arrive.",
+        "Ask the customer for the rest, or accept it with `tonne invoice settle`.",
+        """
+SELECT format('invoice %s: %s of %s minor units of %s received, last at %s', invoices.reference,
+                      received.minor, invoices.total_minor - invoices.credited_minor, invoices.currency,
+                      to_char(received.last_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')) AS "where"
+        FROM invoices
+        CROSS JOIN LATERAL (SELECT sum(each.amount_minor) AS minor, max(each.created_at) AS last_at
+                            FROM transfer_assignments each WHERE each.invoice_id = invoices.id) AS received
+        WHERE invoices.mode = 'live' AND invoices.status = 'open' AND invoices.written_off_at IS NULL
+          AND received.minor > 0 AND received.last_at < $1::timestamptz - interval '7 days'
+        ORDER BY received.last_at
+        """,
+        topic=Topic.INVOICES,
+    ),
+    WaitingCheck(
+        "unmatched live bank transfers are resolved within three days",
+        "Money arrived that no open invoice expects: the reference is unknown, the invoice is paid or cancelled, or "
+        "the amount is too high.",
+        "If it pays an invoice, run `tonne transfer assign`; otherwise `tonne transfer return`. `tonne transfer list` "
+        "shows all.",
+        """
+        SELECT format('transfer %s of %s: %s minor units of %s from %s, %s', transfer.id, transfer.booked_on,
+                      transfer.amount_minor, transfer.currency, left(transfer.payer, 50), transfer.state) AS "where"
+        FROM bank_transfers transfer
+        WHERE transfer.state IN ('unmatched', 'overpaid') AND transfer.mode = 'live'
+          AND transfer.imported_at < $1::timestamptz - interval '3 days'
+        ORDER BY transfer.imported_at
+        """,
+        topic=Topic.BANK,
+        patience=timedelta(days=3),
+    ),
+    WaitingCheck(
+        "live bank refunds are made within three days",
+        "Money waits to go back to the payer: it was not approved, not exported, or not seen in a statement since.",
+        "Run `tonne transfer returns`, then `tonne transfer approve` and `tonne transfer export-returns`. Import the "
+        "next bank statement, or confirm with `tonne transfer returned`.",
+        """
+        SELECT format('return %s of transfer %s: %s minor units of %s to %s, %s', sent.id, sent.transfer_id,
+                      sent.amount_minor, transfer.currency, left(sent.to_name, 50), sent.status) AS "where"
+        FROM transfer_returns sent JOIN bank_transfers transfer ON transfer.id = sent.transfer_id
+        WHERE sent.status IN ('planned', 'exported') AND transfer.mode = 'live'
+          AND sent.created_at < $1::timestamptz - interval '3 days'
+        ORDER BY sent.created_at
+        """,
+        topic=Topic.REFUNDS,
+        patience=timedelta(days=3),
+    ),
+    WaitingCheck(
+        "live orders that a card pays reach the minimum charge within two months",
+        "Orders wait for a consolidated invoice, because together they are below what a card can be charged.",
+        "Nothing is needed if the account orders more. Otherwise cancel them with `tonne order cancel`.",
+        """
+        SELECT format('account %s: %s orders of %s minor units of %s, the oldest of %s', grouped.account_id,
+                      grouped.order_count, grouped.total_minor, grouped.currency,
+                      to_char(waiting.since AT TIME ZONE 'UTC', 'YYYY-MM-DD')) AS "where"
+        FROM billing_groups grouped
+        CROSS JOIN LATERAL (SELECT min(placed_at) AS since FROM unbilled_orders unbilled
+                            WHERE unbilled.group_id = grouped.id) AS waiting
+        WHERE grouped.mode = 'live' AND grouped.account_id <> ''
+          AND waiting.since < $1::timestamptz - interval '2 months'
+        ORDER BY waiting.since
+        """,
+        topic=Topic.ORDERS,
+    ),
+    WaitingCheck(
+        "doubtful lines of bank statements are decided within three days",
+        "A line may be one that was imported before in another format. It is not counted until you decide.",
+        "Compare the two with `tonne transfer doubtful`, then run `tonne transfer same` or `tonne transfer different`.",
+        """
+        SELECT format('line %s resembles transfer %s', each.id, each.transfer_id) AS "where"
+        FROM doubtful_lines each
+        WHERE each.is_same IS NULL AND each.mode = 'live'
+          AND each.imported_at < $1::timestamptz - interval '3 days'
+        ORDER BY each.imported_at
+        """,
+        topic=Topic.BANK,
+        patience=timedelta(days=3),
+    ),
+)

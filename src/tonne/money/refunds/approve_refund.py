@@ -1,0 +1,96 @@
+"""What operators decide about refunds: approve one of another person, settle one by hand, or repeat one at once."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from tonne.money.bank.return_store import find_returns_any_account
+from tonne.money.bank.transfer_model import ReturnStatus
+from tonne.money.invoices.errors import SecondPersonNeeded
+from tonne.money.refunds.errors import RefundNotFound, RefundNotSettleable, RefundNotWaiting
+from tonne.money.refunds.model import Refund, RefundMethod, RefundState
+from tonne.money.refunds.order_money import OrderMoney, change_refund, entry_of, lock_money, settle
+from tonne.money.refunds.request_refund import release_refund
+from tonne.money.refunds.store import find_refund_any_account, lock_sent_at
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit.record import record_all
+from tonne.platform.values.actor import Actor, person_of
+
+
+async def approve_refund(tx: Connection, refund_id: str, *, actor: Actor, now: datetime) -> Refund:
+    """Release a refund above the limit. Raises SecondPersonNeeded for the person who requested it."""
+    money, refund = await lock_refund(tx, refund_id)
+    if refund.state is not RefundState.APPROVAL:
+        raise RefundNotWaiting(f"Refund {refund.id} does not wait for an approval: it is {refund.state}.")
+    person = person_of(str(actor))
+    if person is None or person == person_of(refund.requested_by):
+        raise SecondPersonNeeded(f"{refund.requested_by} requested refund {refund.id}: another person must approve it.")
+    at = now if refund.method is RefundMethod.CARD else None
+    approved = replace(refund, state=RefundState.DUE, approved_by=str(actor), next_attempt_at=at)
+    await change_refund(tx, money, approved, "refund.approved", actor=actor, now=now)
+    await release_refund(tx, money, approved, actor=actor, now=now)
+    return approved
+
+
+async def settle_refund(tx: Connection, refund_id: str, note: str, *, actor: Actor, now: datetime) -> Refund:
+    """Record that the money was sent back by other means. Call it last in the transaction.
+
+    Raises RefundNotSettleable if the gateway or the bank may still make the refund: the money would go back twice.
+    """
+    money, refund = await lock_refund(tx, refund_id)
+    is_by_hand = refund.method is RefundMethod.BANK and not refund.return_ids
+    if refund.state is not RefundState.DUE or not (is_by_hand or refund.attempt > 1):
+        raise RefundNotWaiting(
+            f"Refund {refund.id} is {refund.state}, and is made automatically. Only a refund that failed, or one by "
+            "bank of an invoice that was settled by hand, can be settled."
+        )
+    if refund.method is RefundMethod.CARD:
+        await _require_unsent(tx, refund)
+    else:
+        await _require_no_return(tx, refund)
+    settled = replace(refund, state=RefundState.SUCCEEDED, settled_at=now, next_attempt_at=None, message=note)
+    await change_refund(tx, money, settled, "refund.settled", actor=actor, now=now)
+    await settle(tx, money, actor=actor, now=now)
+    return settled
+
+
+async def _require_unsent(tx: Connection, refund: Refund) -> None:
+    """A worker may claim the refund without locking the order, so its row is locked before `sent_at` is read."""
+    if await lock_sent_at(tx, refund) is not None:
+        raise RefundNotSettleable(
+            f"Refund {refund.id} may still be at the gateway: its answer is not known. Run `tonne refund retry "
+            f"{refund.id}`; the worker then asks the gateway. If the gateway has rejected the refund, settle the next "
+            f"attempt, which `tonne refund list --order {refund.order_id}` shows."
+        )
+
+
+async def _require_no_return(tx: Connection, refund: Refund) -> None:
+    for each in await find_returns_any_account(tx, refund.return_ids):
+        if each.status not in {ReturnStatus.FAILED, ReturnStatus.CANCELLED}:
+            raise RefundNotSettleable(
+                f"Return {each.id} of refund {refund.id} is {each.status}. If the money went back, record that with "
+                f"`tonne transfer returned {each.id}`; the refund then succeeds."
+            )
+
+
+async def retry_refund(tx: Connection, refund_id: str, *, actor: Actor, now: datetime) -> Refund:
+    """Make a card refund due now, or the attempt that repeats it. Nothing is refunded twice."""
+    money, refund = await lock_refund(tx, refund_id)
+    waiting = next((each for each in money.refunds if each.repeats == refund.id), refund)
+    while later := next((each for each in money.refunds if each.repeats == waiting.id), None):
+        waiting = later
+    if waiting.method is not RefundMethod.CARD or waiting.state not in {RefundState.DUE, RefundState.PENDING}:
+        raise RefundNotWaiting(f"Refund {waiting.id} is {waiting.state}, so there is nothing to repeat.")
+    due = replace(waiting, next_attempt_at=now)
+    await change_refund(tx, money, due, "refund.retried", actor=actor, now=now)
+    entry = replace(entry_of(due, "refund.retried", before=None), after=None)
+    await record_all(tx, [entry], actor=actor, at=now)
+    return due
+
+
+async def lock_refund(tx: Connection, refund_id: str) -> tuple[OrderMoney, Refund]:
+    """Lock the order of a refund. Raises RefundNotFound."""
+    found = await find_refund_any_account(tx, refund_id)
+    money = None if found is None else await lock_money(tx, found.scope, found.order_id)
+    if money is None:
+        raise RefundNotFound(f"There is no refund {refund_id}. Run `tonne refund list` to see all refunds.")
+    return money, next(each for each in money.refunds if each.id == refund_id)

@@ -1,0 +1,88 @@
+"""Compare a charge with the gateway's record: refunds and disputes that began there, and what became of ours."""
+
+from datetime import datetime
+
+import structlog
+
+from tonne.money.cards.captured_store import CapturedCharge, finish_check
+from tonne.money.cards.gateways.payment_record import RecordedPayment, RecordedRefund
+from tonne.money.cards.model import ChargeStatus
+from tonne.money.refunds.disputes.dispute_store import list_disputes
+from tonne.money.refunds.disputes.shared_payment import record_shared_payment
+from tonne.money.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState
+from tonne.money.refunds.order_money import OrderMoney, add_refund, lock_money, settle
+from tonne.money.refunds.record_refund import (
+    ACTOR,
+    STATES,
+    cancel_exceeding,
+    store_amount,
+    store_found_dispute,
+    update_refund,
+)
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.ids import new_id
+from tonne.selling.orders.model import Order
+
+_log = structlog.get_logger()
+
+
+async def record_payment(
+    tx: Connection, charge: CapturedCharge, payment: RecordedPayment, *, held_until: datetime | None, now: datetime
+) -> Order | None:
+    """Store what is new at the gateway and settle the order. Call it last in the transaction.
+
+    Returns the order as it is then; None for a charge that paid for several.
+
+    Safe to repeat: it compares states and stores differences only. `held_until`: the lease that ends with it, if any.
+    """
+    if charge.is_shared:
+        await record_shared_payment(tx, charge, payment, held_until=held_until, now=now)
+        return None
+    money = await lock_money(tx, charge.scope, charge.order_id)
+    if money is None:
+        return None
+    if held_until is not None:
+        await finish_check(tx, charge, held_until, None)
+    # As it is now: it may have changed while the gateway was asked.
+    charge = next((each for each in money.charges if each.id == charge.id), charge)
+    if charge.status is ChargeStatus.MISMATCHED:
+        # Only a person decides about it; until then, only the amount is stored.
+        await store_amount(tx, money, charge, payment, now)
+        return money.order
+    charge = await store_amount(tx, money, charge, payment, now)
+    for found in payment.refunds:
+        await _record_refund(tx, money, charge, found, now)
+    for dispute in payment.disputes:
+        await store_found_dispute(tx, charge, dispute, now)
+    money.disputes = await list_disputes(tx, money.order)
+    await cancel_exceeding(tx, money, charge, now)
+    return await settle(tx, money, actor=ACTOR, now=now)
+
+
+async def _record_refund(
+    tx: Connection, money: OrderMoney, charge: CapturedCharge, found: RecordedRefund, now: datetime
+) -> None:
+    ours = [each for each in money.of_charge(charge) if found.refund_id == each.id or found.reference == each.reference]
+    if ours:
+        await update_refund(tx, money, ours[0], found, now)
+    elif found.kind in STATES:
+        state = STATES[found.kind]
+        is_done = state is RefundState.SUCCEEDED
+        refund = Refund(
+            scope=charge.scope,
+            id=new_id("rfd"),
+            order_id=charge.order_id,
+            method=RefundMethod.CARD,
+            charge_id=charge.id,
+            amount_minor=found.amount_minor,
+            currency=charge.captured_currency or charge.currency,
+            purpose=RefundPurpose.SURPLUS if charge.is_surplus else RefundPurpose.GATEWAY,
+            reason="Refunded at the gateway",
+            state=state,
+            reference=found.reference,
+            requested_by=str(ACTOR),
+            created_at=now,
+            settled_at=now if is_done else None,
+        )
+        _log.warning("refund_found", refund_id=refund.id, order_id=refund.order_id, reference=found.reference)
+        await add_refund(tx, money, refund, actor=ACTOR)

@@ -1,0 +1,228 @@
+"""Compare a charge that paid for an invoice with the gateway's record. What happens to it concerns all its orders.
+
+A refund that began at the gateway is divided among the orders by what is left of each, and a dispute by what was paid
+for each, both by largest remainder.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import structlog
+
+from tonne.money.cards.captured_store import CapturedCharge, find_captured_any_account, finish_check, lock_shared
+from tonne.money.cards.gateways.payment_record import RecordedPayment, RecordedRefund
+from tonne.money.invoices.credit_notes import store as credit_note_store
+from tonne.money.invoices.credit_notes.credit_note import CreditCause, credit_in_part, without
+from tonne.money.invoices.credit_notes.issue_credit_note import issue_credit_note
+from tonne.money.invoices.issuing.billed_order_store import list_billed_orders, list_paid_shares
+from tonne.money.invoices.store import lock_invoices_any_account
+from tonne.money.refunds import store
+from tonne.money.refunds.disputes import dispute_store
+from tonne.money.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState, exceeding, refundable
+from tonne.money.refunds.order_money import (
+    OrderMoney,
+    add_refund,
+    credit_ended,
+    divide_dispute,
+    finish_settling,
+    next_state,
+    settle_charges,
+)
+from tonne.money.refunds.record_refund import (
+    ACTOR,
+    STATES,
+    cancel_exceeding,
+    cancel_refund,
+    store_amount,
+    store_found_dispute,
+    update_refund,
+)
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.money import apportion
+from tonne.selling.orders.model import OrderKey
+from tonne.selling.orders.queue import lock_orders
+
+# Their money has left the gateway, or is about to.
+_SENT = {RefundState.PENDING, RefundState.SUCCEEDED}
+_log = structlog.get_logger()
+
+
+async def record_shared_payment(
+    tx: Connection, charge: CapturedCharge, payment: RecordedPayment, *, held_until: datetime | None, now: datetime
+) -> None:
+    """Store what is new at the gateway and settle all orders of the invoice. Call it last in the transaction."""
+    shares = await list_paid_shares(tx, charge)
+    orders = await lock_orders(tx, list(shares))
+    await lock_shared(tx, [charge])
+    if held_until is not None:
+        await finish_check(tx, charge, held_until, None)
+    # As it is now: it may have changed while the gateway was asked.
+    charge = await find_captured_any_account(tx, charge.id) or charge
+    refunds: dict[str, list[Refund]] = defaultdict(list)
+    for refund in await store.list_of_charge(tx, charge):
+        refunds[refund.order_id].append(refund)
+    moneys = {
+        key: OrderMoney(orders[key.id], [charge], refunds[key.id], [], 0, share_minor=share, is_billed=True)
+        for key, share in shares.items()
+    }
+    for money in moneys.values():
+        charge = await store_amount(tx, money, charge, payment, now)
+    for found in payment.refunds:
+        await _record_refund(tx, moneys, charge, found, now)
+    for dispute in payment.disputes:
+        await store_found_dispute(tx, charge, dispute, now)
+    await _divide_disputes(tx, moneys, charge, shares)
+    for money in moneys.values():
+        await cancel_exceeding(tx, money, charge, now)
+    await _cancel_beyond_charge(tx, moneys, charge, now)
+    await _refund_surplus(tx, moneys, charge, now)
+    await _settle(tx, moneys, now)
+
+
+async def _divide_disputes(
+    tx: Connection, moneys: Mapping[OrderKey, OrderMoney], charge: CapturedCharge, shares: Mapping[OrderKey, int]
+) -> None:
+    for dispute in await dispute_store.list_disputes_of_charge(tx, charge):
+        for key, part in divide_dispute(dispute, shares).items():
+            moneys[key].disputes.append(part)
+
+
+async def _cancel_beyond_charge(
+    tx: Connection, moneys: Mapping[OrderKey, OrderMoney], charge: CapturedCharge, now: datetime
+) -> None:
+    """Cancel refunds that fit their order, but not what disputes have left of the charge.
+
+    A dispute is divided by what was paid for each order. If one was refunded before, the others lose more than that.
+    """
+    disputes = await dispute_store.list_disputes_of_charge(tx, charge)
+    if not disputes:
+        return
+    of_refund = {refund.id: (money, refund) for money in moneys.values() for refund in money.of_charge(charge)}
+    refunds = [refund for _, refund in of_refund.values()]
+    for refund in exceeding(charge.captured_minor or 0, refunds, disputes):
+        await cancel_refund(tx, of_refund[refund.id][0], refund, now)
+
+
+async def _record_refund(
+    tx: Connection,
+    moneys: Mapping[OrderKey, OrderMoney],
+    charge: CapturedCharge,
+    found: RecordedRefund,
+    now: datetime,
+) -> None:
+    ours = [
+        (money, each)
+        for money in moneys.values()
+        for each in money.refunds
+        if found.refund_id == each.id or found.reference == each.reference
+    ]
+    for money, refund in ours:
+        await update_refund(tx, money, refund, found, now)
+    if ours or found.kind not in STATES:
+        return
+    state, added = STATES[found.kind], []
+    for money, amount_minor in _divide_refund(list(moneys.values()), found.amount_minor):
+        refund = Refund(
+            scope=charge.scope,
+            id=new_id("rfd"),
+            order_id=money.order.id,
+            method=RefundMethod.CARD,
+            charge_id=charge.id,
+            amount_minor=amount_minor,
+            currency=charge.captured_currency or charge.currency,
+            purpose=RefundPurpose.GATEWAY,
+            reason="Refunded at the gateway",
+            state=state,
+            reference=found.reference,
+            requested_by=str(ACTOR),
+            created_at=now,
+            settled_at=now if state is RefundState.SUCCEEDED else None,
+        )
+        await add_refund(tx, money, refund, actor=ACTOR)
+        added.append(refund)
+    _log.warning("refund_found", charge_id=charge.id, reference=found.reference, orders=len(added))
+    await _credit(tx, charge, added, now)
+
+
+def _divide_refund(moneys: Sequence[OrderMoney], amount_minor: int) -> list[tuple[OrderMoney, int]]:
+    """By what is left of each order. Refunds of ours that were not sent yet do not count: they are cancelled."""
+    left = [
+        refundable(
+            money.share_minor,
+            [each for each in money.refunds if each.state in _SENT and each.purpose is not RefundPurpose.SURPLUS],
+            money.disputes,
+        )
+        for money in moneys
+    ]
+    if sum(left) == 0:
+        left = [money.share_minor for money in moneys]
+    parts = apportion(amount_minor, left)
+    return [(money, part) for money, part in zip(moneys, parts, strict=True) if part > 0]
+
+
+async def _credit(tx: Connection, charge: CapturedCharge, refunds: Sequence[Refund], now: datetime) -> None:
+    """One credit note for what somebody has refunded at the gateway."""
+    [invoice] = await lock_invoices_any_account(tx, [charge.invoice_id or ""])
+    earlier, amounts = await credit_note_store.sum_credited(tx, invoice), {each.order_id: each for each in refunds}
+    parts = []
+    for billed in await list_billed_orders(tx, invoice):
+        left, refund = without(billed, earlier.get(billed.order_id)), amounts.get(billed.order_id)
+        if refund is not None and left.total_minor > 0:
+            parts.append(credit_in_part(left, min(refund.amount_minor, left.total_minor)))
+    if parts:
+        await issue_credit_note(
+            *(tx, invoice, parts),
+            cause=CreditCause.REFUND,
+            reason="Refunded at the card gateway",
+            actor=ACTOR,
+            now=now,
+            refund_id=refunds[0].id,
+        )
+
+
+async def _refund_surplus(
+    tx: Connection, moneys: Mapping[OrderKey, OrderMoney], charge: CapturedCharge, now: datetime
+) -> None:
+    """An order was cancelled while the card was charged: what it costs goes back."""
+    surplus = (charge.captured_minor or 0) - sum(money.share_minor for money in moneys.values())
+    surplus -= sum(
+        each.amount_minor
+        for money in moneys.values()
+        for each in money.refunds
+        if each.purpose is RefundPurpose.SURPLUS and each.is_active
+    )
+    if surplus <= 0:
+        return
+    money = next(each for each in moneys.values() if each.order.id == charge.order_id)
+    refund = Refund(
+        scope=charge.scope,
+        id=new_id("rfd"),
+        order_id=charge.order_id,
+        method=RefundMethod.CARD,
+        charge_id=charge.id,
+        amount_minor=surplus,
+        currency=charge.currency,
+        purpose=RefundPurpose.SURPLUS,
+        reason="An order of the invoice was cancelled while the card was charged",
+        state=RefundState.DUE,
+        requested_by=str(ACTOR),
+        created_at=now,
+        next_attempt_at=now,
+    )
+    await add_refund(tx, money, refund, actor=ACTOR)
+
+
+async def _settle(tx: Connection, moneys: Mapping[OrderKey, OrderMoney], now: datetime) -> None:
+    """Everything is locked before the first event is appended."""
+    first = next(iter(moneys.values()))
+    await settle_charges(tx, first, now)
+    ends = []
+    for money in moneys.values():
+        money.charges = first.charges
+        order, why = next_state(money)
+        await credit_ended(tx, money, why, actor=ACTOR, now=now)
+        ends.append((money, order, why))
+    for money, order, why in ends:
+        await finish_settling(tx, money, order, why, actor=ACTOR, now=now)

@@ -1,0 +1,141 @@
+"""The rules of refunds and disputes. No I/O."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from tonne.money.cards.gateways.payment_record import DisputeState
+from tonne.platform.values.scope import Scope
+from tonne.selling.orders.model import OrderKey
+
+MAX_REASON = 500
+# Delays before the second, third, … attempt after a failed refund. The last one repeats indefinitely.
+RETRY_DELAYS = (timedelta(hours=1), timedelta(hours=6), timedelta(days=1))
+# When a refund that the gateway has accepted is looked up, by how long it has been pending.
+MIN_PENDING_DELAY = timedelta(minutes=10)
+MAX_PENDING_DELAY = timedelta(hours=12)
+
+
+class RefundState(StrEnum):
+    APPROVAL = "approval"
+    DUE = "due"
+    PENDING = "pending"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+# The states in which a refund's amount is not available for another refund.
+ACTIVE = frozenset({RefundState.APPROVAL, RefundState.DUE, RefundState.PENDING, RefundState.SUCCEEDED})
+
+
+class RefundPurpose(StrEnum):
+    CANCELLATION = "cancellation"
+    GOODWILL = "goodwill"
+    SURPLUS = "surplus"
+    GATEWAY = "gateway"
+
+
+class RefundMethod(StrEnum):
+    CARD = "card"
+    BANK = "bank"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refund:
+    """One attempt to send money back. `charge_id` is None for a refund by bank."""
+
+    scope: Scope
+    id: str
+    order_id: str
+    method: RefundMethod
+    charge_id: str | None
+    amount_minor: int
+    currency: str
+    purpose: RefundPurpose
+    reason: str
+    state: RefundState
+    attempt: int = 1
+    repeats: str | None = None
+    reference: str | None = None
+    message: str | None = None
+    requested_by: str
+    approved_by: str | None = None
+    idempotency_key: str | None = None
+    request_digest: bytes | None = None
+    created_at: datetime
+    settled_at: datetime | None = None
+    next_attempt_at: datetime | None = None
+    # Of a refund by bank: the returns that it consists of.
+    return_ids: tuple[str, ...] = ()
+
+    @property
+    def is_active(self) -> bool:
+        return self.state in ACTIVE
+
+    @property
+    def order_key(self) -> OrderKey:
+        return OrderKey(self.scope.account_id, self.order_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dispute:
+    """A payment that the payer disputes at their bank. `withdrawn_minor`: what the gateway has taken back.
+
+    `order_id` is None if the charge paid for an invoice: it concerns all orders.
+    """
+
+    scope: Scope
+    id: str
+    order_id: str | None
+    charge_id: str
+    reference: str
+    amount_minor: int
+    withdrawn_minor: int
+    currency: str
+    reason: str
+    state: DisputeState
+    evidence_due: datetime | None
+    opened_at: datetime
+    recorded_at: datetime
+    closed_at: datetime | None
+
+
+def retry_delay(attempt: int) -> timedelta:
+    """How long to wait after the failure of this attempt."""
+    return RETRY_DELAYS[min(attempt, len(RETRY_DELAYS)) - 1]
+
+
+def next_look(created_at: datetime, now: datetime) -> datetime:
+    """When to look at a pending refund again: after as long as it has been pending so far, within the bounds."""
+    return now + min(max(now - created_at, MIN_PENDING_DELAY), MAX_PENDING_DELAY)
+
+
+def refundable(paid_minor: int, refunds: Iterable[Refund], disputes: Iterable[Dispute]) -> int:
+    """What can still be refunded of a payment: never more than was paid, nor what a dispute has taken back."""
+    active = sum(refund.amount_minor for refund in refunds if refund.is_active)
+    withdrawn = sum(dispute.withdrawn_minor for dispute in disputes)
+    return max(0, paid_minor - active - withdrawn)
+
+
+def refunded(refunds: Iterable[Refund]) -> int:
+    """What has gone back."""
+    return sum(refund.amount_minor for refund in refunds if refund.state is RefundState.SUCCEEDED)
+
+
+def exceeding(paid_minor: int, refunds: Sequence[Refund], disputes: Iterable[Dispute]) -> list[Refund]:
+    """The refunds, newest first, that no longer fit because money went back another way. Only those not yet accepted.
+
+    The gateway would reject them.
+    """
+    excess = sum(each.amount_minor for each in refunds if each.is_active) - max(
+        0, paid_minor - sum(dispute.withdrawn_minor for dispute in disputes)
+    )
+    waiting = [each for each in refunds if each.state in {RefundState.APPROVAL, RefundState.DUE}]
+    found = []
+    for each in sorted(waiting, key=lambda refund: (refund.created_at, refund.id), reverse=True):
+        if excess > 0:
+            found.append(each)
+            excess -= each.amount_minor
+    return found

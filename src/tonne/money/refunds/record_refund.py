@@ -1,0 +1,122 @@
+"""Store refunds and disputes as the gateway has them on record."""
+
+from dataclasses import replace
+from datetime import datetime
+
+import structlog
+
+from tonne.money.cards.captured_store import CapturedCharge, update_captured
+from tonne.money.cards.gateways.card_refund import RefundOutcome, RefundResult
+from tonne.money.cards.gateways.payment_record import DisputeState, RecordedDispute, RecordedPayment, RecordedRefund
+from tonne.money.refunds.disputes.dispute_store import list_disputes_of_charge, store_dispute
+from tonne.money.refunds.make_refunds import apply_result
+from tonne.money.refunds.model import Dispute, Refund, RefundPurpose, RefundState, exceeding
+from tonne.money.refunds.order_money import OrderMoney, change_refund
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit.record import Entry, record_all
+from tonne.platform.values.actor import job_actor
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.money import format_money
+
+ACTOR = job_actor("check_payments")
+STATES = {RefundOutcome.REFUNDED: RefundState.SUCCEEDED, RefundOutcome.PENDING: RefundState.PENDING}
+
+_log = structlog.get_logger()
+
+
+async def cancel_exceeding(tx: Connection, money: OrderMoney, charge: CapturedCharge, now: datetime) -> None:
+    """Cancel refunds of ours that no longer fit, because money went back another way."""
+    captured, refunds = charge.captured_minor or 0, money.of_charge(charge)
+    if charge.is_shared:
+        captured, refunds = money.share_minor, [r for r in refunds if r.purpose is not RefundPurpose.SURPLUS]
+    for refund in exceeding(captured, refunds, money.disputes_of(charge)):
+        await cancel_refund(tx, money, refund, now)
+
+
+async def cancel_refund(tx: Connection, money: OrderMoney, refund: Refund, now: datetime) -> None:
+    _log.warning("refund_cancelled", refund_id=refund.id, order_id=refund.order_id)
+    message = "The money went back another way."
+    cancelled = replace(refund, state=RefundState.CANCELLED, settled_at=now, next_attempt_at=None, message=message)
+    await change_refund(tx, money, cancelled, "refund.cancelled", actor=ACTOR, now=now)
+
+
+async def store_amount(
+    tx: Connection, money: OrderMoney, charge: CapturedCharge, payment: RecordedPayment, now: datetime
+) -> CapturedCharge:
+    if (charge.captured_minor, charge.captured_currency) == (payment.captured_minor, payment.currency):
+        return charge
+    charge = replace(charge, captured_minor=payment.captured_minor, captured_currency=payment.currency)
+    await update_captured(tx, charge, now=now)
+    money.charges = [charge if each.id == charge.id else each for each in money.charges]
+    return charge
+
+
+async def update_refund(
+    tx: Connection, money: OrderMoney, refund: Refund, found: RecordedRefund, now: datetime
+) -> None:
+    """A refund may fail after it succeeded. One that began at the gateway is not repeated: nobody asked us for it."""
+    state = STATES.get(found.kind, RefundState.FAILED)
+    if state is refund.state or refund.state is RefundState.FAILED:
+        return
+    if refund.state is RefundState.CANCELLED and state is RefundState.FAILED:
+        return
+    if refund.state is RefundState.SUCCEEDED and state is RefundState.PENDING:
+        # Read before another worker saw that it had succeeded: no gateway takes that back except as a failure.
+        return
+    if state is RefundState.FAILED:
+        _log.error("refund_failed", refund_id=refund.id, order_id=refund.order_id, reason=found.message)
+    result = RefundResult(found.kind, found.reference, found.message)
+    began_here = found.refund_id == refund.id
+    if began_here:
+        await apply_result(tx, money, refund, result, now=now)
+        return
+    is_over = state is not RefundState.PENDING
+    changed = replace(
+        refund, state=state, message=found.message, settled_at=now if is_over else None, next_attempt_at=None
+    )
+    await change_refund(tx, money, changed, f"refund.{state}", actor=ACTOR, now=now)
+
+
+async def store_found_dispute(tx: Connection, charge: CapturedCharge, found: RecordedDispute, now: datetime) -> None:
+    """The caller has locked the orders of the charge."""
+    stored = await list_disputes_of_charge(tx, charge)
+    known = next((each for each in stored if each.reference == found.reference), None)
+    dispute = Dispute(
+        scope=charge.scope,
+        id=new_id("dsp") if known is None else known.id,
+        order_id=None if charge.is_shared else charge.order_id,
+        charge_id=charge.id,
+        reference=found.reference,
+        amount_minor=found.amount_minor,
+        withdrawn_minor=found.withdrawn_minor,
+        currency=charge.captured_currency or charge.currency,
+        reason=found.reason,
+        state=found.state,
+        evidence_due=found.evidence_due,
+        opened_at=found.opened_at,
+        recorded_at=now if known is None else known.recorded_at,
+        closed_at=None if found.state is DisputeState.OPENED else now,
+    )
+    if not await store_dispute(tx, dispute, now):
+        return
+    log = _log.info if dispute.state is DisputeState.WON else _log.warning
+    log("dispute_changed", dispute_id=dispute.id, order_id=dispute.order_id, state=dispute.state)
+    if known is None or known.state is not dispute.state:
+        await record_all(tx, [_entry(dispute, known)], actor=ACTOR, at=now)
+
+
+def _entry(dispute: Dispute, known: Dispute | None) -> Entry:
+    return Entry(
+        action=f"dispute.{dispute.state}",
+        subject_id=dispute.id,
+        organisation_id=dispute.scope.organisation_id,
+        mode=dispute.scope.mode,
+        before=None if known is None else {"state": known.state},
+        after={"state": dispute.state},
+        details={
+            "order_id": dispute.order_id,
+            "charge_id": dispute.charge_id,
+            "amount": f"{format_money(dispute.amount_minor, dispute.currency)} {dispute.currency}",
+            "reason": dispute.reason,
+        },
+    )

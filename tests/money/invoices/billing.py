@@ -1,0 +1,105 @@
+"""Orders paid by invoice, the jobs, a clock that tests move, and queries."""
+
+import email
+import email.policy
+import io
+from datetime import datetime
+from email.message import EmailMessage
+from typing import Any
+
+import pypdf
+
+from tests.support.clock import ManualClock
+from tests.support.scene import Scene
+from tests.support.world import TESTER
+from tonne.app import Services
+from tonne.money.invoices.cancel_order import cancel_order_by_id
+from tonne.money.invoices.credit_notes.mail_credit_notes import MailCreditNotes
+from tonne.money.invoices.follow_up_invoices import FollowUpInvoices
+from tonne.money.invoices.issuing.issue_consolidated_invoices import IssueConsolidatedInvoices
+from tonne.money.invoices.issuing.issue_invoices import IssueInvoices
+from tonne.money.invoices.model import Invoice
+from tonne.money.invoices.settle_invoice import settle_invoice
+from tonne.money.invoices.store import find_invoice
+from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.change_account import AccountChange, change_account
+from tonne.selling.accounts.organisations.change_billing import BillingChange
+from tonne.selling.accounts.store import add_admin
+from tonne.selling.orders.model import Order
+
+ADA = "ada@ours.test"
+
+
+class Billing(Scene):
+    """Issues invoices and follows up on them."""
+
+    def __init__(self, services: Services, clock: ManualClock) -> None:
+        super().__init__(services, clock)
+        self.issue = IssueInvoices(self.database, clock, self.settings)
+        self.issue_consolidated = IssueConsolidatedInvoices(self.database, clock, self.settings)
+        self.follow_up = FollowUpInvoices(self.database, clock, self.settings, services.render_invoice)
+        self.mail_credit_notes = MailCreditNotes(self.database, clock, self.settings, services.render_invoice)
+
+    async def add_admins(self, organisation_id: str, *addresses: str) -> None:
+        async with self.database.transaction() as tx:
+            for address in addresses:
+                await add_admin(tx, organisation_id, address, self.clock.now)
+
+    async def renew_rates(self) -> None:
+        """The rates of the demo catalogue are too old for live orders."""
+        await self.execute("UPDATE exchange_rates SET as_of = $1", self.clock.now)
+
+    async def work(self) -> None:
+        """Run the jobs until nothing is due."""
+        await self.run_jobs(self.issue, self.issue_consolidated, self.follow_up, self.mail_credit_notes)
+
+    async def settle(self, order: Order) -> None:
+        async with self.database.transaction() as tx:
+            await settle_invoice(tx, await self.invoice(order), actor=TESTER, now=self.clock.now)
+
+    async def set_billing(self, scope: Scope, **change: Any) -> None:
+        """Change the billing settings of an account, see `BillingChange`."""
+        async with self.database.transaction() as tx:
+            wanted = AccountChange(billing=BillingChange(**change))
+            await change_account(tx, scope, wanted, actor=TESTER, now=self.clock.now)
+
+    async def cancel(self, order: Order, reason: str | None = None) -> None:
+        async with self.database.transaction() as tx:
+            await cancel_order_by_id(tx, order.scope, order.id, actor=TESTER, reason=reason, now=self.clock.now)
+
+    async def invoice(self, order: Order) -> Invoice:
+        async with self.database.connection() as connection:
+            found = await find_invoice(connection, order.scope, order.id)
+        assert found is not None
+        return found
+
+    async def until_held(self, until: datetime) -> None:
+        """Wait until a worker has leased an invoice until then."""
+        await self.until(lambda: self.fetch("SELECT FROM invoices WHERE next_attempt_at = $1", until))
+
+    async def mails(self) -> list[EmailMessage]:
+        """All mails, sent or waiting."""
+        rows = await self.fetch("SELECT message FROM mails ORDER BY created_at, id")
+        return [parse(row["message"]) for row in rows]
+
+
+def parse(raw: bytes) -> EmailMessage:
+    return email.message_from_bytes(raw, policy=email.policy.default)
+
+
+def text_of(mail: EmailMessage) -> str:
+    body = mail.get_body(("plain",))
+    assert body is not None
+    text: str = body.get_content()
+    return text.replace("\r\n", "\n")
+
+
+def pdf_of(mail: EmailMessage) -> str:
+    """The text of the only attachment, which must be a PDF."""
+    [attached] = mail.iter_attachments()
+    assert attached.get_content_type() == "application/pdf"
+    return pdf_text(attached.get_content())
+
+
+def pdf_text(content: bytes) -> str:
+    return "\n".join(page.extract_text() for page in pypdf.PdfReader(io.BytesIO(content)).pages)

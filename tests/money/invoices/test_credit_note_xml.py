@@ -1,0 +1,83 @@
+"""The electronic part of credit notes."""
+
+import io
+
+import msgspec
+import pypdf
+import pytest
+
+from tests.money.invoices.documents import BUYER, SELLER, document, line
+from tests.money.invoices.factur_x_rules import broken_rules
+from tests.money.invoices.test_factur_x import SEVERAL
+from tests.support.pdf_pages import page_texts
+from tonne.money.invoices.documents.credit_note_record import CreditNoteLine, CreditNoteRecord
+from tonne.money.invoices.documents.credit_note_xml import credited_tax
+from tonne.money.invoices.documents.pdf import credit_note_pdf
+from tonne.money.invoices.documents.record import InvoiceRecord
+
+STANDARD = document(line("standard", "19"))
+
+
+def credit(issued: InvoiceRecord, total_minor: int, tax_minor: int) -> CreditNoteRecord:
+    return CreditNoteRecord(
+        number="CN-LIVE-000007",
+        mode="live",
+        issued_on="2026-11-20",
+        invoice_number=issued.number,
+        invoice_issued_on=issued.issued_on,
+        cancels_invoice=False,
+        seller=issued.seller,
+        buyer=issued.buyer,
+        currency="EUR",
+        lines=[CreditNoteLine(issued.order_id, "booking 77", f"{total_minor / 100:.2f}")],
+        order_count=1,
+        tax=f"{tax_minor / 100:.2f}",
+        total=f"{total_minor / 100:.2f}",
+        reason="Ordered twice",
+        note=None,
+        credited_tax=credited_tax(issued, total_minor, tax_minor),
+    )
+
+
+def embedded(pdf: bytes) -> list[bytes]:
+    return pypdf.PdfReader(io.BytesIO(pdf)).attachments.get("factur-x.xml", [])
+
+
+@pytest.mark.parametrize(
+    ("issued", "total_minor", "tax_minor"),
+    [
+        (STANDARD, 949_239, 151_559),
+        (STANDARD, 119, 19),
+        (STANDARD, 1, 0),
+        (document(line("reverse_charge")), 797_680, 0),
+        (document(line("exempt")), 797_680, 0),
+        (document(line("outside_scope")), 797_680, 0),
+        (document(line()), 797_680, 0),
+    ],
+)
+def test_a_credit_note_keeps_the_rules(issued: InvoiceRecord, total_minor: int, tax_minor: int) -> None:
+    record = credit(issued, total_minor, tax_minor)
+    [xml] = embedded(credit_note_pdf(record))
+    assert broken_rules(xml) == []
+    assert b"<ram:TypeCode>381</ram:TypeCode>" in xml
+    assert b"<ram:IssuerAssignedID>TN-LIVE-000042</ram:IssuerAssignedID>" in xml
+    assert f"<ram:GrandTotalAmount>{record.total}<".encode() in xml
+
+
+def test_the_page_names_rate_and_tax_ids() -> None:
+    text = " ".join("".join(page_texts(credit_note_pdf(credit(STANDARD, 119, 19)))).split())
+    for said in ("Tax included: 19 % on 1.00 EUR 0.19", "Tax ID DE136695976", "Tax ID FR83404833048"):
+        assert said in text
+
+
+@pytest.mark.parametrize(
+    "issued",
+    [
+        SEVERAL,
+        document(line(), seller=msgspec.structs.replace(SELLER, postal=None)),
+        document(line(), buyer=msgspec.structs.replace(BUYER, postal=None)),
+    ],
+    ids=["several rates", "seller", "buyer"],
+)
+def test_without_what_the_xml_needs_there_is_none(issued: InvoiceRecord) -> None:
+    assert embedded(credit_note_pdf(credit(issued, 100, 0))) == []

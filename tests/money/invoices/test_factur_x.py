@@ -1,0 +1,141 @@
+"""The electronic part of invoices, checked by the official schema and schematron rules."""
+
+from decimal import Decimal
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lxml import etree
+
+from tests.money.invoices.documents import BUYER, SELLER, consolidated, credit_note, document, line
+from tests.money.invoices.factur_x_rules import broken_rules
+from tonne.money.invoices.documents.consolidated import NO_BANK
+from tonne.money.invoices.documents.factur_x import factur_x_xml, is_electronic
+from tonne.money.invoices.documents.factur_x_xml import NAMESPACES
+from tonne.money.invoices.documents.record import Closing, InvoiceFee, InvoiceRecord, PostalAddress
+
+ODD = 'Ümläut & "Söhne" <GmbH> \x00\x0b\ud800😀 株式会社 \u202eevil\ufffe'
+SEVERAL = document(
+    line("standard", "19", "100.05"),
+    line("standard", "8.1", "33.33"),
+    line("reverse_charge", None, "10.00"),
+    line("none", None, "7.00"),
+    line("exempt", None, "5.00"),
+    fees=[InvoiceFee("Service fee", "10.01", "standard", "19"), InvoiceFee("Service fee", "0.33", "standard", "8.1")],
+)
+WITHOUT_IDS = msgspec.structs.replace(SELLER, tax_id=None, vat_id=None, registration=None, email=None)
+RECORDS = {
+    "standard": document(line("standard", "19")),
+    "reverse charge": document(line("reverse_charge")),
+    "exempt": document(line("exempt")),
+    "outside scope": document(line("outside_scope")),
+    "none": document(line()),
+    "none without ids of the seller": document(line(), seller=WITHOUT_IDS),
+    "several rates": SEVERAL,
+    "consolidated": consolidated(2000),
+    "credit note": credit_note(),
+    "test mode": document(line("standard", "19"), mode="test", note="Test mode: nothing is owed."),
+    "odd characters": document(
+        line("standard", "19"),
+        seller=msgspec.structs.replace(SELLER, name=ODD),
+        buyer=msgspec.structs.replace(BUYER, name="\x01", reference=ODD),
+        order_reference=ODD,
+    ),
+    "Leitweg-ID": document(
+        line("standard", "19"), buyer=msgspec.structs.replace(BUYER, reference="04011000-1234512345-06")
+    ),
+    "tax id without VAT": document(
+        line("standard", "19"), seller=msgspec.structs.replace(SELLER, vat_id=None, tax_id="12/345/67890")
+    ),
+    "buyer outside the EU": document(
+        line("reverse_charge"), buyer=msgspec.structs.replace(BUYER, tax_id="12-3456789", postal=PostalAddress("US"))
+    ),
+    "Greek buyer": document(
+        line("reverse_charge"), buyer=msgspec.structs.replace(BUYER, tax_id="EL094014201", postal=PostalAddress("GR"))
+    ),
+    "no fee": document(line("standard", "19"), fees=[InvoiceFee("Service fee", "0.00", "standard", "19")]),
+    "yen": document(line("standard", "10", "7176"), fees=[InvoiceFee("Fee", "801", "standard", "10")], currency="JPY"),
+}
+
+
+def read(xml: bytes, path: str) -> list[str]:
+    found = etree.fromstring(xml).xpath(f"//{path}", namespaces=NAMESPACES)
+    assert isinstance(found, list)
+    return [each.text or "" for each in found if isinstance(each, etree._Element)]
+
+
+@pytest.mark.parametrize("record", RECORDS.values(), ids=RECORDS)
+def test_the_xml_keeps_the_schema_and_all_rules(record: InvoiceRecord) -> None:
+    assert is_electronic(record)
+    assert broken_rules(factur_x_xml(record)) == []
+
+
+def test_the_rules_find_a_wrong_amount() -> None:
+    wrong = msgspec.structs.replace(RECORDS["standard"], total="9492.40")
+    assert any("BR-CO-15" in rule for rule in broken_rules(factur_x_xml(wrong)))
+
+
+def test_amounts_are_those_of_the_record() -> None:
+    xml = factur_x_xml(SEVERAL)
+    assert read(xml, "ram:CalculatedAmount") == ["20.91", "2.73", "0", "0"]
+    assert read(xml, "ram:BasisAmount") == ["110.06", "33.66", "10.00", "12.00"]
+    assert read(xml, "ram:GrandTotalAmount") == [SEVERAL.total]
+    assert read(xml, "ram:DuePayableAmount") == [SEVERAL.total]
+
+
+def test_an_invoice_that_a_card_pays_names_the_card_and_no_bank_account() -> None:
+    by_card = msgspec.structs.replace(consolidated(3), bank=NO_BANK, paid_by_card=True)
+    xml = factur_x_xml(by_card)
+    assert broken_rules(xml) == []
+    assert read(xml, "//ram:SpecifiedTradeSettlementPaymentMeans/ram:TypeCode") == ["48"]
+    assert read(xml, "//ram:IBANID") == []
+
+
+def test_a_reverse_charge_names_both_vat_numbers_and_the_reason() -> None:
+    xml = factur_x_xml(RECORDS["reverse charge"])
+    assert read(xml, "ram:SpecifiedTaxRegistration/ram:ID") == ["DE136695976", "FR83404833048"]
+    assert read(xml, "ram:ApplicableHeaderTradeSettlement/ram:ApplicableTradeTax/ram:CategoryCode") == ["AE"]
+    assert read(xml, "ram:ExemptionReasonCode") == ["VATEX-EU-AE"]
+
+
+def test_a_credit_note_names_its_invoice_and_asks_for_no_money() -> None:
+    xml = factur_x_xml(credit_note())
+    assert read(xml, "rsm:ExchangedDocument/ram:TypeCode") == ["381"]
+    assert read(xml, "ram:InvoiceReferencedDocument/ram:IssuerAssignedID") == ["TN-LIVE-000042"]
+    assert read(xml, "ram:IBANID") == []
+
+
+def test_a_paid_invoice_says_that_nothing_is_due() -> None:
+    xml = factur_x_xml(RECORDS["standard"], Closing("paid", "2026-12-01"))
+    assert broken_rules(xml) == []
+    assert (read(xml, "ram:DuePayableAmount"), read(xml, "ram:TotalPrepaidAmount")) == (["0.00"], ["9492.39"])
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        document(line(), seller=msgspec.structs.replace(SELLER, postal=None)),
+        document(line(), buyer=msgspec.structs.replace(BUYER, postal=None)),
+        document(line(), currency="KWD"),
+    ],
+    ids=["seller", "buyer", "decimals"],
+)
+def test_without_countries_or_with_three_decimals_there_is_none(record: InvoiceRecord) -> None:
+    assert not is_electronic(record)
+
+
+# The official rules take a rate below 0.5 % for zero.
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 10**8), st.sampled_from(["0.5", "2.1", "7", "8.1", "19", "25", "100"])),
+        min_size=1,
+        max_size=12,
+    ),
+    st.integers(0, 10**6),
+)
+def test_any_amounts_and_rates_keep_the_rules(entries: list[tuple[int, str]], fee: int) -> None:
+    lines = [line("standard", rate, f"{Decimal(amount) / 100:.2f}") for amount, rate in entries]
+    fees = [InvoiceFee("Service fee", f"{Decimal(fee) / 100:.2f}", "standard", entries[0][1])]
+    assert broken_rules(factur_x_xml(document(*lines, fees=fees))) == []

@@ -1,0 +1,114 @@
+"""The invariants of invoices, broken on purpose: each breach is reported with its place."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.money.invoices.billing import Billing
+from tests.support.postgres import undone
+from tests.support.world import TESTER, World
+from tonne.money.accounting.matching.import_statement import import_statement
+from tonne.money.invoices.invariants import INVARIANTS
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.values.scope import Mode
+from tonne.selling.accounts.model import Billing as BillingMode
+
+NUMBERS, STANDING, ORDERS, SUMS, CREDIT_NUMBERS, CREDITS, CREDITED, GROUPS, SPENT, STATES, TRANSFERS, KINDS = (
+    invariant.name for invariant in INVARIANTS
+)
+
+# Invoice 1 is open, 2 was settled by hand, 3 by two transfers, 4 is partly paid, and 5 is cancelled.
+STATEMENT = b"""booked_on,amount,currency,payer,reference
+2026-03-05,10.00,EUR,Ada,TN-LIVE-000003
+2026-03-05,3.95,EUR,Ada,TN-LIVE-000003
+2026-03-05,3.95,EUR,Ada,TN-LIVE-000004
+"""
+REFUND_TOO_MUCH = """
+INSERT INTO transfer_returns (id, transfer_id, invoice_id, amount_minor, to_iban, to_bic, to_name, reason, status,
+                              to_other_account, created_at, created_by)
+SELECT 'ret_1', transfer_id, invoice_id, amount_minor + 1, '', '', '', 'x', 'planned', false, now(), ''
+FROM transfer_assignments ORDER BY id LIMIT 1
+"""
+REOPEN_THIRD = """
+UPDATE invoices SET status = 'open', settled_minor = NULL, next_attempt_at = now() + interval '1 day' WHERE number = 3
+"""
+DELETE_FIRST = """
+WITH gone AS (DELETE FROM invoices WHERE number = 1 RETURNING id)
+DELETE FROM invoice_orders USING gone WHERE id = invoice_id
+"""
+BREACHES: list[tuple[str, str, set[str]]] = [
+    (NUMBERS, "UPDATE invoice_series SET last_number = 6 WHERE mode = 'live'", set()),
+    (NUMBERS, "UPDATE invoice_series SET last_number = 1 WHERE mode = 'test'", set()),
+    (NUMBERS, "UPDATE invoices SET number = 9 WHERE number = 2", set()),
+    (
+        NUMBERS,
+        DELETE_FIRST,
+        set(),
+    ),
+    (STANDING, "UPDATE invoices SET status = 'open', settled_minor = NULL WHERE number = 2", set()),
+    (STANDING, "UPDATE invoices SET status = 'paid', settled_minor = 1 WHERE number = 1", {TRANSFERS}),
+    (STANDING, "UPDATE orders SET status = 'cancelled' WHERE status = 'placed' AND tax_minor IS NOT NULL", set()),
+    (SUMS, "UPDATE invoices SET total_minor = total_minor + 1 WHERE number = 2", set()),
+    (SUMS, "UPDATE invoice_orders SET total_minor = total_minor + 1, tax_minor = 1 WHERE NOT cancelled", {ORDERS}),
+    (SUMS, "UPDATE invoices SET order_count = 2 WHERE number = 1", set()),
+    (ORDERS, "UPDATE invoices SET currency = 'USD' WHERE number = 1", set()),
+    (ORDERS, "UPDATE orders SET payment_method = 'card' WHERE status = 'placed'", set()),
+    (CREDIT_NUMBERS, "UPDATE credit_note_series SET last_number = 2 WHERE mode = 'live'", set()),
+    (CREDIT_NUMBERS, "UPDATE credit_notes SET number = 7", set()),
+    (CREDITS, "UPDATE invoices SET credited_minor = 1 WHERE number = 1", set()),
+    (CREDITS, "UPDATE credit_notes SET currency = 'USD'", set()),
+    (CREDITED, "UPDATE credit_note_orders SET total_minor = total_minor + 1, fee_minor = fee_minor + 1", set()),
+    (CREDITED, "UPDATE credit_note_orders SET total_minor = total_minor - 1, fee_minor = fee_minor - 1", set()),
+    (GROUPS, "UPDATE billing_groups SET order_count = 2", set()),
+    (GROUPS, "UPDATE billing_groups SET total_minor = 1", set()),
+    (GROUPS, "UPDATE billing_groups SET next_attempt_at = NULL", set()),
+    (GROUPS, "UPDATE orders SET payment_state = 'paid' WHERE id IN (SELECT order_id FROM unbilled_orders)", set()),
+    (SPENT, "UPDATE bank_transfers SET amount_minor = amount_minor - 1 WHERE state = 'matched'", set()),
+    (SPENT, "UPDATE bank_transfers SET resolved_minor = 1 WHERE state = 'matched'", {STATES}),
+    (SPENT, REFUND_TOO_MUCH, {STATES}),
+    (STATES, "UPDATE bank_transfers SET amount_minor = 1395", set()),
+    (STATES, "UPDATE bank_transfers SET state = 'unmatched' WHERE state = 'matched'", set()),
+    (KINDS, "UPDATE bank_transfers SET currency = 'USD' WHERE state = 'part_payment'", set()),
+    (KINDS, "UPDATE bank_transfers SET mode = 'test'", set()),
+    (TRANSFERS, "DELETE FROM transfer_assignments WHERE amount_minor = 1000", {STATES}),
+    (TRANSFERS, "UPDATE invoices SET settled_by_hand = false", set()),
+    (TRANSFERS, REOPEN_THIRD, {STANDING, STATES}),
+]
+
+
+@pytest.fixture
+async def billing(billing: Billing, world: World) -> Billing:
+    orders = [await billing.place_order(world.ours_live.scope) for _ in range(5)]
+    await billing.work()
+    await billing.settle(orders[1])
+    await billing.cancel(orders[4])
+    client = replace(world.ours_live.scope, account_id=world.ours_live.client_account_id)
+    await billing.set_billing(client, billing=BillingMode.MONTHLY)
+    await billing.place_order(client)
+    await billing.issue.run_once()
+    async with billing.database.transaction() as tx:
+        file, now = SheetFile("march.csv", STATEMENT), billing.clock.now
+        await import_statement(tx, Mode.LIVE, file, settings=billing.settings, actor=TESTER, now=now)
+    return billing
+
+
+async def _examine(tx: Connection) -> dict[str, list[str]]:
+    found = {each.name: [row["where"] for row in await tx.fetch(each.sql, *each.arguments())] for each in INVARIANTS}
+    return {name: places for name, places in found.items() if places}
+
+
+async def test_a_breach_is_reported_with_its_place(billing: Billing) -> None:
+    async with undone(billing.database) as tx:
+        assert await _examine(tx) == {}
+    for name, statement, also in BREACHES:
+        async with undone(billing.database) as tx:
+            await tx.execute(statement)
+            breaches = await _examine(tx)
+        assert set(breaches) == {name} | also, statement
+        places = [place for found in breaches.values() for place in found]
+        assert all(place and "None" not in place for place in places), statement
+
+
+def test_every_invariant_is_broken_at_least_once() -> None:
+    assert {name for name, _, _ in BREACHES} == {invariant.name for invariant in INVARIANTS}

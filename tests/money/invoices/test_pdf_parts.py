@@ -1,0 +1,154 @@
+"""What the PDF of an invoice contains besides its text: the electronic invoice and the code for banking apps."""
+
+import io
+from decimal import Decimal
+
+import msgspec
+import pypdf
+import pytest
+
+from tests.money.invoices.documents import BANK, BUYER, consolidated, credit_note, document, line
+from tests.money.invoices.test_factur_x import SEVERAL
+from tests.money.invoices.test_pdf import MARGIN_MM, RECORD
+from tests.support.pdf_pages import outside, page_texts
+from tonne.money.invoices.documents.epc_qr import epc_qr_svg
+from tonne.money.invoices.documents.factur_x import factur_x_xml
+from tonne.money.invoices.documents.pdf import invoice_pdf
+from tonne.money.invoices.documents.record import Closing, InvoiceRecord
+
+STANDARD = document(line("standard", "19"))
+REVERSE = document(line("reverse_charge"))
+
+
+def embedded(pdf: bytes) -> dict[str, bytes]:
+    return {name: files[0] for name, files in pypdf.PdfReader(io.BytesIO(pdf)).attachments.items()}
+
+
+def metadata(pdf: bytes) -> str:
+    found = pypdf.PdfReader(io.BytesIO(pdf)).xmp_metadata
+    assert found is not None
+    return found.stream.get_data().decode()
+
+
+def text_of(record: InvoiceRecord, closing: Closing | None = None) -> str:
+    return " ".join("".join(page_texts(invoice_pdf(record, closing))).split())
+
+
+@pytest.mark.parametrize("record", [STANDARD, REVERSE, credit_note()], ids=["standard", "reverse", "credit"])
+def test_the_file_says_that_it_is_pdf_a3_with_factur_x(record: InvoiceRecord) -> None:
+    pdf = invoice_pdf(record)
+    assert embedded(pdf) == {"factur-x.xml": factur_x_xml(record)}
+    described = metadata(pdf)
+    for said in (
+        *("<pdfaid:part>3</pdfaid:part>", "<pdfaid:conformance>B</pdfaid:conformance>"),
+        *("<fx:DocumentType>INVOICE</fx:DocumentType>", "<fx:ConformanceLevel>EN 16931</fx:ConformanceLevel>"),
+        "<fx:DocumentFileName>factur-x.xml</fx:DocumentFileName>",
+        "urn:factur-x:pdfa:CrossIndustryDocument:invoice:1p0#",
+    ):
+        assert said in described
+    root = pypdf.PdfReader(io.BytesIO(pdf)).trailer["/Root"]
+    [relation] = root["/AF"]  # type: ignore[index]
+    assert relation.get_object()["/AFRelationship"] == "/Alternative"
+    assert root["/Metadata"]["/Subtype"] == "/XML"  # type: ignore[index]
+    assert pdf == invoice_pdf(record), "the same record gives the same bytes"
+
+
+def test_a_record_without_countries_has_no_xml() -> None:
+    assert embedded(invoice_pdf(RECORD)) == {}
+
+
+def test_a_cancelled_invoice_has_no_xml_and_a_paid_one_says_so_in_it() -> None:
+    assert embedded(invoice_pdf(STANDARD, Closing("cancelled", "2026-12-01"))) == {}
+    paid = embedded(invoice_pdf(STANDARD, Closing("paid", "2026-12-01")))["factur-x.xml"]
+    assert b"<ram:DuePayableAmount>0.00</ram:DuePayableAmount>" in paid
+
+
+def test_characters_that_no_font_has_do_not_stop_an_invoice() -> None:
+    record = document(line("standard", "19"), buyer=msgspec.structs.replace(BUYER, name="Smile 😀 Ltd"))
+    assert "😀".encode() in embedded(invoice_pdf(record))["factur-x.xml"]
+
+
+def test_taxes_are_listed_by_rate() -> None:
+    text = text_of(SEVERAL)
+    for said in (
+        *("Total without tax 165.72", "Tax 19 %, on 110.06 20.91", "Tax 8.1 %, on 33.66 2.73"),
+        *("Reverse charge, on 10.00 0.00", f"Total including tax EUR {SEVERAL.total}"),
+        *("liable for the tax.", "Exempt under section 19 UStG."),
+    ):
+        assert said in text
+    assert sum(Decimal(tax.net) + Decimal(tax.tax) for tax in SEVERAL.taxes) == Decimal(SEVERAL.total)
+
+
+def test_references_ids_and_dates_are_printed() -> None:
+    text = text_of(REVERSE)
+    for said in (
+        *("Tax ID DE136695976", "Registered HRB 12345", "Tax ID FR83404833048", "PO 4711", "flight-2026-11-15-0042"),
+        *("Paris office", "SUPPLIED ON 15 November 2026", "ord_06gtv1alff3htg9thvlvj59t20"),
+    ):
+        assert said in text
+
+
+def test_a_consolidated_invoice_itemises_orders_and_clients() -> None:
+    pdf = invoice_pdf(consolidated(300))
+    text = " ".join("".join(page_texts(pdf)).split())
+    assert "booking-299 · Client 5" in text
+    assert "ORDERS FROM 1 October 2026 ORDERS TO 31 October 2026" in text
+    assert list(outside(pdf, MARGIN_MM)) == []
+
+
+def test_a_credit_note_asks_for_no_money() -> None:
+    text = text_of(credit_note())
+    assert "Credit note TN-LIVE-C-000007" in text
+    assert "FOR INVOICE TN-LIVE-000042" in text
+    assert "Please pay" not in text
+
+
+def test_the_code_has_the_facts_of_the_transfer() -> None:
+    svg = epc_qr_svg(STANDARD)
+    assert svg is not None
+    assert svg.startswith("<svg")
+    assert "Scan with your banking app" in text_of(STANDARD)
+
+
+def test_codes_differ_with_what_they_encode() -> None:
+    structured = document(line(), reference="RF18 5390 0754 7034")
+    codes = {epc_qr_svg(record) for record in (STANDARD, REVERSE, structured)}
+    assert len(codes) == 3
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        document(line(), mode="test"),
+        document(line(), currency="USD"),
+        document(line(), bank=msgspec.structs.replace(BANK, iban=None)),
+        document(line(), total="0.00"),
+        document(line(), total="1000000000.00"),
+        credit_note(),
+    ],
+    ids=["test mode", "currency", "no account", "nothing to pay", "too much", "credit note"],
+)
+def test_there_is_no_code_where_nobody_should_or_can_pay_by_it(record: InvoiceRecord) -> None:
+    assert epc_qr_svg(record) is None
+
+
+def test_a_closed_invoice_has_no_code() -> None:
+    assert "Scan" not in text_of(STANDARD, Closing("paid", "2026-12-01"))
+
+
+def test_the_document_is_in_the_language_of_the_record() -> None:
+    record = msgspec.structs.replace(STANDARD, language="de")
+    text = text_of(record)
+    assert "EUR 9492,39" in text
+    assert "16. Dezember 2026" in text
+    assert STANDARD.total == "9492.39"
+    assert b"<ram:GrandTotalAmount>9492.39</ram:GrandTotalAmount>" in embedded(invoice_pdf(record))["factur-x.xml"]
+    own = msgspec.structs.replace(record, fee=msgspec.structs.replace(record.fee, label="100 % Own label {net}"))
+    assert "100 % Own label {net}" in text_of(own), "texts of the record are not formatted"
+
+
+def test_ids_are_not_broken_and_many_rates_fit_on_one_page() -> None:
+    for record in (STANDARD, SEVERAL):
+        [page] = page_texts(invoice_pdf(record))
+        assert record.order_id in page
+        assert record.reference in page
