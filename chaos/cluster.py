@@ -19,6 +19,7 @@ from tests.support.postgres import Databases, PostgresServer
 from tests.support.processes import HOST, Process, free_port
 from tests.support.tls import Authority
 from tests.support.world import TESTER, add_account
+from tonne.channels.webhooks.event_types import EARLIER_TYPES
 from tonne.money.cards.gateways.card import CardDetails
 from tonne.money.cards.stored_cards.stored_cards import store_card
 from tonne.platform.db.pool import Connection
@@ -29,7 +30,6 @@ from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts.keys.api_keys import issue_key
 from tonne.selling.accounts.model import AccountKind, PaymentMethod
 from tonne.selling.accounts.organisations.open_organisation import DEFAULT_FEE_RATE, open_organisation
-from tonne.webhooks.event_types import EARLIER_TYPES
 
 # Pauses last a fiftieth, and a receiver has two seconds to respond instead of thirty.
 SHORT_TIMES: Mapping[str, object] = {

@@ -3,7 +3,7 @@
     npm pack world-atlas@2.0.2 && tar xzf world-atlas-2.0.2.tgz
     python tools/draw_world.py package
 
-writes `src/tonne/platform/web/static/world.svg`, `src/tonne/sustainability/country_places.txt` and
+writes `src/tonne/platform/web/static/world.svg`, `src/tonne/channels/public_pages/figures/country_places.txt` and
 `src/tonne/selling/catalogue/country_centres.txt`. The package contains the
 1:50m coastlines and borders of Natural Earth, which are in the public domain. The map is a grid of dots in the Robinson
 projection, without Antarctica. All dots of a row have the same latitude, so one scan per row finds the land.

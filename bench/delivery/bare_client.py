@@ -11,9 +11,9 @@ import aiohttp
 import asyncpg
 
 from bench.tenants import MODE
+from tonne.channels.webhooks.delivery.schedule import MAX_BATCH
+from tonne.channels.webhooks.model import EventBatch
 from tonne.platform.events.payload import event_payload, head_of
-from tonne.webhooks.model import EventBatch
-from tonne.webhooks.schedule import MAX_BATCH
 
 _HEADERS = {"Content-Type": "application/json"}
 # Opens the connection before the clock starts.

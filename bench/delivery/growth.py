@@ -9,7 +9,7 @@ from bench.delivery.webhooks import Delivery, lengthen_stream
 from bench.environment import Worker
 from bench.pace import DeliveryPace
 from bench.report import Goal, NotMeasured, Result
-from tonne.webhooks.invariants import INVARIANTS
+from tonne.channels.webhooks.invariants import INVARIANTS
 
 GOAL = Goal(reach=1.3, at_most=True)
 # CPU time is that of the worker and its database connections.

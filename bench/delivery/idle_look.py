@@ -8,9 +8,9 @@ from bench.environment import cpu_s_by_process
 from bench.pace import DeliveryPace
 from bench.report import Goal, NotMeasured, Result
 from bench.tenants import MODE
+from tonne.channels.webhooks.delivery.claim import claim_any_account
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
-from tonne.webhooks.claim import claim_any_account
 
 GOAL = Goal(reach=1.5, at_most=True)
 FEW, MANY = 10, 10_000

@@ -13,15 +13,15 @@ from bench.delivery.receivers import Receiver, start_receivers
 from bench.environment import SECRET_KEY, Environment, Worker, open_environment
 from bench.tenants import MODE, Tenant
 from tests.support.processes import HOST
+from tonne.channels.webhooks import progress_store
+from tonne.channels.webhooks.model import Webhook
+from tonne.channels.webhooks.register import register_webhook, remove_webhook
 from tonne.platform.events.notification import EVERYTHING
 from tonne.platform.events.notify import send
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.actor import job_actor
 from tonne.platform.values.clock import utc_now
-from tonne.webhooks import progress_store
-from tonne.webhooks.model import Webhook
-from tonne.webhooks.register import register_webhook, remove_webhook
 
 RECEIVERS = 200
 _ACTOR = job_actor("bench")

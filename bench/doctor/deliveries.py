@@ -1,11 +1,11 @@
 """A webhook for each organisation that has received all events, with the attempts that delivered them."""
 
 from bench.environment import SECRET_KEY, Environment
+from tonne.channels.webhooks.register import register_webhook
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.actor import job_actor
 from tonne.platform.values.clock import utc_now
-from tonne.webhooks.register import register_webhook
 
 BATCH = 100
 WEBHOOKS = "SELECT count(*) FROM webhooks"

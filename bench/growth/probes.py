@@ -19,9 +19,9 @@ from bench.pace import ApiPace, DeliveryPace
 from bench.report import NotMeasured
 from bench.tenants import MODE
 from tests.support.processes import HOST
+from tonne.channels.public_pages.model import page_path
 from tonne.cli.doctor import ALL_INVARIANTS
 from tonne.platform.db.invariant import FOR_CHECKS, group_by_scan
-from tonne.sustainability.model import page_path
 
 SLUG = "bench-growth"
 # Checks that take longer are shown while the doctor runs.

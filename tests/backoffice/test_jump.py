@@ -3,11 +3,11 @@
 import re
 from collections.abc import Callable
 
+from tests.channels.public_pages.certificates import complete_live_order
 from tests.support.clock import ManualClock
 from tests.support.orders import place
 from tests.support.people import Person, add_user, operator
 from tests.support.world import World
-from tests.sustainability.certificates import complete_live_order
 from tonne.app import Services
 
 TARGET = re.compile(r'<li><a href="([^"]+)">')

@@ -9,7 +9,7 @@ from playwright.async_api import expect
 from tests.browser.checks import check_page
 from tests.browser.test_checkout import fill_in, pay, to_payment
 from tests.browser.visit import Visit
-from tests.checkout.shopper import make_link
+from tests.channels.checkout.shopper import make_link
 from tests.support.world import World
 from tonne.app import Services
 from tonne.platform.values.clock import utc_now

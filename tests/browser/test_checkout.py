@@ -10,12 +10,12 @@ from playwright.async_api import Page, Route, expect
 from tests.browser.checks import assert_accessible, assert_no_overflow, check_page
 from tests.browser.conftest import on_one_loop
 from tests.browser.visit import Visit, reload_until
-from tests.checkout.scene import FIND_APART, HOSTILE, SELL_OUT, allow
-from tests.checkout.shopper import GOOD_CARD, POOR_CARD, make_link, signed
+from tests.channels.checkout.scene import FIND_APART, HOSTILE, SELL_OUT, allow
+from tests.channels.checkout.shopper import GOOD_CARD, POOR_CARD, make_link, signed
 from tests.support.api_client import ApiClient
 from tests.support.world import World
 from tonne.app import Services
-from tonne.checkout.link_model import OffsetLink
+from tonne.channels.checkout.links.model import OffsetLink
 
 SHOP = "https://shop.example.com"
 CONSENT = "I ask Tonne to retire the credits before the withdrawal period ends."

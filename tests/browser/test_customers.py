@@ -7,8 +7,8 @@ from playwright.async_api import expect
 from tests.browser.checks import check_page
 from tests.browser.test_dashboard import sign_in
 from tests.browser.visit import Visit
+from tests.channels.public_pages.scene import png
 from tests.support.world import World
-from tests.sustainability.scene import png
 from tonne.app import Services
 
 TITLE = "Offset the emissions of your journey with Fjord & Mountain Railways"

@@ -4,7 +4,7 @@ from playwright.async_api import Page, expect
 
 from tests.browser.checks import WIDTHS, assert_accessible
 from tests.browser.visit import Visit
-from tonne.site import documentation
+from tonne.channels.public_pages.site import documentation
 from tools.docs import build as builder
 
 

@@ -7,12 +7,12 @@ from tests.browser.checks import STICKING_OUT, screenshot
 from tests.browser.conftest import on_one_loop
 from tests.browser.orders import complete_order
 from tests.browser.visit import Visit
-from tests.checkout.shopper import make_link
+from tests.channels.checkout.shopper import make_link
+from tests.channels.public_pages.scene import TEST_PAGE, set_up
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tests.sustainability.scene import TEST_PAGE, set_up
 from tonne.app import Services
-from tonne.checkout.link_model import OffsetLink
+from tonne.channels.checkout.links.model import OffsetLink
 
 WIDTHS = (360, 1440)
 # As with a catalogue of such a language: the attribute is all that the frame adds for it.

@@ -7,7 +7,7 @@ from playwright.async_api import expect
 from tests.browser.checks import check_page
 from tests.browser.test_dashboard import sign_in
 from tests.browser.visit import Visit
-from tests.checkout.shopper import make_link
+from tests.channels.checkout.shopper import make_link
 from tests.support.world import World
 from tests.workspace.test_link_figures import add
 from tonne.app import Services

@@ -12,7 +12,7 @@ from tests.browser.checks import check_page
 from tests.browser.conftest import on_one_loop
 from tests.browser.test_checkout import CONSENT
 from tests.browser.visit import Visit, reload_until
-from tests.checkout.shopper import make_link
+from tests.channels.checkout.shopper import make_link
 from tests.money.cards.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages
 from tests.money.cards.gateways.gateway_under_test import LIVE_KEY
 from tests.support.world import World

@@ -8,11 +8,11 @@ from tests.browser.checks import check_page
 from tests.browser.conftest import on_one_loop
 from tests.browser.test_checkout import fill_in, pay, to_payment
 from tests.browser.visit import Visit
-from tests.checkout.shopper import make_link
+from tests.channels.checkout.shopper import make_link
 from tests.support.api_client import ApiClient
 from tests.support.world import World
 from tonne.app import Services
-from tonne.checkout.link_model import LinkBeneficiary, OffsetLink
+from tonne.channels.checkout.links.model import LinkBeneficiary, OffsetLink
 
 LONG = "Maria Magdalena Katharina Keller-Oberhollenzer von und zu Hohenstein"
 

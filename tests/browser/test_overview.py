@@ -7,8 +7,8 @@ from playwright.async_api import expect
 from tests.browser.checks import check_page
 from tests.browser.test_dashboard import sign_in
 from tests.browser.visit import Visit
+from tests.channels.public_pages.scene import retire
 from tests.support.world import World
-from tests.sustainability.scene import retire
 from tonne.app import Services
 from tonne.platform.values.clock import utc_now
 

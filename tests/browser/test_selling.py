@@ -8,11 +8,11 @@ from tests.browser.checks import WEIGHT, check_page
 from tests.browser.conftest import on_one_loop
 from tests.browser.test_checkout import CONSENT, count
 from tests.browser.visit import Visit
-from tests.checkout.scene import change_price
-from tests.checkout.shopper import make_link
+from tests.channels.checkout.scene import change_price
+from tests.channels.checkout.shopper import make_link
 from tests.support.world import World
 from tonne.app import Services
-from tonne.checkout.link_model import LinkBeneficiary, OffsetLink
+from tonne.channels.checkout.links.model import LinkBeneficiary, OffsetLink
 
 # The elements in the order in which a screen reader reads them.
 OFFSET_PAGE = (

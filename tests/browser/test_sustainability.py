@@ -7,10 +7,10 @@ from playwright.async_api import expect
 from tests.browser.checks import check_page
 from tests.browser.orders import complete_order
 from tests.browser.visit import Visit
-from tests.checkout.scene import HOSTILE
+from tests.channels.checkout.scene import HOSTILE
+from tests.channels.public_pages.scene import TEST_PAGE, logo, png, retire, set_up
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tests.sustainability.scene import TEST_PAGE, logo, png, retire, set_up
 from tonne.app import Services
 
 

@@ -10,12 +10,12 @@ from tests.browser.checks import check_page
 from tests.browser.conftest import on_one_loop
 from tests.browser.test_checkout import CONSENT
 from tests.browser.visit import Visit
-from tests.checkout.scene import Rows, change_price
-from tests.checkout.shopper import GOOD_CARD, make_link, signed
+from tests.channels.checkout.scene import Rows, change_price
+from tests.channels.checkout.shopper import GOOD_CARD, make_link, signed
 from tests.support.api_client import ApiClient
 from tests.support.world import World
 from tonne.app import Services
-from tonne.checkout.link_model import OffsetLink
+from tonne.channels.checkout.links.model import OffsetLink
 
 THANKS = "Thank you"
 

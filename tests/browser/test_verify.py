@@ -14,9 +14,9 @@ from tests.browser.checks import assert_accessible, assert_no_overflow, screensh
 from tests.browser.conftest import on_one_loop
 from tests.browser.orders import complete_order
 from tests.browser.visit import Visit
+from tests.channels.public_pages.certificates import HOSTILE, LONG, make_hostile, other_number, show_page
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tests.sustainability.certificates import HOSTILE, LONG, make_hostile, other_number, show_page
 from tonne.app import Services
 
 DROP = """async ({name, base64}) => {

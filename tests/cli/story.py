@@ -12,8 +12,8 @@ from tests.support.api_client import ApiClient
 from tests.support.command import tonne
 from tests.support.world import SELLER, TESTER, World
 from tonne.app import Services
+from tonne.channels.webhooks.register import register_webhook
 from tonne.platform.values.clock import utc_now
-from tonne.webhooks.register import register_webhook
 
 # The organisation gets a tax profile, and its invoices wait without these.
 TAXED_SELLER = {**SELLER, "seller_country": "DE", "seller_vat_id": "DE136695976"}

@@ -2,13 +2,13 @@
 
 import json
 
-from tests.checkout.shopper import make_link
+from tests.channels.checkout.shopper import make_link
 from tests.support.api_client import ApiClient
 from tests.support.command import Operator, tonne
 from tests.support.world import World
 from tonne.app import Services
-from tonne.checkout.link_secret import open_link_secrets
-from tonne.checkout.link_store import find_link_any_account
+from tonne.channels.checkout.links.secret import open_link_secrets
+from tonne.channels.checkout.links.store import find_link_any_account
 from tonne.platform.db.pool import Database
 from tonne.platform.values.clock import utc_now
 

@@ -9,10 +9,10 @@ from tests.support.api_client import ApiClient
 from tests.support.command import Operator
 from tests.support.world import SELLER, TESTER, World
 from tonne.app import Services
+from tonne.channels.webhooks.register import register_webhook
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode
-from tonne.webhooks.register import register_webhook
 
 
 @pytest.fixture

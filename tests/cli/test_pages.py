@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from tests.channels.public_pages.scene import png
 from tests.support.command import Operator, tonne
 from tests.support.world import World
-from tests.sustainability.scene import png
 from tonne.platform.db.pool import Database
 
 

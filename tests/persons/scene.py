@@ -2,13 +2,13 @@
 
 import httpx
 
-from tests.checkout.scene import work
-from tests.checkout.shopper import Shopper, make_link
+from tests.channels.checkout.scene import work
+from tests.channels.checkout.shopper import Shopper, make_link
 from tests.support.api_client import ApiClient
 from tests.support.scene import Scene
 from tests.support.world import TESTER, World
 from tonne.app import Services
-from tonne.checkout.link_model import LinkBeneficiary, OffsetLink
+from tonne.channels.checkout.links.model import LinkBeneficiary, OffsetLink
 from tonne.persons.erase_person import erase_person
 from tonne.persons.export_person import PersonRecord, export_person
 from tonne.persons.model import Erasure, Search, parse_person

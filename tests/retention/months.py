@@ -9,6 +9,7 @@ import asyncpg
 from tests.support.scene import Scene
 from tests.support.world import TESTER, Tenant
 from tonne.app import Services
+from tonne.channels.webhooks.register import register_webhook
 from tonne.platform.db.pool import Database
 from tonne.platform.db.schema.partitions import EVENTS, PartitionedTable, create_partition, list_partitions
 from tonne.platform.events.log import NewEvent, append
@@ -18,7 +19,6 @@ from tonne.platform.values.scope import Scope
 from tonne.retention.removal_store import RemovedPartition
 from tonne.retention.remove_partition import NotRemoved
 from tonne.retention.remove_partitions import remove_due
-from tonne.webhooks.register import register_webhook
 
 JOB = job_actor("remove_partitions")
 

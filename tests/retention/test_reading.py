@@ -10,12 +10,12 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from tests.retention.months import Months, divide
+from tonne.channels.webhooks.delivery import batch_store, claim
+from tonne.channels.webhooks.model import Lease
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.schema.partitions import EVENTS
 from tonne.platform.events import store
 from tonne.retention.remove_partition import NotRemoved
-from tonne.webhooks import batch_store, claim
-from tonne.webhooks.model import Lease
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 HOURS = 24 * 200

@@ -3,21 +3,21 @@
 import httpx
 import pytest
 
-from tests.checkout.scene import work
-from tests.checkout.shopper import Shopper, make_link
+from tests.channels.checkout.scene import work
+from tests.channels.checkout.shopper import Shopper, make_link
+from tests.channels.public_pages.certificates import show_page
 from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.api_client import ApiClient, codes
 from tests.support.clock import MARCH, ManualClock
 from tests.support.command import Operator
 from tests.support.world import World
-from tests.sustainability.certificates import show_page
 from tonne.app import Services
-from tonne.checkout.link_model import LinkBeneficiary
+from tonne.channels.checkout.links.model import LinkBeneficiary
+from tonne.channels.public_pages.model import PageSection
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode
 from tonne.selling.orders.load import load_order
-from tonne.sustainability.model import PageSection
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ import httpx
 import msgspec
 import pytest
 
-from tests.checkout.shopper import Shopper, make_link
+from tests.channels.checkout.shopper import Shopper, make_link
 from tests.money.cards.card_scene import total
 from tests.money.cards.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages
 from tests.money.cards.gateways.gateway_under_test import LIVE_KEY, StripeUnderTest, stripe_under_test

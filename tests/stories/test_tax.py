@@ -9,7 +9,7 @@ import msgspec
 import pypdf
 import pytest
 
-from tests.checkout.shopper import Shopper, form_of, make_link
+from tests.channels.checkout.shopper import Shopper, form_of, make_link
 from tests.money.invoices.billing import ADA, Billing, pdf_of
 from tests.money.invoices.factur_x_rules import broken_rules
 from tests.support.api_client import ApiClient

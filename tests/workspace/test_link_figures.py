@@ -7,13 +7,13 @@ from decimal import Decimal
 
 import pytest
 
-from tests.checkout.shopper import make_link
+from tests.channels.checkout.shopper import make_link
 from tests.support.clock import ManualClock
 from tests.support.people import add_user
 from tests.support.world import World
 from tests.workspace.test_links import MakePerson
 from tonne.app import Services
-from tonne.checkout.link_model import OffsetLink
+from tonne.channels.checkout.links.model import OffsetLink
 from tonne.platform.values.scope import Mode
 from tonne.platform.web import visitor
 from tonne.selling.users.model import Role

@@ -7,10 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.channels.public_pages.scene import png, stored
 from tests.support.api_client import ApiClient
 from tests.support.people import Person, add_user
 from tests.support.world import World
-from tests.sustainability.scene import png, stored
 from tests.workspace.forms import typed_fields
 from tonne.app import Services
 from tonne.platform.web.render import POLICY

@@ -10,6 +10,9 @@ from tonne.backoffice import customer_store
 from tonne.backoffice.close_customer import close_customer, reopen_customer
 from tonne.backoffice.customer_store import Customer
 from tonne.backoffice.customers_page import read_fee_rate, spell_percent
+from tonne.channels.webhooks.model import Progress, Webhook
+from tonne.channels.webhooks.progress_store import read_progress
+from tonne.channels.webhooks.registration_store import list_webhooks
 from tonne.dashboard.audit_words import audit_rows, find_actor_names
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
@@ -32,9 +35,6 @@ from tonne.selling.accounts.tax.store import find_tax_profile
 from tonne.selling.orders.totals.totals import BOUGHT, OPEN, OrderTotal, list_totals
 from tonne.selling.users.link_store import list_invitations
 from tonne.selling.users.store import list_members
-from tonne.webhooks.model import Progress, Webhook
-from tonne.webhooks.progress_store import read_progress
-from tonne.webhooks.registration_store import list_webhooks
 
 ACCOUNTS = 25
 WEBHOOKS = 20

@@ -1,6 +1,8 @@
 """What waits too long, of all packages: for `tonne doctor` and for the operator's page Today."""
 
-from tonne.checkout.waiting import WAITING as CHECKOUTS_WAITING
+from tonne.channels.checkout.links.domain_waiting import WAITING as SITE_WAITING
+from tonne.channels.checkout.waiting import WAITING as CHECKOUTS_WAITING
+from tonne.channels.webhooks.waiting import WAITING as WEBHOOKS_WAITING
 from tonne.money.cards.waiting import WAITING as PAYMENTS_WAITING
 from tonne.money.invoices.waiting import WAITING as INVOICES_WAITING
 from tonne.money.refunds.waiting import WAITING as REFUNDS_WAITING
@@ -12,10 +14,8 @@ from tonne.platform.documents.mail.waiting import WAITING as MAILS_WAITING
 from tonne.retention.waiting import WAITING as RETENTION_WAITING
 from tonne.selling.catalogue.waiting import WAITING as CATALOGUE_WAITING
 from tonne.selling.orders.waiting import WAITING as ORDERS_WAITING
-from tonne.site.waiting import WAITING as SITE_WAITING
 from tonne.supply.retirements.waiting import WAITING as RETIREMENTS_WAITING
 from tonne.supply.transparency.waiting import WAITING as LOG_WAITING
-from tonne.webhooks.waiting import WAITING as WEBHOOKS_WAITING
 
 ALL_WAITING = (
     *HOLD_WAITING,

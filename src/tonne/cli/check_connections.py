@@ -6,6 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import click
 
+from tonne.channels.webhooks.sending.egress_proxy import EgressProxy, ProxyUnusable
 from tonne.cli.check_document_key import check_document_key
 from tonne.cli.check_log import check_log
 from tonne.cli.check_result import CheckResult
@@ -21,7 +22,6 @@ from tonne.platform.db.session_settings import RoleSettingsMissing, require_role
 from tonne.platform.documents.mail.send_mail import MailRefused, SmtpMail
 from tonne.platform.keys.check_secret_key import compare_secret_key
 from tonne.platform.settings.settings import Settings, SettingsError
-from tonne.webhooks.egress_proxy import EgressProxy, ProxyUnusable
 
 SMTP_TIMEOUT_S = 10.0
 LOCAL = {"localhost", "127.0.0.1", "::1"}

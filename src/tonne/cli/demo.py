@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 import msgspec
 
-from tonne.checkout.create_link import create_account_link
-from tonne.checkout.link_schemas import OffsetLinkIn
+from tonne.channels.checkout.links.create_link import create_account_link
+from tonne.channels.checkout.links.schemas import OffsetLinkIn
+from tonne.channels.public_pages.change_page import PageChange, change_page
 from tonne.cli.database import ACTOR, plain_failures, settings_from_environment
 from tonne.money.cards.gateways.card import CardDetails
 from tonne.money.cards.gateways.card_simulated import SIMULATED_CARDS
@@ -40,7 +41,6 @@ from tonne.selling.users.passwords import Passwords
 from tonne.selling.users.second_factor.totp import new_totp_secret
 from tonne.selling.users.store import find_role, find_user_by_email, set_password_hash, set_totp
 from tonne.supply.stock.lots.import_lots import import_files
-from tonne.sustainability.change_page import PageChange, change_page
 
 NAME = "Demo organisation"
 DEMO_FILE = "demo.json"

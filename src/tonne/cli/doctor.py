@@ -14,7 +14,8 @@ import msgspec
 
 from tonne.backoffice.doctor_checks import ALL_WAITING
 from tonne.backoffice.doctor_run_store import DoctorFinding, DoctorRun, record_run
-from tonne.checkout.invariants import INVARIANTS as CHECKOUTS
+from tonne.channels.checkout.invariants import INVARIANTS as CHECKOUTS
+from tonne.channels.webhooks.invariants import INVARIANTS as WEBHOOKS
 from tonne.cli.database import ACTOR, read_one_snapshot
 from tonne.cli.parameters import PAST
 from tonne.cli.readers import Readers, run_with_readers
@@ -42,7 +43,6 @@ from tonne.supply.certificates.proofs.log_invariants import INVARIANTS as LOG
 from tonne.supply.retirements.invariants import INVARIANTS as RETIREMENTS
 from tonne.supply.stock.holds.quote_invariants import INVARIANTS as QUOTES
 from tonne.supply.transparency.check_tree import TREE, TREE_MEANING, TREE_REMEDY, find_broken_trees
-from tonne.webhooks.invariants import INVARIANTS as WEBHOOKS
 
 ALL_INVARIANTS = (
     *(*EVENTS, *ORDERS, *PAYMENTS, *INVOICES, *CARD_INVOICES, *REFUNDS, *CHECKOUTS),

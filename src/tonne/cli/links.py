@@ -6,17 +6,17 @@ from typing import Any, TypeVar
 
 import click
 
-from tonne.checkout.change_link import (
+from tonne.channels.checkout.links.change_link import (
     change_link_any_account,
     read_link_settings,
     require_link_any_account,
     show_link_any_account,
 )
-from tonne.checkout.create_link import create_account_link
-from tonne.checkout.link_model import OffsetLink
-from tonne.checkout.link_schemas import OffsetLinkIn, OffsetLinkOut, offset_link_out
-from tonne.checkout.link_secret import MAX_OVERLAP_S, rotate_link_secret
-from tonne.checkout.link_store import list_links
+from tonne.channels.checkout.links.create_link import create_account_link
+from tonne.channels.checkout.links.model import OffsetLink
+from tonne.channels.checkout.links.schemas import OffsetLinkIn, OffsetLinkOut, offset_link_out
+from tonne.channels.checkout.links.secret import MAX_OVERLAP_S, rotate_link_secret
+from tonne.channels.checkout.links.store import list_links
 from tonne.cli.database import (
     ACTOR,
     plain_failures,

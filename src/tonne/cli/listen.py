@@ -10,11 +10,11 @@ import aiohttp
 import click
 import msgspec
 
+from tonne.channels.webhooks.sending.signing import new_secret, signed_headers
 from tonne.cli.database import plain_failures, settings_from_environment
 from tonne.platform.events.payload import message_id
 from tonne.platform.settings.environment import API_KEY_VARIABLE, API_URL_VARIABLE, LISTEN_VARIABLE
 from tonne.platform.values.clock import to_wire, utc_now
-from tonne.webhooks.signing import new_secret, signed_headers
 
 POLL_S = 0.5
 PAUSES_S = (1, 2, 5, 10)

@@ -2,7 +2,7 @@
 
 import click
 
-from tonne.checkout.resend_order import OrderMail, resend_order
+from tonne.channels.checkout.order_pages.resend_order import OrderMail, resend_order
 from tonne.cli.database import ACTOR, run_connected
 from tonne.cli.parameters import EMAIL
 from tonne.cli.signed_files import render_invoice

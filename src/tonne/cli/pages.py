@@ -4,13 +4,13 @@ from pathlib import Path
 
 import click
 
+from tonne.channels.public_pages.change_page import PageChange, change_page
+from tonne.channels.public_pages.logos.logo import MAX_LOGO_BYTES, logo_of
+from tonne.channels.public_pages.model import Logo, PageSection, SustainabilityPage
+from tonne.channels.public_pages.read_page import read_page
 from tonne.cli.database import ACTOR, plain_failures, run_for_account, settings_from_environment
 from tonne.cli.output import Output, TimeColumn, ValueColumn, detect_output, output_options, print_object
 from tonne.platform.values.clock import to_wire, utc_now
-from tonne.sustainability.change_page import PageChange, change_page
-from tonne.sustainability.logo import MAX_LOGO_BYTES, logo_of
-from tonne.sustainability.model import Logo, PageSection, SustainabilityPage
-from tonne.sustainability.read_page import read_page
 
 
 @click.group("page")

@@ -4,9 +4,12 @@ from typing import NamedTuple
 
 import click
 
-from tonne.checkout.reseal_checkout_tokens import reseal_checkouts_any_account
-from tonne.checkout.reseal_link_secrets import reseal_links_any_account
-from tonne.checkout.reseal_mail_links import reseal_card_links_any_account, reseal_order_links_any_account
+from tonne.channels.checkout.links.reseal_link_secrets import reseal_links_any_account
+from tonne.channels.checkout.order_pages.reseal_mail_links import (
+    reseal_card_links_any_account,
+    reseal_order_links_any_account,
+)
+from tonne.channels.checkout.reseal_checkout_tokens import reseal_checkouts_any_account
 from tonne.cli.database import ACTOR, run_connected
 from tonne.cli.output import STATUS_STYLES, Output, ValueColumn, output_options, print_rows
 from tonne.platform.db.pool import Connection

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tonne.checkout.resend_order import OrderMail, resend_order
+from tonne.channels.checkout.order_pages.resend_order import OrderMail, resend_order
 from tonne.money.cards.gateways.card import CardGateway
 from tonne.money.cards.simulate_payment import simulate_payment
 from tonne.money.invoices.card_payment.simulate_card_invoice import simulate_card_invoice

@@ -6,7 +6,7 @@ The callers have looked up the scope of the order: with the organisation of the 
 import secrets
 from typing import Any
 
-from tonne.checkout.resend_order import OrderMail
+from tonne.channels.checkout.order_pages.resend_order import OrderMail
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.order_actions import HelperStep, OrderActions, RefundForm, helper_steps

@@ -5,7 +5,8 @@ For `tonne order show` and the dashboard.
 
 from collections.abc import Awaitable, Callable
 
-from tonne.checkout.timeline import checkout_timeline
+from tonne.channels.checkout.timeline import checkout_timeline
+from tonne.channels.webhooks.timeline import webhook_timeline
 from tonne.money.cards.timeline import charge_timeline
 from tonne.money.invoices.timeline import (
     credit_note_timeline,
@@ -23,7 +24,6 @@ from tonne.platform.values.timeline import TimelineEntry
 from tonne.selling.accounts.timeline import audit_timeline
 from tonne.selling.orders.timeline import order_timeline
 from tonne.supply.retirements.timeline import certificate_timeline, lot_case_timeline, retirement_timeline
-from tonne.webhooks.timeline import webhook_timeline
 
 TimelineSource = Callable[[Connection, Scope, str], Awaitable[list[TimelineEntry]]]
 

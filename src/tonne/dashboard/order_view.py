@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from tonne.channels.webhooks.timeline import EventDelivery, list_deliveries
 from tonne.dashboard.actor_words import name_actors
 from tonne.dashboard.order_facts import ShownOrder, describe_order
 from tonne.dashboard.order_timeline import collect_timeline
@@ -22,7 +23,6 @@ from tonne.selling.orders import store
 from tonne.selling.orders.model import Order
 from tonne.supply.certificates.store import StoredCertificate, list_of_order
 from tonne.supply.retirements.timeline import HeldParcel, list_held_parcels
-from tonne.webhooks.timeline import EventDelivery, list_deliveries
 
 
 @dataclass(frozen=True, slots=True)

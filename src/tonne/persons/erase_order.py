@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
-from tonne.checkout import person_store as checkouts
-from tonne.checkout.person_store import CheckoutTexts
+from tonne.channels.checkout import person_store as checkouts
+from tonne.channels.checkout.person_store import CheckoutTexts
+from tonne.channels.webhooks.person_store import erase_answers
 from tonne.money.refunds import person_store as refunds
 from tonne.money.refunds.person_store import RefundTexts
 from tonne.persons.errors import PersonInUse
@@ -35,7 +36,6 @@ from tonne.supply.certificates import person_store as certificates
 from tonne.supply.certificates.packs.person_store import delete_packs
 from tonne.supply.certificates.person_store import OwnCertificate
 from tonne.supply.certificates.record import CertificateRecord, RetiredInAdvance
-from tonne.webhooks.person_store import erase_answers
 
 _Fields = dict[str, msgspec.Raw]
 _fields_of = msgspec.json.Decoder(_Fields).decode

@@ -5,8 +5,8 @@ from datetime import datetime
 
 import structlog
 
-from tonne.checkout.model import CheckoutStatus
-from tonne.checkout.person_store import lock_texts
+from tonne.channels.checkout.model import CheckoutStatus
+from tonne.channels.checkout.person_store import lock_texts
 from tonne.persons import store
 from tonne.persons.erase_order import erase_checkout, erase_estimate, erase_order, plan_alone
 from tonne.persons.errors import PersonInUse

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from tonne.checkout.person_store import CheckoutTexts, list_texts
+from tonne.channels.checkout.person_store import CheckoutTexts, list_texts
 from tonne.money.bank.person_store import list_of_payer_any_account
 from tonne.persons.find_person import by_scope, find_person
 from tonne.persons.model import Found, Item, Search

@@ -5,8 +5,8 @@ from itertools import groupby
 
 import msgspec
 
-from tonne.checkout.model import CheckoutStatus
-from tonne.checkout.person_store import list_texts, scan_checkouts
+from tonne.channels.checkout.model import CheckoutStatus
+from tonne.channels.checkout.person_store import list_texts, scan_checkouts
 from tonne.money.refunds.person_store import list_refund_ids, list_unfinished
 from tonne.persons.model import Found, FoundBy, Item, Person, Search
 from tonne.persons.redaction import redaction_of

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from tonne.channels.webhooks.undelivered import find_undelivered_any_account, lock_webhooks_any_account
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.schema.partitions import EVENTS, MAILS, Partition, PartitionedTable, list_partitions
 from tonne.platform.documents.mail.outbox_listing import count_unsent_any_account
@@ -27,7 +28,6 @@ from tonne.retention import removal_store
 from tonne.retention.archive_file import ArchiveManifest, ArchiveWriter
 from tonne.retention.archive_rows import read_lines
 from tonne.retention.removal_store import RemovedPartition
-from tonne.webhooks.undelivered import find_undelivered_any_account, lock_webhooks_any_account
 
 # For statements that read a whole partition.
 SCAN_WITHIN_S = 600.0

@@ -1,6 +1,6 @@
 """All jobs of the worker."""
 
-from tonne.checkout.fold_link_counts import FoldLinkCounts
+from tonne.channels.checkout.link_counts.fold_link_counts import FoldLinkCounts
 from tonne.platform.jobs.loop import Job, throttled
 from tonne.selling.catalogue.prices.apply_price_changes import ApplyPriceChanges
 from tonne.selling.estimates.fold_counts import FoldEstimateCounts

@@ -1,20 +1,28 @@
 """Constructs all parts and connects them."""
 
-from tonne.checkout.attempt_limit import AttemptLimit, OpenLimit
-from tonne.checkout.checkout_endpoints import CheckoutEndpoints
-from tonne.checkout.checkout_page import CheckoutPage
-from tonne.checkout.close_checkouts import CloseCheckouts
-from tonne.checkout.consent import WithdrawalTexts
-from tonne.checkout.create_checkout import CreateCheckout
-from tonne.checkout.link_counts import LinkCounts
-from tonne.checkout.link_endpoints import OffsetLinkEndpoints
-from tonne.checkout.mail_certificates import MailCertificates
-from tonne.checkout.mail_changed_certificates import MailChangedCertificates
-from tonne.checkout.offset_page import OffsetPage
-from tonne.checkout.order_page import OrderPage
-from tonne.checkout.pay_checkout import PayCheckout
-from tonne.checkout.payment_lookup import PaymentLookup
-from tonne.checkout.receipt_page import ReceiptPage
+from tonne.channels.checkout.checkout_endpoints import CheckoutEndpoints
+from tonne.channels.checkout.checkout_page import CheckoutPage
+from tonne.channels.checkout.close_checkouts import CloseCheckouts
+from tonne.channels.checkout.create_checkout import CreateCheckout
+from tonne.channels.checkout.link_counts.counts import LinkCounts
+from tonne.channels.checkout.links.endpoints import OffsetLinkEndpoints
+from tonne.channels.checkout.links.offset_page import OffsetPage
+from tonne.channels.checkout.order_pages.mail_certificates import MailCertificates
+from tonne.channels.checkout.order_pages.mail_changed_certificates import MailChangedCertificates
+from tonne.channels.checkout.order_pages.order_page import OrderPage
+from tonne.channels.checkout.order_pages.receipt_page import ReceiptPage
+from tonne.channels.checkout.paying.attempt_limit import AttemptLimit, OpenLimit
+from tonne.channels.checkout.paying.consent import WithdrawalTexts
+from tonne.channels.checkout.paying.pay_checkout import PayCheckout
+from tonne.channels.checkout.paying.payment_lookup import PaymentLookup
+from tonne.channels.public_pages.certificates.certificate_pages import CertificatePages
+from tonne.channels.public_pages.endpoints import SustainabilityEndpoints
+from tonne.channels.public_pages.logos.account_logo import AccountLogoEndpoints
+from tonne.channels.public_pages.public_page import PublicPage
+from tonne.channels.public_pages.published_page import PublishedPageEndpoints
+from tonne.channels.webhooks.delivery.deliver import Deliverer
+from tonne.channels.webhooks.endpoints import WebhookEndpoints
+from tonne.channels.webhooks.sending.sender import Sender
 from tonne.money.cards.charge_cards import ChargeCards
 from tonne.money.cards.endpoints import CardEndpoints
 from tonne.money.cards.gateways.card_gateways import card_gateways
@@ -95,20 +103,18 @@ from tonne.supply.retirements.retire_test_order import RetireTestOrder
 from tonne.supply.stock.holds.holds import ReleaseHolds
 from tonne.supply.stock.parcels.close_units import CloseUnits
 from tonne.supply.transparency.witnesses import Witnesses
-from tonne.sustainability.account_logo import AccountLogoEndpoints
-from tonne.sustainability.certificate_pages import CertificatePages
-from tonne.sustainability.endpoints import SustainabilityEndpoints
-from tonne.sustainability.public_page import PublicPage
-from tonne.sustainability.published_page import PublishedPageEndpoints
-from tonne.webhooks.deliver import Deliverer
-from tonne.webhooks.endpoints import WebhookEndpoints
-from tonne.webhooks.sender import Sender
 from tonne.wiring.dashboard import open_dashboard
 from tonne.worker.queues import ALL_QUEUES
 
 # Packages with templates of pages.
 TEMPLATES = [
-    *("tonne.supply.transparency", "tonne.money.cards", "tonne.checkout", "tonne.sustainability", "tonne.site"),
+    *(
+        "tonne.supply.transparency",
+        "tonne.money.cards",
+        "tonne.channels.checkout",
+        "tonne.channels.public_pages",
+        "tonne.channels.public_pages.site",
+    ),
     *("tonne.dashboard", "tonne.workspace", "tonne.backoffice"),
 ]
 

@@ -2,7 +2,24 @@
 
 from collections.abc import Sequence
 
-from tonne.checkout.routes import api_checkout_routes, checkout_routes, link_routes, order_page_routes, payment_routes
+from tonne.channels.checkout.routes import (
+    api_checkout_routes,
+    checkout_routes,
+    link_routes,
+    order_page_routes,
+    payment_routes,
+)
+from tonne.channels.public_pages.logos.account_logo import account_logo_routes, public_logo_routes
+from tonne.channels.public_pages.routes import (
+    certificate_routes,
+    public_page_routes,
+    published_page_routes,
+    sustainability_routes,
+)
+from tonne.channels.public_pages.site.landing_page import LandingPage
+from tonne.channels.public_pages.site.routes import site_routes
+from tonne.channels.webhooks.event_schemas import WEBHOOKS, WebhookEvent
+from tonne.channels.webhooks.routes import webhook_routes
 from tonne.dashboard.routes import dashboard_routes, operator_routes, organisation_routes
 from tonne.dashboard.section import OperatorSection, OrganisationSection
 from tonne.money.cards.routes import card_page_routes, card_routes, gateway_routes
@@ -28,20 +45,9 @@ from tonne.selling.estimates.factors.endpoints import FactorEndpoints
 from tonne.selling.estimates.kinds.kinds import KINDS
 from tonne.selling.orders.analytics.endpoints import AnalyticsEndpoints
 from tonne.selling.orders.routes import batch_route, order_routes
-from tonne.site.landing_page import LandingPage
-from tonne.site.routes import site_routes
 from tonne.supply.certificates.credentials.routes import certificate_file_routes
 from tonne.supply.retirements.routes import retirement_routes
 from tonne.supply.transparency.endpoints import LogEndpoints
-from tonne.sustainability.account_logo import account_logo_routes, public_logo_routes
-from tonne.sustainability.routes import (
-    certificate_routes,
-    public_page_routes,
-    published_page_routes,
-    sustainability_routes,
-)
-from tonne.webhooks.event_schemas import WEBHOOKS, WebhookEvent
-from tonne.webhooks.routes import webhook_routes
 from tonne.wiring.parts import Parts
 
 

@@ -5,6 +5,8 @@ from datetime import datetime
 
 import msgspec
 
+from tonne.channels.webhooks.event_types import EventType
+from tonne.channels.webhooks.timeline import event_deliveries
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import DashboardPageNotFound, MemberViewer
@@ -18,8 +20,6 @@ from tonne.platform.values.ids import is_id
 from tonne.platform.values.scope import Scope
 from tonne.platform.web.render import see_other
 from tonne.selling.users.model import Right
-from tonne.webhooks.event_types import EventType
-from tonne.webhooks.timeline import event_deliveries
 from tonne.workspace.json_view import indented_json
 
 EVENTS = 30

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 
-from tonne.checkout.link_count_store import ListedDay, list_export
-from tonne.checkout.link_store import find_link
+from tonne.channels.checkout.link_counts.count_store import ListedDay, list_export
+from tonne.channels.checkout.links.store import find_link
 from tonne.dashboard.section import OrganisationSection
 from tonne.dashboard.viewer import DashboardPageNotFound, MemberViewer
 from tonne.platform.db.pool import Database

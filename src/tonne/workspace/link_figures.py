@@ -11,7 +11,7 @@ from babel import Locale
 from babel.dates import format_date
 from babel.numbers import format_percent
 
-from tonne.checkout.link_count_store import LinkTotals
+from tonne.channels.checkout.link_counts.count_store import LinkTotals
 from tonne.platform.http.route import Request
 from tonne.platform.web import visitor
 from tonne.platform.web.charts import NestedChart, nested_chart

@@ -4,9 +4,9 @@ import re
 from datetime import UTC, date, datetime, time
 from typing import Any
 
-from tonne.checkout.change_link import read_link_settings, settings_of
-from tonne.checkout.link_model import LinkBeneficiary, OffsetLink
-from tonne.checkout.link_schemas import OffsetLinkIn
+from tonne.channels.checkout.links.change_link import read_link_settings, settings_of
+from tonne.channels.checkout.links.model import LinkBeneficiary, OffsetLink
+from tonne.channels.checkout.links.schemas import OffsetLinkIn
 from tonne.dashboard.form import Form
 from tonne.platform.values.decimals import parse_typed
 from tonne.platform.values.errors import TonneError

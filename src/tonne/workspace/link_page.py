@@ -5,14 +5,14 @@ from dataclasses import dataclass
 import segno
 from markupsafe import Markup
 
-from tonne.checkout.change_link import read_link_settings, settings_of
-from tonne.checkout.link_count_store import list_link_days
-from tonne.checkout.link_model import OffsetLink
-from tonne.checkout.link_schemas import OffsetLinkIn
-from tonne.checkout.link_secret import rotate_link_secret
-from tonne.checkout.link_settings import LinkOwner
-from tonne.checkout.link_store import find_link
-from tonne.checkout.replace_link import lock_link, replace_link
+from tonne.channels.checkout.link_counts.count_store import list_link_days
+from tonne.channels.checkout.links.change_link import read_link_settings, settings_of
+from tonne.channels.checkout.links.model import OffsetLink
+from tonne.channels.checkout.links.replace_link import lock_link, replace_link
+from tonne.channels.checkout.links.schemas import OffsetLinkIn
+from tonne.channels.checkout.links.secret import rotate_link_secret
+from tonne.channels.checkout.links.settings import LinkOwner
+from tonne.channels.checkout.links.store import find_link
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from tonne.checkout.create_link import create_link
-from tonne.checkout.link_count_store import LinkTotals, list_account_days, sum_links
-from tonne.checkout.link_settings import LinkOwner
-from tonne.checkout.link_store import list_links
+from tonne.channels.checkout.link_counts.count_store import LinkTotals, list_account_days, sum_links
+from tonne.channels.checkout.links.create_link import create_link
+from tonne.channels.checkout.links.settings import LinkOwner
+from tonne.channels.checkout.links.store import list_links
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection

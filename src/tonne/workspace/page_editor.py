@@ -5,6 +5,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from tonne.channels.public_pages.change_page import PageChange, change_page, with_shown_text
+from tonne.channels.public_pages.embeds import embed_codes
+from tonne.channels.public_pages.logos.logo import MAX_LOGO_BYTES, logo_of
+from tonne.channels.public_pages.model import (
+    Logo,
+    PageSection,
+    SustainabilityPage,
+    check_description,
+    check_slug,
+    check_title,
+    page_path,
+)
+from tonne.channels.public_pages.public_page import PublicPage
+from tonne.channels.public_pages.read_page import read_page
+from tonne.channels.public_pages.store import find_logo
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
@@ -17,21 +32,6 @@ from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.model import Account
 from tonne.selling.users.model import Right
-from tonne.sustainability.change_page import PageChange, change_page, with_shown_text
-from tonne.sustainability.embeds import embed_codes
-from tonne.sustainability.logo import MAX_LOGO_BYTES, logo_of
-from tonne.sustainability.model import (
-    Logo,
-    PageSection,
-    SustainabilityPage,
-    check_description,
-    check_slug,
-    check_title,
-    page_path,
-)
-from tonne.sustainability.public_page import PublicPage
-from tonne.sustainability.read_page import read_page
-from tonne.sustainability.store import find_logo
 from tonne.workspace.accounts_of_viewer import list_choices, require_account, require_chosen
 
 T = TypeVar("T")

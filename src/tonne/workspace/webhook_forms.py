@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from tonne.channels.webhooks.event_types import EARLIER_TYPES, NAMEABLE
+from tonne.channels.webhooks.schemas import RewindIn
 from tonne.dashboard.form import Form
-from tonne.webhooks.event_types import EARLIER_TYPES, NAMEABLE
-from tonne.webhooks.schemas import RewindIn
 
 # In hours: both secrets sign for that long.
 OVERLAPS = {"0": "Not at all", "1": "1 hour", "24": "1 day", "168": "7 days"}

@@ -6,6 +6,12 @@ from dataclasses import dataclass, replace
 
 import asyncpg
 
+from tonne.channels.webhooks import attempt_store, progress_store, register, registration_store
+from tonne.channels.webhooks.delivery.outcomes import SendOutcome
+from tonne.channels.webhooks.endpoints import WebhookEndpoints, position_before
+from tonne.channels.webhooks.errors import WebhookNotFound
+from tonne.channels.webhooks.model import Progress, Webhook
+from tonne.channels.webhooks.schemas import DeliveryState, delivery_state
 from tonne.dashboard.form import Form
 from tonne.dashboard.layout import PageLayout
 from tonne.dashboard.section import OrganisationSection
@@ -23,12 +29,6 @@ from tonne.platform.values.scope import Scope
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.store import list_accounts
 from tonne.selling.users.model import Right
-from tonne.webhooks import attempt_store, progress_store, register, registration_store
-from tonne.webhooks.endpoints import WebhookEndpoints, position_before
-from tonne.webhooks.errors import WebhookNotFound
-from tonne.webhooks.model import Progress, Webhook
-from tonne.webhooks.outcomes import SendOutcome
-from tonne.webhooks.schemas import DeliveryState, delivery_state
 from tonne.workspace.json_view import indented_json
 from tonne.workspace.webhook_forms import (
     CAUSES,

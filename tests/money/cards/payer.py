@@ -10,7 +10,7 @@ from email.message import EmailMessage
 
 import httpx
 
-from tests.checkout.shopper import form_of
+from tests.channels.checkout.shopper import form_of
 from tests.money.cards.card_scene import CardScene
 from tests.support.clock import ManualClock
 from tests.support.world import Tenant

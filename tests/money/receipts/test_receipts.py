@@ -7,7 +7,7 @@ import httpx
 import msgspec
 import pytest
 
-from tests.checkout.shopper import Shopper, make_link
+from tests.channels.checkout.shopper import Shopper, make_link
 from tests.money.cards.card_scene import GOOD, CardScene
 from tests.money.cards.payer import URL, PayerScene, parse, payer_scene, text_of
 from tests.support.clock import ManualClock

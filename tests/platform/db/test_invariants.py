@@ -5,7 +5,7 @@ from tests.support.orders import place, receive
 from tests.support.postgres import undone
 from tests.support.world import World
 from tonne.app import Services
-from tonne.checkout.invariants import INVARIANTS as CHECKOUTS
+from tonne.channels.checkout.invariants import INVARIANTS as CHECKOUTS
 from tonne.cli.doctor import ALL_INVARIANTS, examine, find_breaches
 from tonne.money.accounting.journal.invariants import INVARIANTS as JOURNAL
 from tonne.money.cards.invariants import INVARIANTS as PAYMENTS

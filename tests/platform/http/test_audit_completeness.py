@@ -7,9 +7,9 @@ from typing import Any
 
 import httpx
 
+from tests.channels.public_pages.scene import png
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tests.sustainability.scene import png
 from tonne.app import Services
 
 PAGE = {"status": "enabled", "slug": "ours", "title": "by_volume", "sections": ["certificates"]}

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from tests.architecture.source import ROOT
-from tests.checkout.shopper import Shopper
-from tests.checkout.test_signed_links import CANONICAL, LINK, SECRET
+from tests.channels.checkout.shopper import Shopper
+from tests.channels.checkout.test_signed_links import CANONICAL, LINK, SECRET
 from tests.platform.http.conftest import LiveServer
 from tests.support.api_client import ApiClient
 from tests.support.world import World

@@ -11,12 +11,12 @@ from tests.platform.http.operations import OPERATIONS
 from tests.platform.http.test_error_codes import PAGE, ROW
 from tests.support.api_client import ApiClient
 from tonne.app import Services
+from tonne.channels.webhooks.event_types import EventType
 from tonne.money.invoices.invoice_events import CANCELLED, CREDITED, ISSUED, OVERDUE, PAID
 from tonne.money.refunds import refund_events
 from tonne.selling.orders.model import EVENT_TYPES, STATUS_KEPT
 from tonne.supply.certificates.certificate_events import REPLACED
 from tonne.supply.retirements import allocation_events
-from tonne.webhooks.event_types import EventType
 
 OPEN_OBJECTS = {"metadata"}
 # Coordinates are measured, not exact.
@@ -102,7 +102,7 @@ def test_interface_4_every_event_type_is_described(document: dict[str, Any]) -> 
     invoices = {ISSUED, OVERDUE, PAID, CREDITED, CANCELLED}
     further = {allocation_events.NEW, allocation_events.RETIRED, REPLACED, *refund_events.EVENT_TYPES.values()}
     assert types == orders | invoices | further | {"webhook.test"}
-    assert set(document["webhooks"]) == types, "describe new event types in webhooks/event_schemas.py"
+    assert set(document["webhooks"]) == types, "describe new event types in channels/webhooks/event_schemas.py"
     schemas = document["components"]["schemas"]
     assert set(schemas["EventType"]["enum"]) == types
     mapping = schemas["WebhookEvent"]["discriminator"]["mapping"]

@@ -9,20 +9,20 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.checkout.shopper import Shopper, make_link
+from tests.channels.checkout.shopper import Shopper, make_link
 from tests.platform.http.estimate_requests import ESTIMATES, create_estimate
 from tests.selling.estimates.purchases.factor_set import import_transaction_factors
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import TESTER, World, open_tenant
 from tonne.app import Services
-from tonne.checkout.model import temporary_id_of
+from tonne.channels.checkout.model import temporary_id_of
+from tonne.channels.webhooks.register import register_webhook
+from tonne.channels.webhooks.schemas import RewindIn, SkipIn
 from tonne.platform.http.route import Access, Route
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.keys.api_keys import issue_key, revoke_key
-from tonne.webhooks.register import register_webhook
-from tonne.webhooks.schemas import RewindIn, SkipIn
 
 PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")
 # What an account has published itself.

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonne.checkout.errors import RedirectRefused
-from tonne.checkout.redirects import check_redirect
+from tonne.channels.checkout.errors import RedirectRefused
+from tonne.channels.checkout.links.redirects import check_redirect
+from tonne.channels.webhooks.sending.addresses import AddressPolicy
 from tonne.platform.documents.sheets.columns import CellError, parse_web_url
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import SettingsError
@@ -15,7 +16,6 @@ from tonne.platform.values.scope import Mode
 from tonne.platform.values.urls import WEB, UrlInvalid, parse_host, parse_url
 from tonne.selling.accounts.errors import RedirectHostInvalid
 from tonne.selling.accounts.redirect_hosts import read_host, spell_host
-from tonne.webhooks.addresses import AddressPolicy
 
 
 def as_csv_cell(host: str) -> str:

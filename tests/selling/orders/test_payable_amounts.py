@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.checkout.shopper import Shopper, make_link
+from tests.channels.checkout.shopper import Shopper, make_link
 from tests.money.cards.gateways.gateway_under_test import LIVE_KEY
 from tests.platform.http.writes import count_rows
 from tests.support.api_client import ApiClient, codes, fields

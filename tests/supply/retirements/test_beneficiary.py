@@ -8,15 +8,15 @@ import pypdf
 import pytest
 from PIL import Image
 
+from tests.channels.public_pages.certificates import show_page
 from tests.supply.retirements.shop import TONNE, Shop
-from tests.sustainability.certificates import show_page
+from tonne.channels.public_pages.model import Logo
+from tonne.channels.public_pages.store import save_logo
 from tonne.platform.db.schema.migration_files import all_migrations
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.model import BeneficiaryKind
 from tonne.supply.certificates.record import CertificateRecord
 from tonne.supply.retirements.confirmations.work_list import export_tasks
-from tonne.sustainability.model import Logo
-from tonne.sustainability.store import save_logo
 
 SHARES = "SELECT beneficiary FROM shares WHERE order_id = $1"
 

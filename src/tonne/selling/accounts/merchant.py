@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tonne.checkout.link_model import OffsetLink
+from tonne.channels.checkout.links.model import OffsetLink
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.model import AccountKind

@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.channels.public_pages.certificates import complete_order
 from tests.support.api_client import ApiClient
 from tests.support.document_key import write_document_key
-from tests.sustainability.certificates import complete_order
 from tonne.app import Services
 from tonne.platform.settings.settings import Settings
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from tests.channels.public_pages.certificates import show_page
 from tests.supply.certificates.credentials.scene import Verifier
 from tests.support.api_client import codes
 from tests.support.postgres import undone
-from tests.sustainability.certificates import show_page
 from tonne.cli.doctor import find_breaches
 from tonne.selling.orders.model import BeneficiaryKind
 from tonne_verify.credentials import check_credential

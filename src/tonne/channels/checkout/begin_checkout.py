@@ -1,0 +1,125 @@
+from dataclasses import dataclass
+from datetime import datetime
+
+from tonne.channels.checkout import store
+from tonne.channels.checkout.errors import CustomerNameInvalid, EmailInvalid, ExternalIdInvalid
+from tonne.channels.checkout.links.model import OffsetLink
+from tonne.channels.checkout.links.shown_offer import PricedOffer
+from tonne.channels.checkout.model import (
+    LIFE,
+    Checkout,
+    CheckoutStatus,
+    hash_temporary_id,
+    hash_token,
+    new_token,
+    temporary_id_of,
+)
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.send_mail import is_mail_address
+from tonne.platform.http.client_fields import read_idempotency_key
+from tonne.platform.values.ids import new_id
+from tonne.selling.accounts.errors import NameInvalid
+from tonne.selling.accounts.organisations.open_organisation import check_name
+from tonne.selling.catalogue.prices.price import PriceRequest
+from tonne.selling.catalogue.selection import storable
+from tonne.selling.orders.beneficiary import Beneficiary
+from tonne.selling.orders.model import BeneficiaryKind
+
+# The field of the form.
+NAME_FIELD = "name_on_certificate"
+PUBLIC_FIELD = "is_name_public"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visitor:
+    """Who pays, and where the page redirects afterwards.
+
+    `external_id` is the client's reference for the sale if `is_verified`. Otherwise anyone may have typed it.
+    """
+
+    email: str
+    external_id: str | None
+    is_verified: bool
+    redirect_url: str | None
+    redirect_label: str | None
+    # In whose name the certificate is issued. None: the account's.
+    beneficiary: Beneficiary | None = None
+
+
+def read_customer_name(text: str, *, is_public: bool) -> Beneficiary | None:
+    """The name that a customer entered; None if the field is empty. It is private unless `is_public`."""
+    if not text.strip():
+        return None
+    try:
+        return Beneficiary(check_name(text), BeneficiaryKind.PERSON, is_public)
+    except NameInvalid as error:
+        raise CustomerNameInvalid(field=NAME_FIELD) from error
+
+
+def read_email(text: str) -> str:
+    email = text.strip()
+    if not is_mail_address(email):
+        raise EmailInvalid(field="email")
+    return email
+
+
+def read_external_id(text: str | None) -> str | None:
+    if not text:
+        return None
+    try:
+        return read_idempotency_key(text)
+    except ValueError as error:
+        raise ExternalIdInvalid(field="external_id") from error
+
+
+async def begin_checkout(
+    tx: Connection, link: OffsetLink, wanted: PriceRequest, offer: PricedOffer, *, visitor: Visitor, now: datetime
+) -> str:
+    """Returns the token for the address of the checkout. The order is placed when the visitor pays."""
+    token = new_token()
+    checkout = compose_checkout(link, wanted, offer, visitor=visitor, now=now, expires_at=now + LIFE)
+    await store.insert_checkout(
+        tx,
+        link.scope,
+        checkout,
+        token_hash=hash_token(token),
+        temporary_id_hash=hash_temporary_id(temporary_id_of(token)),
+    )
+    return token
+
+
+def compose_checkout(
+    link: OffsetLink,
+    wanted: PriceRequest,
+    offer: PricedOffer,
+    *,
+    visitor: Visitor,
+    now: datetime,
+    expires_at: datetime,
+    metadata: str | None = None,
+) -> Checkout:
+    """A new checkout with the offer that is shown."""
+    return Checkout(
+        scope=link.scope,
+        id=new_id("chk"),
+        offset_link_id=link.id,
+        status=CheckoutStatus.OPEN,
+        requested_quantity_grams=wanted.mass_grams,
+        requested_value_minor=wanted.value_minor,
+        bundle_selection=storable(wanted.choices or []),
+        total_cost_minor=offer.priced.total_cost_minor,
+        tax_minor=offer.tax_minor,
+        quantity_grams=offer.priced.quantity_grams,
+        offer_digest=offer.digest,
+        currency=offer.priced.currency,
+        email=visitor.email,
+        external_id=visitor.external_id,
+        is_verified=visitor.is_verified,
+        redirect_url=visitor.redirect_url,
+        redirect_label=visitor.redirect_label,
+        order_id=None,
+        created_at=now,
+        expires_at=expires_at,
+        metadata=metadata,
+        beneficiary=visitor.beneficiary,
+    )

@@ -1,0 +1,370 @@
+"""The page of a checkout: the order, the payment, and the progress up to the certificate."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from tonne.channels.checkout import store
+from tonne.channels.checkout.errors import CheckoutNotFound, CheckoutOver, OffsetLinkClosed, SellerTakesNoCards
+from tonne.channels.checkout.link_counts.counts import LinkCounts
+from tonne.channels.checkout.links.model import OffsetLink
+from tonne.channels.checkout.links.redirects import with_query
+from tonne.channels.checkout.links.shown_offer import PricedOffer, compare_with_start, read_shown_offer
+from tonne.channels.checkout.links.store import find_link_any_account
+from tonne.channels.checkout.model import (
+    TEMPORARY_ID_LIFE,
+    Checkout,
+    CheckoutStatus,
+    hash_token,
+    is_token,
+    temporary_id_of,
+)
+from tonne.channels.checkout.order_checkout import ordered_offer
+from tonne.channels.checkout.order_pages.order_summary import read_order_summary, summary_values
+from tonne.channels.checkout.paying.attempt_limit import AttemptLimit
+from tonne.channels.checkout.paying.consent import WithdrawalTexts
+from tonne.channels.checkout.paying.pay_checkout import PayCheckout
+from tonne.channels.checkout.paying.payment_form import (
+    FIELDS,
+    AskedFields,
+    PaymentForm,
+    form_of,
+    read_payer,
+    read_payment_form,
+)
+from tonne.money.cards.captured_store import find_captured
+from tonne.money.cards.charge_store import Decline, find_last_decline, find_pending
+from tonne.money.cards.gateways.card_gateways import GATEWAY_NAMES, GATEWAY_OF
+from tonne.money.cards.gateways.card_simulated import SIMULATED_CARDS
+from tonne.money.cards.model import ChargeStatus
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request, Response, json_response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.language import N_
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.forms import FormGuard
+from tonne.platform.web.render import Renderer, see_other
+from tonne.platform.web.shown_errors import texts_of
+from tonne.platform.web.visitor_language import visitor_language
+from tonne.platform.web.wording import LocalWording
+from tonne.selling.accounts.merchant import Merchant, find_merchant
+from tonne.selling.orders.beneficiary import Beneficiary
+from tonne.selling.orders.errors import OfferChanged
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import Order, OrderKey, OrderStatus
+from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
+from tonne.supply.certificates.record import CertificateRecord
+from tonne.supply.certificates.store import find_certificate
+
+_PAID = (OrderStatus.PAID, OrderStatus.RETIRING, OrderStatus.COMPLETE)
+# What visitors see instead of the gateway's message, which is often technical.
+_DECLINED = {
+    "insufficient_funds": N_("The card has insufficient funds."),
+    "expired_card": N_("The card has expired."),
+    "authentication_required": N_("The bank asked for a confirmation that wasn't given."),
+    "page_expired": N_("The payment page expired."),
+    "page": N_("The payment page couldn't be opened."),
+}
+_DECLINED_OTHERWISE = N_("The bank declined the payment.")
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckoutView:
+    """Everything the page shows, read from one snapshot."""
+
+    token: str
+    checkout: Checkout
+    link: OffsetLink
+    merchant: Merchant
+    order: Order | None
+    failure: Decline | None
+    is_pending: bool
+    # A payment arrived with another amount: the operator decides what becomes of it.
+    is_mismatched: bool
+    certificate: bytes | None
+
+    @property
+    def state(self) -> str:
+        """The script reloads the page when this changes."""
+        if self.order is not None and self.order.status in _PAID:
+            return str(self.order.status)
+        if self.is_mismatched:
+            return "mismatched"
+        if self.order is not None and self.order.status in {OrderStatus.CANCELLED, OrderStatus.FAILED}:
+            return "cancelled"
+        return "under_way" if self.is_pending else "to_pay"
+
+    @property
+    def is_first_page(self) -> bool:
+        """Whether the visitor sees no page before this one, because the API created the checkout."""
+        return self.order is None and self.checkout.metadata is not None
+
+    @property
+    def asks_for_name(self) -> bool:
+        return self.checkout.is_without_name and self.link.asks_for_name
+
+    @property
+    def asks(self) -> AskedFields:
+        return AskedFields(card=self.checkout.scope.mode is Mode.TEST, name=self.asks_for_name)
+
+
+class StateOut(msgspec.Struct):
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckoutPage:
+    database: Database
+    renderer: Renderer
+    guard: FormGuard
+    clock: Clock
+    payment: PayCheckout
+    withdrawal: WithdrawalTexts
+    payment_limit: AttemptLimit
+    certificate_limit: AttemptLimit
+    certificates: RenderCertificate
+    counts: LinkCounts
+
+    @property
+    def limits(self) -> tuple[TokenBuckets, ...]:
+        return self.payment_limit.buckets, self.certificate_limit.buckets
+
+    async def show(self, request: Request) -> Response:
+        view = await self._view(request)
+        (returned,) = request.query("paid")
+        if returned is not None and view.order is not None and view.is_pending:
+            await self.payment.look_up_now(view.order)
+        if view.state == "to_pay":
+            if view.is_first_page:
+                self.counts.count_sent_page(view.link, request)
+            return await self._show_payment(request, view)
+        return await self._show_progress(request, view)
+
+    async def pay(self, request: Request) -> Response:
+        """In test mode by a test card, in live mode on the gateway's page."""
+        fields = self.guard.check(request)
+        self.payment_limit.count(request)
+        view = await self._view(request)
+        shown, form = read_shown_offer(fields), read_payment_form(fields)
+        faults: list[TonneError] = []
+        language = visitor_language(request, await self._default_language(view))
+        text = self.withdrawal.text_in(language.translator)
+        number, payer = read_payer(fields, view.asks, text, faults, now=self.clock(), language=language.code)
+        # The button that opens the gateway's page again has no fields: its order was placed with the consent.
+        if faults and (view.asks.card or view.state == "to_pay"):
+            return await self._show_again(request, view, faults=faults, form=form)
+        try:
+            if view.checkout.scope.mode is Mode.TEST:
+                await self.payment.pay_by_test_card(view.token, shown, number, payer=payer)
+                url = None
+            else:
+                url = await self.payment.open_page(view.token, shown, request.limited_as, payer=payer)
+        except OfferChanged:
+            return await self._show_again(request, await self._view(request), form=form, was_refused=True)
+        except (CheckoutNotFound, CheckoutOver, OffsetLinkClosed):
+            raise
+        except TonneError as fault:
+            return await self._show_again(request, await self._view(request), faults=[fault], form=form)
+        if url is None:
+            return see_other(f"/checkout/{view.token}")
+        # Not a redirect: `form-action` in the content security policy would block it.
+        return self.renderer.page(request, "leaving.html", url=url)
+
+    async def _show_again(
+        self,
+        request: Request,
+        view: _CheckoutView,
+        *,
+        form: PaymentForm,
+        faults: Sequence[TonneError] = (),
+        was_refused: bool = False,
+    ) -> Response:
+        """The form as it was filled in, which a redirect would lose. There is none if another tab has paid."""
+        if view.state != "to_pay":
+            return see_other(f"/checkout/{view.token}")
+        return await self._show_payment(request, view, faults=faults, form=form, was_refused=was_refused)
+
+    async def state(self, request: Request) -> Response:
+        response = json_response(StateOut((await self._view(request)).state))
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    async def certificate(self, request: Request) -> Response:
+        """Available even if the account does not publish its certificates. Limited: rendering a PDF costs CPU time."""
+        self.certificate_limit.count(request)
+        view = await self._view(request)
+        if view.certificate is None:
+            raise CheckoutNotFound(N_("There is no certificate yet. Come back when the order is complete."))
+        record = msgspec.json.decode(view.certificate, type=CertificateRecord)
+        response = await self.certificates.answer(record)
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    async def _view(self, request: Request) -> _CheckoutView:
+        token = request.path("token")
+        if not is_token(token):
+            raise CheckoutNotFound
+        async with self.database.snapshot() as connection:
+            checkout = await store.find_checkout(connection, hash_token(token))
+            link = None if checkout is None else await find_link_any_account(connection, checkout.offset_link_id)
+            if checkout is None or link is None:
+                raise CheckoutNotFound
+            order = await _find_order(connection, checkout)
+            found = (token, checkout, link, await find_merchant(connection, link))
+            if order is None:
+                return _CheckoutView(
+                    *found, order=None, failure=None, is_pending=False, is_mismatched=False, certificate=None
+                )
+            return _CheckoutView(
+                *found,
+                order,
+                await find_last_decline(connection, order),
+                is_pending=await find_pending(connection, order) is not None,
+                is_mismatched=any(
+                    charge.status is ChargeStatus.MISMATCHED for charge in await find_captured(connection, order)
+                ),
+                certificate=await find_certificate(connection, order.scope, order.id),
+            )
+
+    async def _show_payment(
+        self,
+        request: Request,
+        view: _CheckoutView,
+        *,
+        faults: Sequence[TonneError] = (),
+        form: PaymentForm | None = None,
+        was_refused: bool = False,
+    ) -> Response:
+        checkout, default = view.checkout, await self._default_language(view)
+        language = visitor_language(request, default)
+        is_over = checkout.status is CheckoutStatus.CLOSED or self.clock() >= checkout.expires_at
+        if is_over:
+            return self.renderer.page(
+                request, "checkout_over.html", status=410, default_language=default, **_frame(view)
+            )
+        offer: PricedOffer | None = None
+        can_pay = self.payment.takes_cards(checkout.scope.mode)
+        try:
+            if not can_pay:
+                raise SellerTakesNoCards
+            offer = await self._offer(view)
+        except TonneError as unpriced:
+            faults = faults or [unpriced]
+        token, headers = self.guard.issue(request)
+        failure, texts = view.failure, texts_of(faults, language.translator)
+        declined = None if failure is None or texts else language.translator(_explain(failure))
+        return self.renderer.page(
+            request,
+            "checkout_pay.html",
+            default_language=default,
+            status=422 if faults else 200,
+            headers=headers,
+            checkout=checkout,
+            priced=None if offer is None else offer.priced,
+            tax=None if offer is None else offer.tax,
+            offer=None if offer is None else offer.digest.hex(),
+            change=None if offer is None else compare_with_start(checkout, offer),
+            was_refused=was_refused,
+            can_pay=can_pay,
+            faults=texts,
+            focused=next((name for name in FIELDS if name in texts), "card_number" if declined else None),
+            declined=declined,
+            form_token=token,
+            form=form or form_of(checkout.consent),
+            withdrawal=self.withdrawal.text_in(language.translator),
+            gateway=GATEWAY_NAMES[GATEWAY_OF[checkout.scope.mode]],
+            seller_email=self.payment.settings.seller_email,
+            terms_url=self.payment.settings.terms_url,
+            privacy_url=self.payment.settings.privacy_url,
+            cards=SIMULATED_CARDS,
+            beneficiary=await self._beneficiary(view),
+            **await self._name_form(view, form),
+            **_frame(view),
+        )
+
+    async def _name_form(self, view: _CheckoutView, form: PaymentForm | None) -> dict[str, Any]:
+        """The values of `_name.html`, if the page asks for the customer's name."""
+        if not view.asks_for_name:
+            return {"filled": None}
+        terms = await self.payment.directory.terms_of(view.checkout.scope)
+        return {"filled": form or PaymentForm(), "account_beneficiary": terms.beneficiary}
+
+    async def _offer(self, view: _CheckoutView) -> PricedOffer:
+        """The current offer, or what was ordered."""
+        if view.order is not None and view.order.priced is not None:
+            order = view.order
+            return PricedOffer(view.order.priced, order.tax, ordered_offer(view.checkout, order).digest)
+        return await self.payment.price(view.checkout, view.link)
+
+    async def _default_language(self, view: _CheckoutView) -> str:
+        """For visitors whose browser names none of our languages."""
+        if view.order is not None:
+            return view.order.language
+        return view.link.language or (await self.payment.directory.terms_of(view.checkout.scope)).language
+
+    async def _beneficiary(self, view: _CheckoutView) -> Beneficiary:
+        """In whose name the certificate is issued."""
+        order = view.order
+        if order is not None:
+            return Beneficiary(order.beneficiary, order.beneficiary_kind, order.beneficiary_is_public)
+        terms = await self.payment.directory.terms_of(view.checkout.scope)
+        return view.checkout.beneficiary or Beneficiary(terms.beneficiary)
+
+    async def _show_progress(self, request: Request, view: _CheckoutView) -> Response:
+        order, settings = view.order, self.payment.settings
+        if order is None:
+            raise CheckoutNotFound
+        async with self.database.snapshot() as connection:
+            summary = await read_order_summary(connection, order, settings=settings, now=self.clock())
+        default = await self._default_language(view)
+        language = visitor_language(request, default)
+        token, headers = self.guard.issue(request)
+        return self.renderer.page(
+            request,
+            "checkout_progress.html",
+            default_language=default,
+            headers=headers,
+            form_token=token,
+            checkout=view.checkout,
+            state=view.state,
+            tax=order.tax,
+            offer=ordered_offer(view.checkout, order).digest.hex(),
+            refresh_s=None if view.state in {"complete", "cancelled"} else 5,
+            **{**summary_values(summary, LocalWording(language.translator, language.locale), settings), **_frame(view)},
+        )
+
+
+async def _find_order(connection: Connection, checkout: Checkout) -> Order | None:
+    if checkout.order_id is None:
+        return None
+    orders = await load_orders(connection, [OrderKey(checkout.scope.account_id, checkout.order_id)])
+    return orders[0] if orders else None
+
+
+def _frame(view: _CheckoutView) -> dict[str, Any]:
+    """The values that all templates of a checkout need."""
+    checkout = view.checkout
+    back = checkout.redirect_url
+    if back is not None and view.state in {str(status) for status in _PAID}:
+        name = "external_id" if checkout.is_verified else "unverified_external_id"
+        reference = {} if checkout.external_id is None else {name: checkout.external_id}
+        back = with_query(back, {"temporary_id": temporary_id_of(view.token), **reference})
+    return {
+        "test_mode": checkout.scope.mode is Mode.TEST,
+        "link": view.link,
+        "merchant": view.merchant,
+        "token": view.token,
+        # With what the visitor entered before.
+        "again": f"/offset/{view.link.id}?edit={view.token}" if checkout.can_start_again else None,
+        "back": back,
+        "back_label": checkout.redirect_label or (back or "").partition("://")[2].partition("/")[0],
+        "temporary_minutes": int(TEMPORARY_ID_LIFE.total_seconds() // 60),
+    }
+
+
+def _explain(failure: Decline) -> str:
+    return _DECLINED.get(failure.code or "", _DECLINED_OTHERWISE)

@@ -1,0 +1,212 @@
+"""Creating a checkout for a client's server: the customer can only pay it, and change nothing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+import msgspec
+
+from tonne.channels.checkout import api_store
+from tonne.channels.checkout.api_store import ApiCheckout
+from tonne.channels.checkout.begin_checkout import Visitor, compose_checkout
+from tonne.channels.checkout.checkout_schemas import CheckoutIn
+from tonne.channels.checkout.errors import (
+    AlreadyPaid,
+    CheckoutAmountMissing,
+    OffsetLinkNotOpen,
+    OffsetLinkNotPayable,
+    OffsetLinkUnknown,
+    RedirectRefused,
+)
+from tonne.channels.checkout.links.model import OffsetLink
+from tonne.channels.checkout.links.offer import LinkOffer, choose, price_offer
+from tonne.channels.checkout.links.redirects import check_redirect
+from tonne.channels.checkout.links.settings import MAX_VALUE_MINOR
+from tonne.channels.checkout.links.shown_offer import PricedOffer
+from tonne.channels.checkout.links.store import find_link
+from tonne.channels.checkout.model import API_LIFE, Checkout, hash_temporary_id, hash_token, new_token, temporary_id_of
+from tonne.channels.checkout.store import is_paid
+from tonne.money.cards.gateways.card_gateways import takes_cards
+from tonne.platform.db.idempotency import Idempotency, create_once
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.audit import record as audit
+from tonne.platform.http.client_fields import metadata_text
+from tonne.platform.http.json_body import Document, read
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import scaled
+from tonne.platform.values.errors import Fault, Invalid, TonneError
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.mass import MAX_GRAMS
+from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.accounts.redirect_hosts import list_hosts
+from tonne.selling.catalogue.errors import QuantityInvalid, ValueInvalid
+from tonne.selling.catalogue.prices.price import PriceRequest
+from tonne.selling.catalogue.snapshot import Catalogues
+
+# Keys of the order's metadata that Tonne sets.
+_RESERVED = ("external_id", "unverified_external_id")
+
+
+@dataclass(frozen=True, slots=True)
+class CreateCheckout:
+    database: Database
+    catalogues: Catalogues
+    directory: AccountDirectory
+    clock: Clock
+    settings: Settings
+    box: SecretBox
+
+    async def create(
+        self, scope: Scope, document: Document, idempotency: Idempotency, actor: Actor
+    ) -> tuple[ApiCheckout, bytes | None]:
+        """The new checkout; or the original with this key, and the digest of the request that created it."""
+        # Before taking a connection: holding one while waiting for another can exhaust the pool.
+        terms = (await self.directory.terms_of(scope)).at_checkout()
+        terms.require_open()
+        catalogue = await self.catalogues.current(scope.mode)
+        async with self.database.connection() as connection:
+
+            async def create() -> ApiCheckout | None:
+                body, metadata = read(document, CheckoutIn), _read_metadata(document)
+                now = self.clock()
+                async with connection.transaction():
+                    link = await self._find_link(connection, scope, body, now)
+                    offer = LinkOffer(link, terms, catalogue)
+                    wanted = _read_request(offer, body)
+                    url, label = await _read_redirect(connection, link, body)
+                    visitor = Visitor(
+                        email=body.email,
+                        external_id=body.external_id,
+                        is_verified=True,
+                        redirect_url=url,
+                        redirect_label=label,
+                        beneficiary=None if body.beneficiary is None else body.beneficiary.value,
+                    )
+                    checkout = compose_checkout(
+                        link,
+                        wanted,
+                        _price(offer, wanted),
+                        visitor=visitor,
+                        now=now,
+                        expires_at=now + API_LIFE,
+                        metadata=metadata,
+                    )
+                    return await self._insert(connection, scope, checkout, idempotency, actor)
+
+            return await create_once(idempotency.key, create, lambda key: api_store.find_by_key(connection, scope, key))
+
+    async def _find_link(self, tx: Connection, scope: Scope, body: CheckoutIn, now: datetime) -> OffsetLink:
+        link = await find_link(tx, scope, body.offset_link_id)
+        if link is None:
+            raise OffsetLinkUnknown(field="offset_link_id")
+        if not link.is_open(now):
+            raise OffsetLinkNotOpen(field="offset_link_id")
+        if not takes_cards(self.settings, scope.mode):
+            raise OffsetLinkNotPayable(
+                "Nobody could pay this checkout: the service has no card gateway for live mode. Ask its operator to "
+                "set TONNE_STRIPE_SECRET_KEY.",
+                field="offset_link_id",
+            )
+        if body.external_id is not None and await is_paid(tx, scope, link.id, body.external_id):
+            raise AlreadyPaid("The checkout of this external_id is paid. See its order.", field="external_id")
+        return link
+
+    async def _insert(
+        self, tx: Connection, scope: Scope, checkout: Checkout, idempotency: Idempotency, actor: Actor
+    ) -> ApiCheckout | None:
+        token = new_token()
+        new = ApiCheckout(
+            checkout, self.box.seal(token, checkout.id), idempotency.key or new_id("auto"), order_status=None
+        )
+        inserted = await api_store.insert_api_checkout(
+            tx,
+            scope,
+            new,
+            token_hash=hash_token(token),
+            temporary_id_hash=hash_temporary_id(temporary_id_of(token)),
+            digest=idempotency.digest,
+        )
+        if not inserted:
+            return None
+        await audit.record(
+            tx,
+            scope.organisation_id,
+            "checkout.created",
+            actor=actor,
+            at=checkout.created_at,
+            subject_id=checkout.id,
+            mode=scope.mode,
+            offset_link_id=checkout.offset_link_id,
+            external_id=checkout.external_id,
+        )
+        return new
+
+
+def _read_metadata(document: Document) -> str:
+    text = metadata_text(document)
+    reserved = [name for name in _RESERVED if name in (document.members.get("metadata") or {})]
+    if reserved:
+        message = f"metadata must not contain {reserved[0]}. Send the field external_id instead."
+        raise Invalid([Fault("validation_error", message, "metadata")])
+    return text
+
+
+def _read_request(offer: LinkOffer, body: CheckoutIn) -> PriceRequest:
+    """Raises Invalid with all errors of the amount and the bundles."""
+    faults: list[Fault] = []
+    link, currency = offer.link, offer.terms.currency
+    grams, minor = link.preset_quantity_grams, link.preset_value_minor
+    if body.quantity is not None and body.value is not None:
+        faults.append(Fault("validation_error", "Send either quantity or value, not both.", "value"))
+    elif body.quantity is not None:
+        grams, minor = scaled(Decimal(body.quantity), 6), None
+        if grams is None or not 1 <= grams <= MAX_GRAMS:
+            faults += QuantityInvalid(
+                "quantity must be from 0.000001 to 100000000 t, with at most 6 decimals.", field="quantity"
+            ).faults
+    elif body.value is not None:
+        grams, minor = None, scaled(Decimal(body.value), DECIMALS[currency])
+        if minor is None or not 1 <= minor <= MAX_VALUE_MINOR:
+            faults += ValueInvalid(field="value").faults
+    elif grams is None and minor is None:
+        faults += CheckoutAmountMissing(field="quantity").faults
+    try:
+        # An empty id is not on offer, so an empty list is rejected.
+        choices = choose(offer.bundles, () if body.bundle_ids is None else body.bundle_ids or ("",))
+    except TonneError as error:
+        faults += _renamed(error.faults, {"bundle_id": "bundle_ids"})
+    if faults:
+        raise Invalid(faults)
+    return PriceRequest(mass_grams=grams, value_minor=minor, choices=choices)
+
+
+def _price(offer: LinkOffer, wanted: PriceRequest) -> PricedOffer:
+    try:
+        return price_offer(offer, wanted)
+    except TonneError as error:
+        amount = "quantity" if wanted.mass_grams is not None else "value"
+        error.faults = _renamed(error.faults, {"amount": amount, "bundle_id": "bundle_ids"})
+        raise
+
+
+def _renamed(faults: Sequence[Fault], names: dict[str, str]) -> list[Fault]:
+    """With the fields of the API instead of those of the form."""
+    return [msgspec.structs.replace(fault, field=names.get(fault.field or "", fault.field)) for fault in faults]
+
+
+async def _read_redirect(tx: Connection, link: OffsetLink, body: CheckoutIn) -> tuple[str | None, str | None]:
+    """Target and label of the button after the payment. Without a URL in the body, those of the link."""
+    hosts = await list_hosts(tx, link.scope.organisation_id)
+    if body.redirect_url is not None:
+        return check_redirect(body.redirect_url, hosts, link.scope.mode), body.redirect_label
+    label = body.redirect_label or link.redirect_label
+    try:
+        return check_redirect(link.redirect_url or "", hosts, link.scope.mode), label
+    except RedirectRefused:
+        return None, None

@@ -1,0 +1,94 @@
+"""Counts how often an offset link is opened and how many checkouts are begun, per day, without tracking people.
+
+Pages only add to a number in memory. A background task writes the numbers every two seconds. A process that crashes
+loses what it has counted since then. What was paid is counted by a trigger on the orders.
+"""
+
+import asyncio
+
+import structlog
+
+from tonne.channels.checkout.link_counts.count_store import CountedDay, CountedPages, insert_counts_any_account
+from tonne.channels.checkout.link_counts.page_visits import is_visit
+from tonne.channels.checkout.links.model import OffsetLink
+from tonne.platform.db.errors import DATABASE_ERRORS
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request
+from tonne.platform.process.telemetry.instruments import CounterFamily, Metric
+from tonne.platform.values.clock import Clock
+
+WRITE_EVERY_S = 2
+# Links that wait to be written, while the database is away. More are not counted.
+MAX_WAITING = 10_000
+
+_log = structlog.get_logger()
+
+
+class LinkCounts:
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._waiting: dict[CountedDay, CountedPages] = {}
+        self._is_failing = False
+        self._counts = CounterFamily(
+            "tonne_link_counts_total", "Counted steps of visitors of offset links, by what became of them.", "outcome"
+        )
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        return (self._counts,)
+
+    def count_offset_page(self, link: OffsetLink, request: Request) -> None:
+        """Somebody opened the page of the link."""
+        if is_visit(request):
+            self._add(self._day_of(link), CountedPages(opened=1))
+
+    def count_begun(self, link: OffsetLink) -> None:
+        """Somebody submitted the form of the page."""
+        self._add(self._day_of(link), CountedPages(begun=1))
+
+    def count_sent_page(self, link: OffsetLink, request: Request) -> None:
+        """Somebody opened the payment page of a checkout that the merchant's server created: it is the first page."""
+        if is_visit(request):
+            self._add(self._day_of(link), CountedPages(opened=1, begun=1))
+
+    async def watch(self) -> None:
+        """Write again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(WRITE_EVERY_S)
+            await self.write()
+
+    async def write(self) -> None:
+        """Write what waits. What cannot be written waits on.
+
+        If the connection is lost during the commit, the counts may be written twice.
+        """
+        if not self._waiting:
+            return
+        batch, self._waiting = self._waiting, {}
+        is_written = False
+        try:
+            async with self._database.connection() as connection:
+                await insert_counts_any_account(connection, batch)
+            is_written = True
+            self._is_failing = False
+            self._counts.of("written").inc(sum(map(sum, batch.values())))
+        except DATABASE_ERRORS as error:
+            if not self._is_failing:
+                _log.warning("link_counts_not_written", error=repr(error))
+            self._is_failing = True
+        finally:
+            # Also when the task is cancelled, because the process stops.
+            if not is_written:
+                for day, counted in batch.items():
+                    self._add(day, counted)
+
+    def _day_of(self, link: OffsetLink) -> CountedDay:
+        return CountedDay(link.scope, link.id, self._clock().date())
+
+    def _add(self, day: CountedDay, counted: CountedPages) -> None:
+        known = self._waiting.get(day)
+        if known is None and len(self._waiting) >= MAX_WAITING:
+            self._counts.of("dropped").inc(sum(counted))
+            return
+        self._waiting[day] = counted if known is None else known.plus(counted)

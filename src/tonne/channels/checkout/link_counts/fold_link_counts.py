@@ -1,0 +1,16 @@
+"""A job: adds what was counted of offset links to their days, so that reading them stays cheap."""
+
+from tonne.channels.checkout.link_counts.count_store import fold_counts_any_account
+from tonne.platform.db.pool import Database
+
+BATCH_ROWS = 10_000
+
+
+class FoldLinkCounts:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def run_once(self) -> bool:
+        """Fold one batch. True when there may be more."""
+        async with self._database.connection() as connection:
+            return await fold_counts_any_account(connection, BATCH_ROWS) == BATCH_ROWS

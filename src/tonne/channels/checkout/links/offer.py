@@ -1,0 +1,159 @@
+"""What a link offers, and the price of a visitor's choice."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import msgspec
+
+from tonne.channels.checkout.errors import AmountInvalid, AmountOutOfBounds, BundleNotOffered, BundleSoldOut
+from tonne.channels.checkout.links.model import OffsetLink
+from tonne.channels.checkout.links.shown_offer import PricedOffer
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import parse_typed, scaled
+from tonne.platform.values.language import N_
+from tonne.platform.values.mass import MAX_GRAMS, MassUnit, to_grams
+from tonne.platform.values.message_values import MassValue, MoneyValue, NamesValue
+from tonne.selling.accounts.model import Terms
+from tonne.selling.catalogue.errors import (
+    BelowMinimumOrder,
+    ChargeTooSmall,
+    PriceUnavailable,
+    QuantityInvalid,
+    ValueInvalid,
+)
+from tonne.selling.catalogue.model import Bundle, Catalogue
+from tonne.selling.catalogue.prices.price import PriceRequest, price
+from tonne.selling.catalogue.prices.pricing import Priced
+from tonne.selling.catalogue.selection import BundleChoiceIn
+from tonne.selling.orders.order_tax import tax_of
+from tonne.selling.orders.quotes.offer_digest import digest_offer
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A bundle on offer. `choice` holds its percentage, if the selection has percentages."""
+
+    bundle: Bundle
+    choice: BundleChoiceIn
+    is_available: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LinkOffer:
+    """A link, and what its prices depend on. The terms are those of card payments, whatever the account's own are."""
+
+    link: OffsetLink
+    terms: Terms
+    catalogue: Catalogue
+
+    @property
+    def language(self) -> str:
+        """For visitors whose browser names none of our languages."""
+        return self.link.language or self.terms.language
+
+    @property
+    def bundles(self) -> list[Offered]:
+        """The bundles of the link, else the account's default, else the catalogue's. Unknown bundles are left out."""
+        stored = self.link.bundle_selection or self.terms.default_selection or self.catalogue.default_selection or []
+        choices = [msgspec.convert(choice, BundleChoiceIn) for choice in stored]
+        found = [(self.catalogue.bundles.get(choice.bundle_id), choice) for choice in choices]
+        return [
+            Offered(bundle, choice, bundle.enabled and self.terms.available_grams(bundle.free_grams) > 0)
+            for bundle, choice in found
+            if bundle is not None
+        ]
+
+
+def choose(offered: Sequence[Offered], bundle_ids: Sequence[str]) -> list[BundleChoiceIn]:
+    """All bundles with their percentages, or some of them in equal parts. No ids mean all available bundles."""
+    if not offered:
+        raise PriceUnavailable(N_("There is nothing on offer right now. Try again later."))
+    known = {each.bundle.id: each.choice for each in offered}
+    available = [each.bundle.id for each in offered if each.is_available]
+    wanted = dict.fromkeys(bundle_ids or available or known)
+    if not wanted.keys() <= known.keys():
+        raise BundleNotOffered(field="bundle_id")
+    if wanted.keys() == known.keys():
+        return [each.choice for each in offered]
+    return [BundleChoiceIn(bundle_id) for bundle_id in known if bundle_id in wanted]
+
+
+def parse_quantity(text: str) -> int:
+    """Reads tonnes as people type them; returns grams."""
+    return _grams(_parse(text), MassUnit.T)
+
+
+def parse_kilograms(text: str) -> int:
+    """Reads kilograms as people type them; returns grams."""
+    return _grams(_parse(text), MassUnit.KG)
+
+
+def _grams(number: Decimal, unit: MassUnit) -> int:
+    grams = to_grams(number, unit)
+    if not 1 <= grams <= MAX_GRAMS:
+        raise QuantityInvalid(N_("Choose at least %(least)s."), field="amount", least=MassValue(1))
+    return grams
+
+
+def parse_value(text: str, currency: str) -> int:
+    """Reads an amount of money as people type it; returns minor units."""
+    value_minor = scaled(_parse(text), DECIMALS[currency])
+    if value_minor is None or value_minor < 1:
+        message = N_("Enter an amount above zero, with at most %(decimals)s decimals.")
+        raise ValueInvalid(message, field="amount", decimals=DECIMALS[currency])
+    return value_minor
+
+
+def _parse(text: str) -> Decimal:
+    number = parse_typed(text)
+    if number is None:
+        raise AmountInvalid(field="amount")
+    return number
+
+
+def price_offer(offer: LinkOffer, wanted: PriceRequest) -> PricedOffer:
+    """The current offer. Raises if the link's limits or the available supply do not allow it."""
+    try:
+        priced = price(wanted, offer.terms, offer.catalogue)
+    except ChargeTooSmall as error:
+        raise ChargeTooSmall(error.template, field="amount", **error.values) from error
+    except BelowMinimumOrder as error:
+        raise BelowMinimumOrder(error.template, field="amount", **error.values) from error
+    except PriceUnavailable as error:
+        # Its own message advises placing an order that waits, which a visitor cannot do.
+        message = N_("There is no price in %(currency)s right now. Try again later.")
+        raise PriceUnavailable(message, currency=offer.terms.currency) from error
+    tax = tax_of(priced, offer.terms)
+    _check_limits(offer.link, wanted, priced, priced.total_cost_minor + (tax.tax_minor or 0))
+    short = [line for line in priced.lines if line.insufficient_available_quantity]
+    if short:
+        # Several lines may compete for the same projects, each of which counts once.
+        bundles = [offer.catalogue.bundles[line.bundle_id] for line in short]
+        free = {share.project.id: share.free_grams for bundle in bundles for share in bundle.projects}
+        left = offer.terms.available_grams(sum(free.values()))
+        names = NamesValue(tuple(line.bundle_name for line in short))
+        if not left:
+            message = N_("Not enough of %(names)s: sold out. Choose a smaller amount or another option.")
+            raise BundleSoldOut(message, field="bundle_id", names=names)
+        message = N_("Not enough of %(names)s: only %(left)s left. Choose a smaller amount or another option.")
+        raise BundleSoldOut(message, field="bundle_id", names=names, left=MassValue(left))
+    return PricedOffer(priced, tax, digest_offer(priced, tax, offer.catalogue))
+
+
+def _check_limits(link: OffsetLink, wanted: PriceRequest, priced: Priced, due_minor: int) -> None:
+    """Compares a requested value as such: what it buys may cost a cent less. Limits of the value include tax."""
+
+    def money(minor: int) -> MoneyValue:
+        return MoneyValue(minor, priced.currency)
+
+    for found, least, most, value in (
+        (priced.quantity_grams, link.min_quantity_grams, link.max_quantity_grams, MassValue),
+        (wanted.value_minor or due_minor, link.min_value_minor, link.max_value_minor, money),
+    ):
+        if least is not None and found < least:
+            message = N_("The minimum is %(least)s, and this is %(found)s. Choose more.")
+            raise AmountOutOfBounds(message, field="amount", least=value(least), found=value(found))
+        if most is not None and found > most:
+            message = N_("The maximum is %(most)s, and this is %(found)s. Choose less.")
+            raise AmountOutOfBounds(message, field="amount", most=value(most), found=value(found))

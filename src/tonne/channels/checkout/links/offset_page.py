@@ -1,0 +1,334 @@
+"""The page of an offset link: a form for the amount and the bundles, with the exact price."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from tonne.channels.checkout import store as checkout_store
+from tonne.channels.checkout.begin_checkout import (
+    Visitor,
+    begin_checkout,
+    read_customer_name,
+    read_email,
+    read_external_id,
+)
+from tonne.channels.checkout.errors import (
+    AlreadyPaid,
+    OffsetLinkClosed,
+    PaymentPageUnavailable,
+    RedirectRefused,
+    SellerTakesNoCards,
+)
+from tonne.channels.checkout.link_counts.counts import LinkCounts
+from tonne.channels.checkout.links.amounts import Suggestion, suggestions
+from tonne.channels.checkout.links.bundle_cards import bundle_cards, unit_price
+from tonne.channels.checkout.links.model import OffsetLink
+from tonne.channels.checkout.links.offer import LinkOffer, choose
+from tonne.channels.checkout.links.offset_form import (
+    OffsetForm,
+    convert,
+    from_checkout,
+    from_fields,
+    from_query,
+    preset_of,
+    price_form,
+    try_to_price,
+)
+from tonne.channels.checkout.links.redirects import check_redirect
+from tonne.channels.checkout.links.secret import open_link_secrets
+from tonne.channels.checkout.links.shown_offer import PricedOffer
+from tonne.channels.checkout.links.signed_query import (
+    REPEATED,
+    SIGNATURE,
+    SIGNED,
+    SignedQuery,
+    find_signed_query,
+    verify_query,
+)
+from tonne.channels.checkout.links.store import find_link_any_account
+from tonne.channels.checkout.model import hash_token, is_token
+from tonne.channels.checkout.paying.attempt_limit import AttemptLimit, OpenLimit
+from tonne.money.cards.gateways.card_gateways import takes_cards
+from tonne.platform.db.pool import Database
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request, Response
+from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.ids import is_id
+from tonne.platform.values.language import N_
+from tonne.platform.values.scope import Mode
+from tonne.platform.values.tax import TaxTreatment
+from tonne.platform.web.forms import FormGuard
+from tonne.platform.web.render import Renderer, see_other
+from tonne.platform.web.shown_errors import texts_of
+from tonne.platform.web.visitor import decimal_sign
+from tonne.platform.web.visitor_language import visitor_language
+from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.accounts.merchant import find_merchant, find_merchant_logo
+from tonne.selling.accounts.redirect_hosts import list_hosts
+from tonne.selling.catalogue.snapshot import Catalogues
+from tonne.selling.orders.beneficiary import Beneficiary
+
+_MAX_LABEL = 100
+# The query parameter with the token of a checkout that the visitor wants to change.
+EDITED = "edit"
+# In the order of the page.
+_FIELDS = ("amount", "bundle_id", "email", "name_on_certificate")
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetPage:
+    database: Database
+    catalogues: Catalogues
+    directory: AccountDirectory
+    renderer: Renderer
+    guard: FormGuard
+    clock: Clock
+    settings: Settings
+    box: SecretBox
+    begin_limit: AttemptLimit
+    open_limit: OpenLimit
+    counts: LinkCounts
+
+    @property
+    def limits(self) -> tuple[TokenBuckets, ...]:
+        return self.begin_limit.buckets, self.open_limit.buckets
+
+    async def show(self, request: Request) -> Response:
+        """The form, prefilled from the query, with the price if the amount is known."""
+        self.open_limit.count(request)
+        try:
+            offer = await self._load_offer(request)
+        except SellerTakesNoCards:
+            return self.renderer.page(
+                request, "offset_closed.html", status=503, seller_email=self.settings.seller_email
+            )
+        sign = decimal_sign(visitor_language(request, offer.language).locale)
+        filled = await self._edited(request, offer, sign)
+        if filled is None:
+            filled = from_query(request, offer, await self._signed_query(offer.link, _pairs_of(request)), sign)
+        if filled.is_switched:
+            filled = convert(offer, filled, sign)
+        redirect_url, _ = await self._redirect(offer.link, filled)
+        external_id = read_external_id(filled.external_id)
+        # Only for signed queries: otherwise anyone could find out which references are paid.
+        if external_id is not None and filled.is_verified:
+            async with self.database.connection() as connection:
+                if await checkout_store.is_paid(connection, offer.link.scope, offer.link.id, external_id):
+                    raise AlreadyPaid(N_("This payment was already made. You don't need to pay again."))
+        price = try_to_price(offer, filled)
+        self.counts.count_offset_page(offer.link, request)
+        return await self._form(request, offer, filled, priced=price.offer, faults=price.faults, back=redirect_url)
+
+    async def price(self, request: Request) -> Response:
+        """The price as an HTML fragment, for the script that updates it."""
+        self.open_limit.count(request)
+        offer = await self._load_offer(request)
+        language = visitor_language(request, offer.language)
+        sign = decimal_sign(language.locale)
+        filled = from_query(request, offer, await self._signed_query(offer.link, _pairs_of(request)), sign)
+        if filled.is_switched:
+            filled = convert(offer, filled, sign)
+        price = try_to_price(offer, filled)
+        faults = texts_of(price.faults, language.translator)
+        return self.renderer.page(
+            request,
+            "offset_price.html",
+            default_language=offer.language,
+            **_price(price.offer),
+            missing=" ".join(faults.values()),
+            filled=filled,
+        )
+
+    async def begin(self, request: Request) -> Response:
+        fields = self.guard.check(request)
+        self.begin_limit.count(request)
+        offer = await self._load_offer(request)
+        sign = decimal_sign(visitor_language(request, offer.language).locale)
+        repeated = [(REPEATED, text) for text in fields.get(REPEATED, [])]
+        signed = await self._signed_query(offer.link, repeated)
+        filled = from_fields(fields, None if offer.link.amount_editable else preset_of(offer, sign), signed)
+        if filled.is_switched:
+            # Without JavaScript, nobody has seen the price of the amount in its new unit.
+            filled = convert(offer, filled, sign)
+            price = try_to_price(offer, filled)
+            return await self._form(request, offer, filled, priced=price.offer, faults=price.faults, was_converted=True)
+        price = price_form(offer, filled)
+        faults = list(price.faults)
+        visitor = await self._read_visitor(offer.link, filled, faults)
+        if visitor is None or price.wanted is None or price.offer is None:
+            return await self._form(request, offer, filled, priced=price.offer, faults=faults, status=422)
+        async with self.database.transaction() as tx:
+            token = await begin_checkout(tx, offer.link, price.wanted, price.offer, visitor=visitor, now=self.clock())
+        self.counts.count_begun(offer.link)
+        return see_other(f"/checkout/{token}")
+
+    async def logo(self, request: Request) -> Response:
+        """The merchant's logo, also of a closed link: orders in progress show it."""
+        link_id = request.path("link_id")
+        async with self.database.connection() as connection:
+            link = await find_link_any_account(connection, link_id) if is_id("lnk", link_id) else None
+            found = None if link is None else await find_merchant_logo(connection, link.scope)
+        if found is None:
+            raise OffsetLinkClosed("There is no such picture.")
+        (version,) = request.query("v")
+        kept = "public, max-age=31536000, immutable" if version == found.version else "public, max-age=60"
+        headers = {"Cache-Control": kept, "Content-Security-Policy": "default-src 'none'; sandbox"}
+        return Response(found.content, media_type=found.media_type.encode(), headers=headers)
+
+    async def _edited(self, request: Request, offer: LinkOffer, sign: str) -> OffsetForm | None:
+        """What the visitor entered before, if the query names a checkout of this link that they may begin again."""
+        (token,) = request.query(EDITED)
+        if token is None or not is_token(token):
+            return None
+        async with self.database.connection() as connection:
+            checkout = await checkout_store.find_checkout(connection, hash_token(token))
+        if checkout is None or checkout.offset_link_id != offer.link.id or not checkout.can_start_again:
+            return None
+        return from_checkout(checkout, sign)
+
+    async def _read_visitor(self, link: OffsetLink, filled: OffsetForm, faults: list[TonneError]) -> Visitor | None:
+        """Adds all faults of the fields. None if there are any."""
+        redirect_url: str | None = None
+        label: str | None = None
+        email, external_id, beneficiary = "", None, None
+        try:
+            redirect_url, label = await self._redirect(link, filled)
+        except TonneError as fault:
+            faults.append(fault)
+        try:
+            email = read_email(filled.email)
+        except TonneError as fault:
+            faults.append(fault)
+        try:
+            external_id = read_external_id(filled.external_id)
+        except TonneError as fault:
+            faults.append(fault)
+        try:
+            beneficiary = _customer(link, filled)
+        except TonneError as fault:
+            faults.append(fault)
+        if faults:
+            return None
+        return Visitor(
+            email=email,
+            external_id=external_id,
+            is_verified=filled.is_verified,
+            redirect_url=redirect_url,
+            redirect_label=label,
+            beneficiary=beneficiary,
+        )
+
+    async def _load_offer(self, request: Request) -> LinkOffer:
+        link_id = request.path("link_id")
+        async with self.database.connection() as connection:
+            link = await find_link_any_account(connection, link_id) if is_id("lnk", link_id) else None
+        if link is None or not link.is_open(self.clock()):
+            raise OffsetLinkClosed
+        if not takes_cards(self.settings, link.scope.mode):
+            raise SellerTakesNoCards
+        terms = (await self.directory.terms_of(link.scope)).at_checkout()
+        if not terms.takes_orders:
+            raise OffsetLinkClosed
+        catalogue = await self.catalogues.current(link.scope.mode)
+        return LinkOffer(link, terms, catalogue)
+
+    async def _signed_query(self, link: OffsetLink, pairs: Sequence[tuple[str, str]]) -> SignedQuery | None:
+        """The verified parameters. None if there is no signature; raises if there is a wrong or an expired one."""
+        found = find_signed_query(pairs)
+        if found is None:
+            return None
+        now = self.clock()
+        try:
+            async with self.database.connection() as connection:
+                secrets = await open_link_secrets(connection, link, self.box, now)
+        except SecretUnreadable as error:
+            _log.error("link_secret_unreadable", link_id=link.id, reason=str(error))
+            raise PaymentPageUnavailable from error
+        return verify_query(found, link.id, secrets, now)
+
+    async def _redirect(self, link: OffsetLink, filled: OffsetForm) -> tuple[str | None, str | None]:
+        """Target and label of the button after the payment. Validated every time, because hosts can be forbidden.
+
+        An invalid URL in the query is an error. If the link's own URL is no longer allowed, there is no button.
+        """
+        async with self.database.connection() as connection:
+            hosts = await list_hosts(connection, link.scope.organisation_id)
+        if filled.redirect_url:
+            label = filled.redirect_label.strip()[:_MAX_LABEL]
+            return check_redirect(filled.redirect_url, hosts, link.scope.mode), label or None
+        try:
+            return check_redirect(link.redirect_url or "", hosts, link.scope.mode), link.redirect_label
+        except RedirectRefused:
+            return None, None
+
+    async def _form(
+        self,
+        request: Request,
+        offer: LinkOffer,
+        filled: OffsetForm,
+        *,
+        priced: PricedOffer | None,
+        faults: Sequence[TonneError],
+        back: str | None = None,
+        was_converted: bool = False,
+        status: int = 200,
+    ) -> Response:
+        token, headers = self.guard.issue(request)
+        language = visitor_language(request, offer.language)
+        async with self.database.connection() as connection:
+            merchant = await find_merchant(connection, offer.link)
+        cards = bundle_cards(offer, filled.bundle_ids)
+        texts = texts_of(faults, language.translator)
+        return self.renderer.page(
+            request,
+            "offset.html",
+            default_language=offer.language,
+            status=status,
+            headers=headers,
+            test_mode=offer.link.scope.mode is Mode.TEST,
+            link=offer.link,
+            merchant=merchant,
+            filled=filled,
+            currency=offer.terms.currency,
+            decimal_sign=decimal_sign(language.locale),
+            suggestions=self._suggestions(offer, filled),
+            account_beneficiary=offer.terms.beneficiary,
+            is_taxed=offer.terms.tax.treatment is TaxTreatment.STANDARD,
+            bundles=cards,
+            form_token=token,
+            faults=texts,
+            focused=next((name for name in _FIELDS if name in texts), None),
+            was_converted=was_converted,
+            back=back,
+            **_price(priced),
+            missing=None,
+        )
+
+    def _suggestions(self, offer: LinkOffer, filled: OffsetForm) -> list[Suggestion]:
+        if not offer.link.amount_editable or filled.has_signed_amount:
+            return []
+        try:
+            choices = choose(offer.bundles, filled.bundle_ids)
+        except TonneError:
+            choices = []
+        return suggestions(offer.link, unit_price(offer, choices), offer.terms.currency)
+
+
+def _customer(link: OffsetLink, filled: OffsetForm) -> Beneficiary | None:
+    return read_customer_name(filled.name, is_public=filled.is_name_public) if link.asks_for_name else None
+
+
+def _pairs_of(request: Request) -> list[tuple[str, str]]:
+    return [(name, value) for name in sorted({*SIGNED, SIGNATURE, REPEATED}) for value in request.query_values(name)]
+
+
+def _price(offer: PricedOffer | None) -> dict[str, Any]:
+    """The values that the template of a price needs."""
+    return {"priced": None if offer is None else offer.priced, "tax": None if offer is None else offer.tax}

@@ -1,0 +1,195 @@
+"""JSON of offset links."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import msgspec
+
+from tonne.channels.checkout.links.model import LinkBeneficiary, OffsetLink
+from tonne.channels.checkout.links.redirects import MAX_URL
+from tonne.channels.checkout.links.secret import MAX_OVERLAP_S
+from tonne.platform.http.json_body import JsonNumber
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.decimals import PATTERN, parse_decimal
+from tonne.platform.values.language import LanguageCode
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Mode
+from tonne.selling.catalogue.schemas import Money, Timestamp, Tonnes
+from tonne.selling.catalogue.selection import BundleChoiceIn
+
+
+def _read_title(value: Any) -> str:
+    if not isinstance(value, str) or isinstance(value, JsonNumber) or not value.strip() or len(value) > 200:
+        raise ValueError("expected 1 to 200 characters, not all of them spaces")
+    return value
+
+
+def _read_decimal(value: Any) -> str:
+    """A string only: as a JSON number, a client's library could round it."""
+    if not isinstance(value, str) or isinstance(value, JsonNumber) or parse_decimal(value) is None:
+        raise ValueError('expected a decimal string such as "2.5", at most 15 digits before the point and 12 after')
+    return value
+
+
+def _read_moment(value: Any) -> datetime:
+    try:
+        moment: datetime = msgspec.convert(value, Annotated[datetime, msgspec.Meta(tz=True)])
+        moment = moment.astimezone(UTC)
+    except (msgspec.ValidationError, OverflowError) as error:
+        raise ValueError('expected a time with its zone, such as "2026-12-31T23:59:59Z"') from error
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
+DecimalString = Annotated[str, _read_decimal, msgspec.Meta(pattern=PATTERN)]
+_PRESET_TONNES = msgspec.Meta(description="Preset amount in tonnes, with at most 6 decimals.", examples=["1.5"])
+_PRESET_VALUE = msgspec.Meta(description="Preset total in the account's currency, fee included.", examples=["25.00"])
+_MIN_TONNES = msgspec.Meta(description="Smallest amount in tonnes.", examples=["0.1"])
+_MAX_TONNES = msgspec.Meta(description="Largest amount in tonnes.", examples=["100"])
+_MIN_VALUE = msgspec.Meta(description="Smallest total in the account's currency, fee included.", examples=["5.00"])
+_MAX_VALUE = msgspec.Meta(description="Largest total in the account's currency, fee included.", examples=["500.00"])
+_TITLE = msgspec.Meta(description="Headline of the page.", examples=["Offset your flight"])
+_MESSAGE = msgspec.Meta(description="Plain text below the title.", examples=["Thank you for flying with us."])
+_EDITABLE = msgspec.Meta(description="Whether people can change the preset amount.", examples=[True])
+_REDIRECT_URL = msgspec.Meta(
+    description="Target of the button after the payment: an https URL on one of the organisation's redirect hosts.",
+    examples=["https://shop.example.com/thanks"],
+    extra_json_schema={"format": "uri"},
+)
+_REDIRECT_LABEL = msgspec.Meta(description="Name on that button: “Back to …”.", examples=["Example Shop"])
+_ENABLED = msgspec.Meta(description="Whether the link is open. A disabled link returns 404.", examples=[True])
+_EXPIRES = msgspec.Meta(description="When the link closes. Null: never.", examples=["2030-12-31T23:59:59Z"])
+_BENEFICIARY = msgspec.Meta(
+    description="In whose name certificates are issued. `customer`: the page asks people for their name; without one, "
+    "the account's applies.",
+    examples=["account"],
+)
+_LANGUAGE = msgspec.Meta(
+    description="Language of the page for people whose browser asks for no language that we have. Null: the account's.",
+    examples=["de"],
+)
+_BUNDLES = msgspec.Meta(
+    description="The bundles on offer. Without percentages, the amount is split equally. Null: the account's default "
+    "bundles.",
+)
+
+
+class OffsetLinkIn(msgspec.Struct, forbid_unknown_fields=True):
+    """All settings of a link. Fields that are null or left out have their default."""
+
+    title: Annotated[str, _read_title, msgspec.Meta(min_length=1, max_length=200), _TITLE]
+    message: Annotated[str, msgspec.Meta(max_length=2000), _MESSAGE] = ""
+    bundle_selection: Annotated[list[BundleChoiceIn], msgspec.Meta(min_length=1), _BUNDLES] | None = None
+    preset_quantity: Annotated[DecimalString, _PRESET_TONNES] | None = None
+    preset_value: Annotated[DecimalString, _PRESET_VALUE] | None = None
+    amount_editable: Annotated[bool, _EDITABLE] = True
+    min_quantity: Annotated[DecimalString, _MIN_TONNES] | None = None
+    max_quantity: Annotated[DecimalString, _MAX_TONNES] | None = None
+    min_value: Annotated[DecimalString, _MIN_VALUE] | None = None
+    max_value: Annotated[DecimalString, _MAX_VALUE] | None = None
+    redirect_url: Annotated[str, msgspec.Meta(extra_json_schema={"maxLength": MAX_URL}), _REDIRECT_URL] | None = None
+    redirect_label: Annotated[str, msgspec.Meta(min_length=1, max_length=100), _REDIRECT_LABEL] | None = None
+    enabled: Annotated[bool, _ENABLED] = True
+    expires_at: Annotated[datetime, _read_moment, _EXPIRES] | None = None
+    beneficiary: Annotated[LinkBeneficiary, _BENEFICIARY] = LinkBeneficiary.ACCOUNT
+    language: Annotated[LanguageCode, _LANGUAGE] | None = None
+
+
+class BundleChoiceOut(msgspec.Struct):
+    bundle_id: Annotated[
+        str, msgspec.Meta(description="A bundle on offer.", examples=["bun_06dq2k8v7p3h5n9s4t1w0x2y6z"])
+    ]
+    percentage: Annotated[str | None, msgspec.Meta(description="Its share, as it was sent.", examples=["60"])]
+
+
+class OffsetLinkOut(msgspec.Struct):
+    id: Annotated[str, msgspec.Meta(description="Id of the link.", examples=["lnk_6s0h1v3m9k2qdb7t4n8cfj5gau"])]
+    url: Annotated[
+        str,
+        msgspec.Meta(
+            description="Public address of the page.",
+            examples=["https://offsets.example.com/offset/lnk_6s0h1v3m9k2qdb7t4n8cfj5gau"],
+            extra_json_schema={"format": "uri"},
+        ),
+    ]
+    title: Annotated[str, _TITLE]
+    message: Annotated[str, _MESSAGE]
+    bundle_selection: Annotated[list[BundleChoiceOut] | None, _BUNDLES]
+    preset_quantity: Annotated[Tonnes | None, _PRESET_TONNES]
+    preset_value: Annotated[Money | None, _PRESET_VALUE]
+    amount_editable: Annotated[bool, _EDITABLE]
+    min_quantity: Annotated[Tonnes | None, _MIN_TONNES]
+    max_quantity: Annotated[Tonnes | None, _MAX_TONNES]
+    min_value: Annotated[Money | None, _MIN_VALUE]
+    max_value: Annotated[Money | None, _MAX_VALUE]
+    redirect_url: Annotated[str | None, _REDIRECT_URL]
+    redirect_label: Annotated[str | None, _REDIRECT_LABEL]
+    enabled: Annotated[bool, _ENABLED]
+    expires_at: Annotated[Timestamp | None, _EXPIRES]
+    beneficiary: Annotated[LinkBeneficiary, _BENEFICIARY]
+    language: Annotated[LanguageCode | None, _LANGUAGE]
+    currency: Annotated[str, msgspec.Meta(description="The account's currency.", examples=["EUR"])]
+    account_type: Annotated[Mode, msgspec.Meta(description="Mode of the account.", examples=["live"])]
+    created_at: Annotated[Timestamp, msgspec.Meta(description="When the link was created.")]
+
+
+class OffsetLinkWithSecretOut(OffsetLinkOut):
+    secret: Annotated[
+        str,
+        msgspec.Meta(
+            description="Signs the link's queries. Shown only here: store it.",
+            examples=["lsec_3q2-7wAAuVv8r5yq0T4m1kXo6bJd9fHs2LzEeGnPcRw"],
+        ),
+    ]
+
+
+class LinkSecretRotateIn(msgspec.Struct, forbid_unknown_fields=True):
+    overlap_seconds: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0,
+            le=MAX_OVERLAP_S,
+            description="For how long queries signed with the old secret stay valid, at most 7 days.",
+            examples=[86400],
+        ),
+    ] = 0
+
+
+def offset_link_with_secret_out(link: OffsetLink, currency: str, base_url: str, secret: str) -> OffsetLinkWithSecretOut:
+    out = offset_link_out(link, currency, base_url)
+    return OffsetLinkWithSecretOut(**msgspec.structs.asdict(out), secret=secret)
+
+
+def offset_link_out(link: OffsetLink, currency: str, base_url: str) -> OffsetLinkOut:
+    def tonnes(grams: int | None) -> str | None:
+        return None if grams is None else format_tonnes(grams)
+
+    def money(minor: int | None) -> str | None:
+        return None if minor is None else format_money(minor, currency)
+
+    selection = link.bundle_selection
+    return OffsetLinkOut(
+        id=link.id,
+        url=link.address(base_url),
+        title=link.title,
+        message=link.message,
+        bundle_selection=None
+        if selection is None
+        else [BundleChoiceOut(choice["bundle_id"], choice.get("percentage")) for choice in selection],
+        preset_quantity=tonnes(link.preset_quantity_grams),
+        preset_value=money(link.preset_value_minor),
+        amount_editable=link.amount_editable,
+        min_quantity=tonnes(link.min_quantity_grams),
+        max_quantity=tonnes(link.max_quantity_grams),
+        min_value=money(link.min_value_minor),
+        max_value=money(link.max_value_minor),
+        redirect_url=link.redirect_url,
+        redirect_label=link.redirect_label,
+        enabled=link.enabled,
+        expires_at=None if link.expires_at is None else to_wire(link.expires_at),
+        beneficiary=link.beneficiary,
+        language=link.language,
+        currency=currency,
+        account_type=link.scope.mode,
+        created_at=to_wire(link.created_at),
+    )

@@ -1,0 +1,114 @@
+"""SQL for offset links."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import asyncpg
+
+from tonne.channels.checkout.links.model import LinkBeneficiary, OffsetLink
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.paging import Position
+from tonne.platform.values.scope import Mode, Scope
+
+_COLUMNS = """organisation_id, mode, account_id, id, title, message, bundle_selection, preset_quantity_grams,
+       preset_value_minor, amount_editable, min_quantity_grams, max_quantity_grams, min_value_minor, max_value_minor,
+       redirect_url, redirect_label, enabled, expires_at, beneficiary, language, created_at"""
+_SETTINGS = (
+    *("title", "message", "bundle_selection", "preset_quantity_grams", "preset_value_minor", "amount_editable"),
+    *("min_quantity_grams", "max_quantity_grams", "min_value_minor", "max_value_minor", "redirect_url"),
+    *("redirect_label", "enabled", "expires_at", "beneficiary", "language"),
+)
+INSERT_LINK = f"""
+INSERT INTO offset_links ({_COLUMNS}, secret_box)
+VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
+"""  # noqa: S608 - columns above
+
+
+async def insert_link(tx: Connection, link: OffsetLink, sealed_secret: bytes) -> None:
+    scope = link.scope
+    await tx.execute(
+        INSERT_LINK,
+        *(scope.organisation_id, scope.mode, scope.account_id, link.id),
+        *(*_settings(link), link.created_at, sealed_secret),
+    )
+
+
+UPDATE_LINK = """
+UPDATE offset_links
+SET title = $5, message = $6, bundle_selection = $7::jsonb, preset_quantity_grams = $8, preset_value_minor = $9,
+    amount_editable = $10, min_quantity_grams = $11, max_quantity_grams = $12, min_value_minor = $13,
+    max_value_minor = $14, redirect_url = $15, redirect_label = $16, enabled = $17, expires_at = $18,
+    beneficiary = $19, language = $20
+WHERE organisation_id = $1 AND mode = $2 AND account_id = $3 AND id = $4
+"""
+
+
+async def update_link(tx: Connection, link: OffsetLink) -> None:
+    scope = link.scope
+    await tx.execute(UPDATE_LINK, scope.organisation_id, scope.mode, scope.account_id, link.id, *_settings(link))
+
+
+FIND_LINK = f"""
+SELECT {_COLUMNS}
+FROM offset_links WHERE organisation_id = $1 AND mode = $2 AND account_id = $3 AND id = $4
+"""  # noqa: S608 - columns above
+
+
+async def find_link(connection: Connection, scope: Scope, link_id: str) -> OffsetLink | None:
+    row = await connection.fetchrow(FIND_LINK, scope.organisation_id, scope.mode, scope.account_id, link_id)
+    return None if row is None else _link(row)
+
+
+LOCK_LINK = f"""
+SELECT {_COLUMNS}
+FROM offset_links WHERE organisation_id = $1 AND mode = $2 AND account_id = $3 AND id = $4 FOR UPDATE
+"""  # noqa: S608 - columns above
+
+
+async def lock_link(tx: Connection, scope: Scope, link_id: str) -> OffsetLink | None:
+    row = await tx.fetchrow(LOCK_LINK, scope.organisation_id, scope.mode, scope.account_id, link_id)
+    return None if row is None else _link(row)
+
+
+FIND_LINK_BY_ID = f"""
+SELECT {_COLUMNS}
+FROM offset_links WHERE id = $1
+"""  # noqa: S608 - columns above
+
+
+async def find_link_any_account(connection: Connection, link_id: str) -> OffsetLink | None:
+    """For the public page and the operator, who know only the id."""
+    row = await connection.fetchrow(FIND_LINK_BY_ID, link_id)
+    return None if row is None else _link(row)
+
+
+LIST_LINKS = f"""
+SELECT {_COLUMNS}
+FROM offset_links
+WHERE organisation_id = $1 AND mode = $2 AND account_id = $3 AND (created_at, id) < ($4, $5)
+ORDER BY created_at DESC, id DESC LIMIT $6
+"""  # noqa: S608 - columns above
+
+
+async def list_links(connection: Connection, scope: Scope, start: Position, limit: int) -> list[OffsetLink]:
+    rows = await connection.fetch(
+        LIST_LINKS, scope.organisation_id, scope.mode, scope.account_id, start.created_at, start.id, limit
+    )
+    return [_link(row) for row in rows]
+
+
+def _settings(link: OffsetLink) -> list[Any]:
+    """The values of INSERT_LINK and UPDATE_LINK, from $5 on."""
+    values = {**asdict(link), "bundle_selection": link.bundle_selection and json.dumps(link.bundle_selection)}
+    return [values[name] for name in _SETTINGS]
+
+
+def _link(row: asyncpg.Record) -> OffsetLink:
+    values = dict(row)
+    scope = Scope(values.pop("organisation_id"), values.pop("account_id"), Mode(values.pop("mode")))
+    selection = values.pop("bundle_selection")
+    beneficiary = LinkBeneficiary(values.pop("beneficiary"))
+    return OffsetLink(
+        scope=scope, bundle_selection=selection and json.loads(selection), beneficiary=beneficiary, **values
+    )

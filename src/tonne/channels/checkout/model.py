@@ -1,0 +1,103 @@
+"""A checkout: one visitor's way from choosing an amount to the paid order."""
+
+import hashlib
+import hmac
+import uuid
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from tonne.channels.checkout.paying.consent import Consent
+from tonne.platform.values.ids import is_id, new_secret_id
+from tonne.platform.values.scope import Scope
+from tonne.selling.orders.beneficiary import Beneficiary
+
+# A visitor who is on the gateway's payment page by then may still finish there.
+LIFE = timedelta(hours=1)
+# Of checkouts that the API creates: their address may be sent by e-mail.
+API_LIFE = timedelta(hours=24)
+# How often the jobs look at a checkout with an unpaid order.
+CHECK_INTERVAL = timedelta(minutes=1)
+# From the payment on.
+TEMPORARY_ID_LIFE = timedelta(minutes=15)
+_PREFIX = "pay"
+
+
+class CheckoutStatus(StrEnum):
+    OPEN = "open"
+    ORDERED = "ordered"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkout:
+    scope: Scope
+    id: str
+    offset_link_id: str
+    status: CheckoutStatus
+    requested_quantity_grams: int | None
+    requested_value_minor: int | None
+    bundle_selection: list[dict[str, Any]]
+    # The offer that was shown when the checkout began, then the one that was ordered. Checkouts of an earlier release
+    # have only the total.
+    total_cost_minor: int
+    # On top of the total cost.
+    tax_minor: int
+    quantity_grams: int | None
+    offer_digest: bytes | None
+    currency: str
+    email: str
+    external_id: str | None
+    # Whether the external id comes from the client: from the API or from a signed query.
+    is_verified: bool
+    redirect_url: str | None
+    redirect_label: str | None
+    order_id: str | None
+    created_at: datetime
+    expires_at: datetime
+    # The metadata of the order, as the API client sent it. None: a visitor began the checkout.
+    metadata: str | None = None
+    # In whose name the certificate is issued. None: the account's.
+    beneficiary: Beneficiary | None = None
+    # As whom the customer ordered, and what they agreed to. None: not ordered yet, or they were not asked.
+    consent: Consent | None = None
+
+    @property
+    def amount_due_minor(self) -> int:
+        return self.total_cost_minor + self.tax_minor
+
+    @property
+    def is_without_name(self) -> bool:
+        """Whether the API created it without a name, and it is not ordered yet: its page may ask the customer."""
+        is_open = self.status is CheckoutStatus.OPEN
+        return is_open and self.metadata is not None and self.beneficiary is None
+
+    @property
+    def can_start_again(self) -> bool:
+        """Whether a visitor can begin the same checkout on the page of the link."""
+        return self.metadata is None and not self.is_verified
+
+
+def new_token() -> str:
+    """The secret in a checkout's address. Anyone who has it can pay, and see the order."""
+    return new_secret_id(_PREFIX)
+
+
+def is_token(text: str) -> bool:
+    return is_id(_PREFIX, text)
+
+
+def hash_token(token: str) -> bytes:
+    """No salt: a token has 128 random bits."""
+    return hashlib.sha256(token.encode()).digest()
+
+
+def temporary_id_of(token: str) -> str:
+    """A UUIDv4 derived from the token: only its hash is stored, and a reload of the page shows it again."""
+    digest = hmac.digest(token.encode(), b"temporary id", "sha256")
+    return str(uuid.UUID(bytes=digest[:16], version=4))
+
+
+def hash_temporary_id(temporary_id: str) -> bytes:
+    return hashlib.sha256(temporary_id.lower().encode()).digest()

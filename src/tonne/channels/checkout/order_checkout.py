@@ -1,0 +1,116 @@
+"""Placing the order of a checkout when the visitor first pays."""
+
+from datetime import datetime
+
+import msgspec
+
+from tonne.channels.checkout import queue, store
+from tonne.channels.checkout.errors import AlreadyPaid, CheckoutOver, OffsetLinkClosed
+from tonne.channels.checkout.links.offer import LinkOffer, price_offer
+from tonne.channels.checkout.links.shown_offer import PricedOffer, ShownOffer
+from tonne.channels.checkout.model import CHECK_INTERVAL, Checkout, CheckoutStatus, hash_token
+from tonne.money.cards.charge_store import read_chargeable
+from tonne.money.invoices.cancel_order import cancel_order
+from tonne.platform.db.idempotency import Idempotency
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.actor import Actor, ActorKind
+from tonne.selling.catalogue.prices.price import PriceRequest
+from tonne.selling.catalogue.selection import BundleChoiceIn
+from tonne.selling.orders.errors import OfferChanged
+from tonne.selling.orders.model import Order, OrderStatus
+from tonne.selling.orders.placing.place_order import CheckoutCustomer, OrderRequest, place_order
+from tonne.selling.orders.queue import lock_order
+from tonne.selling.orders.quotes.offer_digest import digest_offer
+
+
+def price_request_of(checkout: Checkout) -> PriceRequest:
+    choices = [msgspec.convert(choice, BundleChoiceIn) for choice in checkout.bundle_selection]
+    return PriceRequest(
+        mass_grams=checkout.requested_quantity_grams, value_minor=checkout.requested_value_minor, choices=choices
+    )
+
+
+def ordered_offer(checkout: Checkout, order: Order) -> ShownOffer:
+    """What was ordered. Checkouts of an earlier release have no digest: then the order has the details."""
+    digest = checkout.offer_digest
+    if digest is None and order.priced is not None:
+        digest = digest_offer(order.priced, order.tax, None)
+    return ShownOffer(checkout.amount_due_minor, digest or b"")
+
+
+async def order_checkout(
+    tx: Connection, checkout: Checkout, offer: LinkOffer, *, shown: ShownOffer, language: str, now: datetime
+) -> Order:
+    """The order of a locked checkout, placed now if there is none yet. `language` is that of the page.
+
+    Raises OfferChanged if the order differs from what the person saw.
+    """
+    if checkout.status is CheckoutStatus.CLOSED:
+        raise CheckoutOver
+    if checkout.status is CheckoutStatus.ORDERED:
+        order = await _lock_order(tx, checkout)
+        if order.status is OrderStatus.PLACED and ordered_offer(checkout, order) != shown:
+            raise OfferChanged
+        return order
+    if now >= checkout.expires_at:
+        raise CheckoutOver
+    if not offer.link.is_open(now) or not offer.terms.takes_orders:
+        raise OffsetLinkClosed
+    priced = price_offer(offer, price_request_of(checkout))
+    if priced.shown != shown:
+        raise OfferChanged
+    if checkout.external_id is not None and checkout.is_verified:
+        await _close_other_checkout(tx, checkout, checkout.external_id, now=now)
+    return await _place_order(tx, checkout, offer, priced, language=language, now=now)
+
+
+async def _close_other_checkout(tx: Connection, checkout: Checkout, external_id: str, *, now: datetime) -> None:
+    """At most one checkout per verified external id is paid. Replaces an unpaid one, otherwise raises AlreadyPaid."""
+    other = await store.lock_ordered(tx, checkout.scope, checkout.offset_link_id, external_id)
+    if other is None:
+        return
+    order = await _lock_order(tx, other)
+    if order.status is OrderStatus.PLACED:
+        if (await read_chargeable(tx, [order.key]))[0].has_open_charge:
+            raise AlreadyPaid
+        reason = "The customer started again in another window."
+        await cancel_order(tx, order, actor=Actor(ActorKind.PAYER, checkout.offset_link_id), reason=reason, now=now)
+    elif order.status not in {OrderStatus.CANCELLED, OrderStatus.FAILED}:
+        raise AlreadyPaid
+    await queue.close(tx, other.scope, other.id)
+
+
+async def _place_order(
+    tx: Connection, checkout: Checkout, offer: LinkOffer, priced: PricedOffer, *, language: str, now: datetime
+) -> Order:
+    request = OrderRequest(
+        wanted=price_request_of(checkout),
+        idempotency=Idempotency(None, hash_token(checkout.id)),
+        metadata=_order_metadata(checkout),
+        customer=CheckoutCustomer(offer.link.id, checkout.email),
+        beneficiary=checkout.beneficiary,
+        language=language,
+    )
+    placed = await place_order(
+        tx, checkout.scope, request, offer.terms, offer.catalogue, now=now, retry_after=CHECK_INTERVAL
+    )
+    if placed is None:
+        raise LookupError(f"{checkout.id} has no order, but its key is taken")
+    await store.set_ordered(tx, checkout, placed.order, priced, now + CHECK_INTERVAL)
+    return placed.order
+
+
+def _order_metadata(checkout: Checkout) -> str:
+    """What the client sent, and the external id. One that anyone may have typed has a name that says so."""
+    metadata = msgspec.json.decode(checkout.metadata or "{}", type=dict[str, msgspec.Raw])
+    if checkout.external_id is not None:
+        name = "external_id" if checkout.is_verified else "unverified_external_id"
+        metadata[name] = msgspec.Raw(msgspec.json.encode(checkout.external_id))
+    return msgspec.json.encode(metadata).decode()
+
+
+async def _lock_order(tx: Connection, checkout: Checkout) -> Order:
+    order = await lock_order(tx, checkout.scope, checkout.order_id or "")
+    if order is None:
+        raise LookupError(f"{checkout.id} has no order")
+    return order

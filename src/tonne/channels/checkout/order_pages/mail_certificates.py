@@ -1,0 +1,64 @@
+"""Mailing certificates to the people who paid through an offset link."""
+
+from datetime import timedelta
+
+import structlog
+
+from tonne.channels.checkout import queue
+from tonne.channels.checkout.order_pages.certificate_mails import compose_certificate_mail, read_certificate_recipient
+from tonne.channels.checkout.queue import DueMail
+from tonne.platform.db.batches import run_each
+from tonne.platform.db.pool import Database
+from tonne.platform.documents.mail.send_mail import is_mail_address
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.selling.accounts.customer_mail import enqueue_customer_mail
+from tonne.selling.orders.order_links import order_url
+from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
+
+BATCH = 10
+POSTPONE_BATCH = 1000
+# Long enough to render and enqueue a batch.
+LEASE = timedelta(minutes=2)
+
+_log = structlog.get_logger()
+
+
+class MailCertificates:
+    """A job of the worker. Settling the checkout and enqueuing the mail commit together, so each is mailed once."""
+
+    def __init__(self, database: Database, certificates: RenderCertificate, clock: Clock, settings: Settings) -> None:
+        self._database = database
+        self._certificates = certificates
+        self._clock = clock
+        self._settings = settings
+
+    async def run_once(self) -> bool:
+        """Mail a batch of certificates; false when none is due."""
+        now = self._clock()
+        async with self._database.connection() as connection:
+            await queue.postpone_mails_any_account(connection, now, POSTPONE_BATCH)
+            claimed = await queue.claim_mails_any_account(connection, now, now + LEASE, BATCH)
+        await run_each(
+            claimed,
+            self._mail,
+            failure_event="certificate_mail_failed",
+            describe=lambda due: {"checkout_id": due.checkout_id},
+        )
+        return bool(claimed)
+
+    async def _mail(self, due: DueMail) -> None:
+        if not is_mail_address(due.email):
+            _log.warning("certificate_without_recipient", checkout_id=due.checkout_id)
+            async with self._database.transaction() as tx:
+                await queue.finish_mail(tx, due.scope, due)
+            return
+        pdf = await self._certificates.render(due.record)
+        async with self._database.transaction() as tx:
+            if not await queue.finish_mail(tx, due.scope, due):
+                return
+            url = await order_url(tx, due.scope, due.record.order_id, settings=self._settings, now=self._clock())
+            order_id = due.record.order_id
+            recipient = await read_certificate_recipient(tx, due.scope, order_id, email=due.email, url=url)
+            message = compose_certificate_mail(self._settings, recipient, due.record, pdf)
+            await enqueue_customer_mail(tx, due.scope, due.email, message, subject_id=due.checkout_id)

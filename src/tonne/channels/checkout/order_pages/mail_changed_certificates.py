@@ -1,0 +1,64 @@
+"""Mails to customers whose certificate was replaced or withdrawn."""
+
+from datetime import timedelta
+
+from tonne.channels.checkout.order_pages.certificate_mails import (
+    compose_replacement,
+    compose_withdrawal,
+    read_certificate_recipient,
+)
+from tonne.platform.db.batches import run_each
+from tonne.platform.db.pool import Database
+from tonne.platform.documents.mail.send_mail import is_mail_address
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.selling.accounts.customer_mail import enqueue_customer_mail
+from tonne.selling.orders.order_links import order_url
+from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
+from tonne.supply.certificates.mail_store import DueCertificate, claim_changed_any_account, finish_changed
+
+BATCH = 10
+# Long enough to render and enqueue a batch.
+LEASE = timedelta(minutes=2)
+
+
+class MailChangedCertificates:
+    """A job of the worker. Finishing the certificate and enqueuing the mail commit together, so each is mailed once."""
+
+    def __init__(self, database: Database, certificates: RenderCertificate, clock: Clock, settings: Settings) -> None:
+        self._database = database
+        self._certificates = certificates
+        self._clock = clock
+        self._settings = settings
+
+    async def run_once(self) -> bool:
+        """Mail a batch; false when none is due."""
+        now = self._clock()
+        async with self._database.connection() as connection:
+            claimed = await claim_changed_any_account(connection, now, now + LEASE, BATCH)
+        await run_each(
+            claimed,
+            self._mail,
+            failure_event="changed_certificate_mail_failed",
+            describe=lambda due: {"order_id": due.order_id},
+        )
+        return bool(claimed)
+
+    async def _mail(self, due: DueCertificate) -> None:
+        is_withdrawn = due.withdrawn_reason is not None
+        # A customer who has no certificate yet gets this one as the first.
+        if not is_mail_address(due.email) or (due.is_first and not is_withdrawn):
+            async with self._database.transaction() as tx:
+                await finish_changed(tx, due.scope, due)
+            return
+        pdf = b"" if is_withdrawn else await self._certificates.render(due.record)
+        async with self._database.transaction() as tx:
+            # Before the certificate: see the lock order.
+            url = await order_url(tx, due.scope, due.order_id, settings=self._settings, now=self._clock())
+            recipient = await read_certificate_recipient(tx, due.scope, due.order_id, email=due.email, url=url)
+            if due.withdrawn_reason is None:
+                message = compose_replacement(self._settings, recipient, due.record, pdf)
+            else:
+                message = compose_withdrawal(self._settings, recipient, due.record, due.withdrawn_reason)
+            if await finish_changed(tx, due.scope, due):
+                await enqueue_customer_mail(tx, due.scope, due.email, message, subject_id=due.order_id)

@@ -1,0 +1,180 @@
+"""The page of an order, which the links in mails lead to: what was bought, the payment, and where the order is now."""
+
+from dataclasses import dataclass
+
+from tonne.channels.checkout.checkout_page import StateOut
+from tonne.channels.checkout.errors import OrderPageNotFound
+from tonne.channels.checkout.order_pages.linked_order import load_linked_order
+from tonne.channels.checkout.order_pages.order_summary import OrderSummary, read_order_summary, summary_values
+from tonne.channels.checkout.paying.attempt_limit import AttemptLimit
+from tonne.money.cards.charge_store import Decline, find_last_decline
+from tonne.money.cards.declines import explain_decline
+from tonne.money.cards.errors import NothingToConfirm
+from tonne.money.cards.model import ChargeAttempt
+from tonne.money.cards.stored_cards.confirm_charge import ConfirmCharge
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request, Response, json_response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.language import N_
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.forms import FormGuard
+from tonne.platform.web.render import Renderer, see_other
+from tonne.platform.web.shown_errors import shown
+from tonne.platform.web.visitor_language import visitor_language
+from tonne.platform.web.wording import LocalWording
+from tonne.selling.orders.model import Order, OrderStatus
+from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
+
+
+@dataclass(frozen=True, slots=True)
+class _OrderView:
+    """Everything the page shows, read from one snapshot."""
+
+    summary: OrderSummary
+    # The code of the last declined charge.
+    decline: Decline | None
+
+    @property
+    def order(self) -> Order:
+        return self.summary.order
+
+    @property
+    def is_over(self) -> bool:
+        return self.order.status in {OrderStatus.COMPLETE, OrderStatus.CANCELLED, OrderStatus.FAILED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderPage:
+    database: Database
+    renderer: Renderer
+    guard: FormGuard
+    clock: Clock
+    settings: Settings
+    confirmation: ConfirmCharge
+    confirm_limit: AttemptLimit
+    certificate_limit: AttemptLimit
+    certificates: RenderCertificate
+
+    @property
+    def limits(self) -> tuple[TokenBuckets, ...]:
+        return self.confirm_limit.buckets, self.certificate_limit.buckets
+
+    async def show(self, request: Request) -> Response:
+        (returned,) = request.query("confirmed")
+        view = await self._view(request)
+        if returned is not None and view.order.status is OrderStatus.PLACED:
+            # The payer is back from the bank and waits for the result.
+            await self.confirmation.look_up(view.order)
+            view = await self._view(request)
+        return await self._show(request, view, is_back=returned is not None)
+
+    async def state(self, request: Request) -> Response:
+        view = await self._view(request)
+        response = json_response(StateOut(await self._state(view)))
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    async def confirm(self, request: Request) -> Response:
+        """Send the payer to the bank, in test mode to a simulated one."""
+        self.guard.check(request)
+        self.confirm_limit.count(request)
+        view, token = await self._view(request), request.path("token")
+        if view.order.scope.mode is Mode.TEST:
+            if await self.confirmation.find(view.order) is None:
+                raise NothingToConfirm
+            return see_other(f"/o/{token}/bank")
+        try:
+            url = await self.confirmation.start(view.order, f"{self.settings.base_url}/o/{token}?confirmed=1")
+        except NothingToConfirm:
+            raise
+        except TonneError as fault:
+            return await self._show(request, view, fault=fault)
+        if url is None:
+            return see_other(f"/o/{token}?confirmed=1")
+        # Not a redirect: `form-action` in the content security policy would block it.
+        return self.renderer.page(request, "leaving.html", url=url, place="bank")
+
+    async def show_bank(self, request: Request) -> Response:
+        """Test mode: the page of a simulated bank."""
+        order, attempt = await self._require_simulated(request)
+        token, headers = self.guard.issue(request)
+        return self.renderer.page(
+            request,
+            "simulated_bank.html",
+            default_language=order.language,
+            headers=headers,
+            test_mode=True,
+            token=request.path("token"),
+            form_token=token,
+            order=order,
+            charge=attempt.request,
+        )
+
+    async def answer_bank(self, request: Request) -> Response:
+        fields = self.guard.check(request)
+        order, _ = await self._require_simulated(request)
+        succeeds = (fields.get("answer") or [""])[0] == "complete"
+        await self.confirmation.answer_simulated_bank(order, succeeds=succeeds)
+        return see_other(f"/o/{request.path('token')}?confirmed=1")
+
+    async def certificate(self, request: Request) -> Response:
+        """Limited: rendering a PDF costs CPU time."""
+        self.certificate_limit.count(request)
+        view = await self._view(request)
+        record = view.summary.certificate
+        if record is None:
+            raise OrderPageNotFound(N_("There is no certificate yet. Come back when the order is complete."))
+        response = await self.certificates.answer(record)
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    async def _require_simulated(self, request: Request) -> tuple[Order, ChargeAttempt]:
+        order = (await self._view(request)).order
+        attempt = await self.confirmation.find(order)
+        if order.scope.mode is not Mode.TEST or attempt is None:
+            raise NothingToConfirm
+        return order, attempt
+
+    async def _view(self, request: Request) -> _OrderView:
+        async with self.database.snapshot() as connection:
+            return await self._read(connection, await load_linked_order(connection, request.path("token")))
+
+    async def _read(self, connection: Connection, order: Order) -> _OrderView:
+        summary = await read_order_summary(connection, order, settings=self.settings, now=self.clock())
+        return _OrderView(summary, await find_last_decline(connection, order))
+
+    async def _state(self, view: _OrderView) -> str:
+        """The script reloads the page when this changes."""
+        is_waiting = await self.confirmation.find(view.order) is not None
+        return "to_confirm" if is_waiting else f"{view.order.status}_{view.order.payment_state}"
+
+    async def _show(
+        self, request: Request, view: _OrderView, *, is_back: bool = False, fault: TonneError | None = None
+    ) -> Response:
+        order, token = view.order, request.path("token")
+        language = visitor_language(request, order.language)
+        wording = LocalWording(language.translator, language.locale)
+        form_token, headers = self.guard.issue(request)
+        to_confirm = await self.confirmation.find(order)
+        _, decline = wording.translate, view.decline
+        return self.renderer.page(
+            request,
+            "order.html",
+            default_language=order.language,
+            status=200 if fault is None else 503,
+            headers=headers,
+            test_mode=order.scope.mode is Mode.TEST,
+            token=token,
+            form_token=form_token,
+            decline=None if decline is None else _.text(explain_decline(decline.code)),
+            state=await self._state(view),
+            to_confirm=None if to_confirm is None else to_confirm.request,
+            confirm_until=None if to_confirm is None else to_confirm.confirm_until,
+            has_failed=is_back and to_confirm is not None,
+            fault=None if fault is None else shown(fault, _),
+            refresh_s=None if view.is_over else 10,
+            **summary_values(view.summary, wording, self.settings),
+        )

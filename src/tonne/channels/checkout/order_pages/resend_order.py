@@ -1,0 +1,127 @@
+"""Send the mails about an order again, to a corrected address if the customer mistyped it."""
+
+from collections.abc import Collection
+from datetime import datetime
+from enum import StrEnum
+
+from tonne.channels.checkout.errors import NothingToResend
+from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.resend_invoice import resend_invoice
+from tonne.money.invoices.store import find_invoice
+from tonne.money.receipts.compose import enqueue_receipts
+from tonne.money.receipts.recipients import payer_of
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Scope
+from tonne.selling.orders.correct_email import correct_email
+from tonne.selling.orders.errors import OrderNotFound
+from tonne.selling.orders.model import Order, OrderStatus, PaymentState
+from tonne.selling.orders.queue import lock_order
+
+
+class OrderMail(StrEnum):
+    RECEIPT = "receipt"
+    CERTIFICATE = "certificate"
+    INVOICE = "invoice"
+
+
+LOCK_CHECKOUT_OF_ORDER = "SELECT id FROM checkouts WHERE account_id = $1 AND order_id = $2 FOR NO KEY UPDATE"
+
+
+async def lock_checkout_of_order(tx: Connection, scope: Scope, order_id: str) -> None:
+    """Before the order: see the lock order."""
+    await tx.execute(LOCK_CHECKOUT_OF_ORDER, scope.account_id, order_id)
+
+
+CORRECT_CHECKOUT = "UPDATE checkouts SET email = $3 WHERE account_id = $1 AND order_id = $2"
+
+
+async def correct_checkout_email(tx: Connection, scope: Scope, order_id: str, email: str) -> None:
+    await tx.execute(CORRECT_CHECKOUT, scope.account_id, order_id, email)
+
+
+# The worker renders the certificate and mails it.
+MAIL_CERTIFICATE_AGAIN = """
+UPDATE checkouts SET next_mail_at = $3 WHERE account_id = $1 AND order_id = $2 AND status = 'ordered' RETURNING true
+"""
+
+
+async def mail_certificate_again(tx: Connection, scope: Scope, order_id: str, now: datetime) -> bool:
+    return await tx.fetchval(MAIL_CERTIFICATE_AGAIN, scope.account_id, order_id, now) is True
+
+
+async def resend_order(
+    tx: Connection,
+    scope: Scope,
+    order_id: str,
+    wanted: Collection[OrderMail],
+    *,
+    email: str | None,
+    render: RenderInvoice,
+    settings: Settings,
+    actor: Actor,
+    now: datetime,
+) -> list[str]:
+    """Returns what is sent, such as `receipt to ada@example.com`. With `email`, the order keeps the new address."""
+    await lock_checkout_of_order(tx, scope, order_id)
+    order = await lock_order(tx, scope, order_id)
+    if order is None:
+        raise OrderNotFound
+    before = order.email
+    if email is not None:
+        if before is None:
+            raise NothingToResend(
+                "Only customers at checkout have an address of their own. For receipts of an account, use `tonne "
+                "account update --receipt-email`; for invoices, `tonne org add-admin`."
+            )
+        await correct_checkout_email(tx, scope, order_id, email)
+        order = await correct_email(tx, order, email)
+    sent = []
+    for mail in OrderMail:
+        if mail in wanted:
+            sent += await _send(tx, order, mail, render=render, settings=settings, actor=actor, now=now)
+    if not sent:
+        raise NothingToResend
+    await audit.record(
+        tx,
+        scope.organisation_id,
+        "order.mails_resent",
+        actor=actor,
+        at=now,
+        subject_id=order_id,
+        mode=scope.mode,
+        # Without the addresses: entries cannot be deleted.
+        before={"email": "(former address)", "resent_at": None},
+        after={"email": "(former address)" if order.email == before else "(new address)", "resent_at": now.isoformat()},
+        mails=", ".join(mail.partition(" to ")[0] for mail in sent),
+    )
+    return sent
+
+
+async def _send(
+    tx: Connection,
+    order: Order,
+    mail: OrderMail,
+    *,
+    render: RenderInvoice,
+    settings: Settings,
+    actor: Actor,
+    now: datetime,
+) -> list[str]:
+    match mail:
+        case OrderMail.RECEIPT if order.payment_state is not PaymentState.UNPAID and payer_of(order):
+            await enqueue_receipts(tx, [order], settings=settings, now=now)
+            return [f"receipt to {payer_of(order)}"]
+        case OrderMail.CERTIFICATE if order.status is OrderStatus.COMPLETE and order.email:
+            if await mail_certificate_again(tx, order.scope, order.id, now):
+                return [f"certificate to {order.email}"]
+        case OrderMail.INVOICE:
+            invoice = await find_invoice(tx, order.scope, order.id)
+            if invoice is not None:
+                recipients = await resend_invoice(tx, invoice, render=render, settings=settings, actor=actor, now=now)
+                return [f"invoice {invoice.reference} to {', '.join(recipients)}"]
+        case _:
+            pass
+    return []

@@ -1,0 +1,186 @@
+"""Routes of offset links, checkouts and payments."""
+
+from typing import Any
+
+from tonne.channels.checkout.checkout_endpoints import CheckoutEndpoints
+from tonne.channels.checkout.checkout_page import CheckoutPage, StateOut
+from tonne.channels.checkout.checkout_schemas import CheckoutIn, CheckoutOut
+from tonne.channels.checkout.errors import (
+    AlreadyPaid,
+    AmountOutOfBounds,
+    ApiCheckoutNotFound,
+    BundleNotOffered,
+    BundleSoldOut,
+    CheckoutAmountMissing,
+    CheckoutNotFound,
+    CheckoutOver,
+    LinkSignatureExpired,
+    LinkSignatureInvalid,
+    OffsetLinkAmountInvalid,
+    OffsetLinkClosed,
+    OffsetLinkExpiryInvalid,
+    OffsetLinkNotFound,
+    OffsetLinkNotOpen,
+    OffsetLinkNotPayable,
+    OffsetLinkUnknown,
+    OrderPageNotFound,
+    PaymentNotFound,
+    RedirectRefused,
+    SellerTakesNoCards,
+)
+from tonne.channels.checkout.links.endpoints import OffsetLinkEndpoints
+from tonne.channels.checkout.links.offset_page import OffsetPage
+from tonne.channels.checkout.links.schemas import (
+    LinkSecretRotateIn,
+    OffsetLinkIn,
+    OffsetLinkOut,
+    OffsetLinkWithSecretOut,
+)
+from tonne.channels.checkout.order_pages.order_page import OrderPage
+from tonne.channels.checkout.order_pages.receipt_page import ReceiptPage
+from tonne.channels.checkout.paying.payment_lookup import PaymentLookup, PaymentOut
+from tonne.money.cards.errors import NothingToConfirm
+from tonne.platform.http.errors import FormInvalid, RateLimited
+from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
+from tonne.platform.http.route import Access, Route, RouteMaker
+from tonne.platform.values.errors import Invalid
+from tonne.platform.web.forms import FormIn, FormTokenInvalid
+from tonne.platform.web.render import Renderer
+from tonne.selling.accounts.errors import AccountSuspended
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.catalogue.errors import (
+    BelowMinimumOrder,
+    BundleInvalid,
+    ChargeTooSmall,
+    PriceRoundsToZero,
+    PriceUnavailable,
+    QuantityInvalid,
+    RatiosInvalid,
+    RatiosInvalidFormat,
+    ValueInvalid,
+)
+from tonne.selling.orders.model import OrderStatus
+
+_ONE = "/v1/offset-links/{offset_link_id}"
+_SETTINGS_ERRORS = (
+    *(BundleInvalid, RatiosInvalid, RatiosInvalidFormat, OffsetLinkAmountInvalid, RedirectRefused),
+    OffsetLinkNotPayable,
+)
+_SETTINGS = {
+    "title": "Offset your flight",
+    "message": "Thank you for flying with us.",
+    "preset_quantity": "1.5",
+    "max_quantity": "100",
+}
+
+_CHECKOUT = {
+    "offset_link_id": "lnk_6s0h1v3m9k2qdb7t4n8cfj5gau",
+    "quantity": "1.5",
+    "email": "ann@example.com",
+    "external_id": "A-4711",
+    "redirect_url": "https://shop.example.com/thanks?sale=A-4711",
+    "idempotency_key": "sale-A-4711",
+}
+
+
+def link_routes(endpoints: OffsetLinkEndpoints) -> list[Route]:
+    route = RouteMaker("Offset links")
+    body: dict[str, Any] = {"body": OffsetLinkIn, "example": _SETTINGS}
+    return [
+        route(
+            *("POST /v1/offset-links", endpoints.create_offset_link, {201: OffsetLinkWithSecretOut}),
+            *(*_SETTINGS_ERRORS, OffsetLinkExpiryInvalid),
+            operation_id="createOffsetLink",
+            **body,
+        ),
+        route(
+            *("GET /v1/offset-links", endpoints.list_offset_links, ListOut[OffsetLinkOut], *LIST_ERRORS),
+            operation_id="listOffsetLinks",
+            query=LIST_PARAMETERS,
+        ),
+        route(
+            *(f"GET {_ONE}", endpoints.read_offset_link, OffsetLinkOut, OffsetLinkNotFound),
+            operation_id="getOffsetLink",
+        ),
+        route(
+            *(f"PUT {_ONE}", endpoints.replace_offset_link, OffsetLinkOut, OffsetLinkNotFound, *_SETTINGS_ERRORS),
+            operation_id="replaceOffsetLink",
+            **body,
+        ),
+        route(
+            *(f"POST {_ONE}/rotate-secret", endpoints.rotate_offset_link_secret, OffsetLinkWithSecretOut),
+            OffsetLinkNotFound,
+            operation_id="rotateOffsetLinkSecret",
+            body=LinkSecretRotateIn,
+            body_required=False,
+        ),
+    ]
+
+
+def api_checkout_routes(endpoints: CheckoutEndpoints) -> list[Route]:
+    route = RouteMaker("Checkouts")
+    return [
+        route(
+            *("POST /v1/checkouts", endpoints.create_checkout, {200: CheckoutOut, 201: CheckoutOut}),
+            *(OffsetLinkUnknown, OffsetLinkNotOpen, OffsetLinkNotPayable, CheckoutAmountMissing, AlreadyPaid),
+            *(QuantityInvalid, ValueInvalid, AmountOutOfBounds, BundleNotOffered, BundleSoldOut, RedirectRefused),
+            *(ChargeTooSmall, BelowMinimumOrder, PriceRoundsToZero, PriceUnavailable, AccountSuspended),
+            operation_id="createCheckout",
+            body=CheckoutIn,
+            example=_CHECKOUT,
+        ),
+        route(
+            *("GET /v1/checkouts", endpoints.list_checkouts, ListOut[CheckoutOut], *LIST_ERRORS),
+            operation_id="listCheckouts",
+            query=LIST_PARAMETERS,
+        ),
+        route(
+            *("GET /v1/checkouts/{checkout_id}", endpoints.read_checkout, CheckoutOut, ApiCheckoutNotFound),
+            operation_id="getCheckout",
+        ),
+    ]
+
+
+def payment_routes(lookup: PaymentLookup) -> list[Route]:
+    path = "GET /v1/payments/by-temporary-id/{temporary_id}"
+    route = RouteMaker("Payments")
+    return [
+        route(
+            *(path, lookup.find_payment_by_temporary_id, PaymentOut, Invalid, PaymentNotFound),
+            operation_id="getPaymentByTemporaryId",
+            shows={"order": {"payment_method": PaymentMethod.CARD, "status": OrderStatus.PAID}},
+        )
+    ]
+
+
+def order_page_routes(order: OrderPage, receipt: ReceiptPage, renderer: Renderer) -> list[Route]:
+    page = RouteMaker("Pages", Access.PUBLIC, show_error=renderer.error)
+    sent, form_errors = {303: None}, (FormInvalid, FormTokenInvalid, RateLimited)
+    confirm_errors = (OrderPageNotFound, NothingToConfirm, *form_errors)
+    return [
+        page("GET /o/{token}", order.show, None, OrderPageNotFound),
+        page("GET /o/{token}/state", order.state, StateOut, OrderPageNotFound, show_error=None),
+        page("POST /o/{token}/confirm", order.confirm, sent, *confirm_errors, body=FormIn),
+        page("GET /o/{token}/bank", order.show_bank, None, OrderPageNotFound, NothingToConfirm),
+        page("POST /o/{token}/bank", order.answer_bank, sent, *confirm_errors, body=FormIn),
+        page("GET /o/{token}/certificate.pdf", order.certificate, None, OrderPageNotFound, RateLimited),
+        page("GET /o/{token}/receipt", receipt.show, None, OrderPageNotFound),
+        page("GET /o/{token}/receipt.pdf", receipt.pdf, None, OrderPageNotFound, RateLimited),
+    ]
+
+
+def checkout_routes(offset: OffsetPage, checkout: CheckoutPage, renderer: Renderer) -> list[Route]:
+    page = RouteMaker("Pages", Access.PUBLIC, show_error=renderer.error)
+    sent, form_errors = {303: None}, (FormInvalid, FormTokenInvalid, RateLimited)
+    link_errors = (OffsetLinkClosed, SellerTakesNoCards, LinkSignatureInvalid, LinkSignatureExpired, RateLimited)
+    pay_errors = (CheckoutNotFound, CheckoutOver, *form_errors)
+    return [
+        page("GET /offset/{link_id}", offset.show, None, *link_errors, AlreadyPaid),
+        page("GET /offset/{link_id}/price", offset.price, None, *link_errors),
+        page("GET /offset/{link_id}/logo", offset.logo, None, OffsetLinkClosed),
+        page("POST /offset/{link_id}", offset.begin, sent, *link_errors, *form_errors[:2], body=FormIn),
+        page("GET /checkout/{token}", checkout.show, None, CheckoutNotFound),
+        page("POST /checkout/{token}/pay", checkout.pay, sent, *pay_errors, body=FormIn),
+        page("GET /checkout/{token}/state", checkout.state, StateOut, CheckoutNotFound, show_error=None),
+        page("GET /checkout/{token}/certificate.pdf", checkout.certificate, None, CheckoutNotFound, RateLimited),
+    ]

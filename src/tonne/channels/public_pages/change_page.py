@@ -1,0 +1,132 @@
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from tonne.channels.public_pages import store
+from tonne.channels.public_pages.errors import (
+    SlugLimitReached,
+    SlugTaken,
+    SustainabilityPageExists,
+    SustainabilityPageNotFound,
+)
+from tonne.channels.public_pages.logos.set_logo import save_logo
+from tonne.channels.public_pages.model import (
+    DescriptionFormat,
+    Logo,
+    PageSection,
+    SustainabilityPage,
+    TitleFormat,
+    check_description,
+    check_sections,
+    check_slug,
+    check_title,
+)
+from tonne.channels.public_pages.read_page import read_page
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.store import lock_account
+
+# A page keeps every slug it had. Without a limit, one account could take all the good ones.
+MAX_SLUGS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageChange:
+    """Fields that are None keep their value. To remove the logo, set `removes_logo`."""
+
+    enabled: bool | None = None
+    slug: str | None = None
+    title: str | None = None
+    description: str | None = None
+    title_format: TitleFormat | None = None
+    description_format: DescriptionFormat | None = None
+    sections: list[PageSection] | None = None
+    logo: Logo | None = None
+    removes_logo: bool = False
+
+
+async def change_page(
+    tx: Connection,
+    scope: Scope,
+    change: PageChange,
+    *,
+    actor: Actor,
+    now: datetime,
+    must_exist: bool | None = None,
+) -> SustainabilityPage:
+    """Locks the account, so that changes run one after another. The previous slug redirects to the page.
+
+    `must_exist` requires that the page was set up before, or that it was not.
+    """
+    # The page itself has no row to lock until it is first saved.
+    await lock_account(tx, scope)
+    old = await read_page(tx, scope)
+    if must_exist is not None:
+        _check_exists(old, must_exist=must_exist)
+    new = replace(
+        old,
+        enabled=old.enabled if change.enabled is None else change.enabled,
+        slug=old.slug if change.slug is None else check_slug(change.slug),
+        title=old.title if change.title is None else check_title(change.title),
+        description=old.description if change.description is None else check_description(change.description),
+        sections=old.sections if change.sections is None else check_sections(change.sections),
+        title_format=change.title_format or old.title_format,
+        description_format=change.description_format or old.description_format,
+    )
+    if change.description_format is None:
+        new = with_shown_text(new, old)
+    if old.updated_at is None or new.slug != old.slug:
+        await _take_slug(tx, scope, new.slug, now)
+    await store.save_page(tx, scope, new, now)
+    if change.logo is not None or change.removes_logo:
+        await save_logo(tx, scope, change.logo)
+    saved = await read_page(tx, scope)
+    await audit.record(
+        tx,
+        scope.organisation_id,
+        "sustainability_page.changed",
+        actor=actor,
+        at=now,
+        subject_id=scope.account_id,
+        mode=scope.mode,
+        before={} if old.updated_at is None else _audited_values(old),
+        after=_audited_values(saved),
+    )
+    return saved
+
+
+def _audited_values(page: SustainabilityPage) -> audit.Values:
+    """Of the logo only its version, which is a digest of its content."""
+    return {
+        "enabled": page.enabled,
+        "slug": page.slug,
+        "title": page.title,
+        "description": page.description,
+        "sections": list(page.sections),
+        "title_format": page.title_format,
+        "description_format": page.description_format,
+        "logo": page.logo_version,
+    }
+
+
+def with_shown_text(new: SustainabilityPage, old: SustainabilityPage) -> SustainabilityPage:
+    """A new text is shown, whatever was shown instead of the old one."""
+    if new.description == old.description:
+        return new
+    return replace(new, description_format=DescriptionFormat.BY_CUSTOM_DESCRIPTION)
+
+
+def _check_exists(page: SustainabilityPage, *, must_exist: bool) -> None:
+    is_set_up = page.updated_at is not None
+    if is_set_up and not must_exist:
+        raise SustainabilityPageExists
+    if must_exist and not is_set_up:
+        raise SustainabilityPageNotFound("The account has no Sustainability page yet. Create it with POST.")
+
+
+async def _take_slug(tx: Connection, scope: Scope, slug: str, now: datetime) -> None:
+    if not await store.take_slug(tx, scope, slug, now):
+        raise SlugTaken(field="slug")
+    if await store.count_slugs(tx, scope) > MAX_SLUGS:
+        raise SlugLimitReached(field="slug")

@@ -1,0 +1,93 @@
+"""The settings of an account's Sustainability page."""
+
+import asyncio
+
+from tonne.channels.public_pages.change_page import PageChange, change_page
+from tonne.channels.public_pages.change_settings import change_settings
+from tonne.channels.public_pages.errors import SustainabilityPageNotFound
+from tonne.channels.public_pages.logos.logo import read_logo
+from tonne.channels.public_pages.read_page import read_page
+from tonne.channels.public_pages.schemas import SustainabilityPageIn, page_out
+from tonne.channels.public_pages.settings_schemas import PageSettingsIn, PageSettingsOut, page_settings_out
+from tonne.channels.public_pages.store import find_page
+from tonne.platform.db.pool import Database
+from tonne.platform.http.json_body import read
+from tonne.platform.http.route import Request, Response, json_response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+
+
+class SustainabilityEndpoints:
+    def __init__(self, database: Database, *, clock: Clock, settings: Settings) -> None:
+        self._database = database
+        self._clock = clock
+        self._base_url = settings.base_url
+
+    async def read_sustainability_page(self, request: Request) -> Response:
+        """Read the account's Sustainability page.
+
+        Returns the settings of the account's Sustainability page.
+
+        A page that was never set up is not enabled, and has a free slug as a suggestion.
+        """
+        async with self._database.snapshot() as connection:
+            return json_response(page_out(await read_page(connection, request.scope), self._base_url))
+
+    async def change_sustainability_page(self, request: Request) -> Response:
+        """Set up or change the account's Sustainability page.
+
+        Changes the settings of the account's Sustainability page; fields that are left out keep their values.
+
+        Previous addresses of the page redirect to the current one.
+        """
+        document = request.json()
+        body = read(document, SustainabilityPageIn)
+        sent = body.logo
+        logo = None if sent is None else await asyncio.to_thread(read_logo, sent.media_type, sent.data)
+        change = PageChange(
+            enabled=body.enabled,
+            slug=body.slug,
+            title=body.title,
+            description=body.description,
+            sections=body.sections,
+            logo=logo,
+            removes_logo="logo" in document.members and sent is None,
+        )
+        async with self._database.transaction() as tx:
+            page = await change_page(tx, request.scope, change, actor=request.actor, now=self._clock())
+        return json_response(page_out(page, self._base_url))
+
+    async def create_page(self, request: Request) -> Response:
+        """Create the account's Sustainability page.
+
+        Fails with `sustainability_page_exists` if the account has one. Its heading, timeline, projects and logo are
+        set with `PUT /v1/sustainability-page`.
+        """
+        return json_response(await self._settings(request, must_exist=False), 201)
+
+    async def replace_page(self, request: Request) -> Response:
+        """Replace the settings of the account's Sustainability page.
+
+        Heading, timeline, projects and logo stay as they are. Previous addresses of the page redirect to the current
+        one.
+        """
+        return json_response(await self._settings(request, must_exist=True))
+
+    async def read_current_page(self, request: Request) -> Response:
+        """Read the settings of the account's Sustainability page.
+
+        404 if the account has none yet.
+        """
+        async with self._database.connection() as connection:
+            page = await find_page(connection, request.scope)
+        if page is None:
+            raise SustainabilityPageNotFound("The account has no Sustainability page yet. Create it with POST.")
+        return json_response(page_settings_out(page))
+
+    async def _settings(self, request: Request, *, must_exist: bool) -> PageSettingsOut:
+        body = read(request.json(), PageSettingsIn)
+        async with self._database.transaction() as tx:
+            page = await change_settings(
+                tx, request.scope, body, must_exist=must_exist, actor=request.actor, now=self._clock()
+            )
+        return page_settings_out(page)

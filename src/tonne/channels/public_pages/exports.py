@@ -1,0 +1,157 @@
+"""Files of a Sustainability page: totals and retirements as CSV, and a summary as a PDF."""
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import UTC
+from decimal import Decimal
+
+import msgspec
+
+from tonne.channels.public_pages.caching import ONE_MINUTE
+from tonne.channels.public_pages.errors import SustainabilityPageNotFound
+from tonne.channels.public_pages.figures import figure_store
+from tonne.channels.public_pages.figures.drawings import Drawings
+from tonne.channels.public_pages.figures.figure_store import FigurePeriod, MonthTotal
+from tonne.channels.public_pages.figures.read_figures import ReadFigures, asked_year
+from tonne.channels.public_pages.model import PageSection, SustainabilityPage
+from tonne.channels.public_pages.summary import TEMPLATE, summary_record
+from tonne.platform.documents.pdf import render_pdf
+from tonne.platform.documents.sheets.formulas import escape_formula
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.language import N_
+from tonne.platform.values.mass import MassUnit, format_tonnes, to_grams
+from tonne.platform.values.paging import START, Position
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.visitor_language import visitor_language
+from tonne.selling.catalogue.model import Catalogue
+from tonne.supply.certificates.record import CertificateRecord
+
+CSV = b"text/csv; charset=utf-8"
+PDF = b"application/pdf"
+# Certificates that are read from the database at once.
+BATCH = 500
+TOTAL_COLUMNS = (
+    *("month", "bundle", "project", "type", "mechanism", "country", "registry", "registry_project_id", "grams"),
+    "tonnes",
+)
+RETIREMENT_COLUMNS = (
+    *("certificate", "issued_at", "beneficiary", "project", "type", "country", "registry", "registry_project_id"),
+    *("vintage", "serial_numbers", "grams", "tonnes", "retired_on", "retirement_url", "verification_url"),
+)
+
+
+class Exports:
+    def __init__(self, figures: ReadFigures, drawings: Drawings, settings: Settings) -> None:
+        self._figures = figures
+        self._drawings = drawings
+        self._settings = settings
+        self._downloads = TokenBuckets("page_downloads", settings.verify_per_minute / 60, settings.verify_burst)
+
+    @property
+    def limits(self) -> tuple[TokenBuckets, ...]:
+        return (self._downloads,)
+
+    async def totals_csv(self, request: Request, page: SustainabilityPage) -> Response:
+        """All retirements, also those whose certificates are not public, by month, bundle and project."""
+        self._count(request)
+        period = await self._period(request, page)
+        catalogue = await self._figures.catalogues.current(page.scope.mode)
+        totals = await self._figures.reads.read(lambda tx: figure_store.list_totals(tx, page.scope, period))
+        body = _csv([TOTAL_COLUMNS, *(_total_row(total, catalogue) for total in totals)])
+        return Response(body, media_type=CSV, headers=_file(page, period, "totals", "csv"))
+
+    async def retirements_csv(self, request: Request, page: SustainabilityPage) -> Response:
+        """The lines of all public certificates, with serial numbers, newest first."""
+        if PageSection.CERTIFICATES not in page.sections:
+            raise SustainabilityPageNotFound
+        self._count(request)
+        period = await self._period(request, page)
+        headers = _file(page, period, "retirements", "csv")
+        return Response(b"", media_type=CSV, headers=headers, stream=self._retirements(page, period))
+
+    async def _retirements(self, page: SustainabilityPage, period: FigurePeriod) -> AsyncIterator[bytes]:
+        """In batches, so that neither memory nor a connection is held for the whole file."""
+        yield _csv([RETIREMENT_COLUMNS])
+        start: Position | None = START
+        while start is not None:
+            found = await self._certificates(page, period, start)
+            start = found[-1][0] if len(found) == BATCH else None
+            yield _csv([row for _, raw in found for row in _retirement_rows(raw)])
+
+    async def _certificates(
+        self, page: SustainabilityPage, period: FigurePeriod, start: Position
+    ) -> list[tuple[Position, bytes]]:
+        return await self._figures.reads.read(
+            lambda tx: figure_store.list_certificates(tx, page.scope, period, start, limit=BATCH)
+        )
+
+    async def summary_pdf(self, request: Request, page: SustainabilityPage) -> Response:
+        self._count(request)
+        language = visitor_language(request, page.language)
+        found = await self._figures.read(page, language.locale, asked_year(request))
+        today = self._figures.clock().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        record = summary_record(page, found, language, today=today, settings=self._settings)
+        version = hashlib.sha256(json.dumps(record).encode()).hexdigest()
+        pdf = await self._drawings.draw(version, lambda: render_pdf(TEMPLATE, record, issued_at=today))
+        headers = _file(page, FigurePeriod(found.figures.year), "summary", "pdf", disposition="inline")
+        return Response(pdf, media_type=PDF, headers={**headers, "Vary": "Accept-Language, Cookie"})
+
+    async def _period(self, request: Request, page: SustainabilityPage) -> FigurePeriod:
+        """A year without retirements means all years, as on the page."""
+        year = asked_year(request)
+        if year is None:
+            return FigurePeriod()
+        months = await self._figures.reads.read(lambda tx: figure_store.list_months(tx, page.scope))
+        return FigurePeriod(next((month.year for month in months if str(month.year) == year), None))
+
+    def _count(self, request: Request) -> None:
+        message = N_("Too many downloads from your network. Wait a minute, then try again.")
+        self._downloads.require(request.limited_as, 1, message)
+
+
+def _total_row(total: MonthTotal, catalogue: Catalogue) -> Sequence[str]:
+    known = catalogue.projects.get(total.project_id)
+    bundle = catalogue.bundles.get(total.bundle_id)
+    names = (
+        f"{total.month:%Y-%m}",
+        total.bundle_name if bundle is None else bundle.name,
+        total.project_name if known is None else known.name,
+        total.project_type if known is None else known.type,
+    )
+    place = ("", "", "", "")
+    if known is not None:
+        place = (known.mechanism, known.country, known.registry, known.registry_project_id)
+    return (*names, *place, str(total.grams), format_tonnes(total.grams))
+
+
+def _retirement_rows(raw: bytes) -> Iterable[Sequence[str]]:
+    record = msgspec.json.decode(raw, type=CertificateRecord)
+    for line in record.lines:
+        yield (
+            *(record.number, record.issued_at, record.beneficiary, line.project_name, line.project_type),
+            *(line.country, line.registry, line.project_id, line.vintage, line.serial_range),
+            *(str(to_grams(Decimal(line.quantity), MassUnit.T)), line.quantity, line.retired_on),
+            *(line.retirement_url or "", record.verification_url),
+        )
+
+
+def _csv(rows: Iterable[Sequence[str]]) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerows([[escape_formula(cell) for cell in row] for row in rows])
+    return text.getvalue().encode()
+
+
+def _file(
+    page: SustainabilityPage, period: FigurePeriod, what: str, kind: str, *, disposition: str = "attachment"
+) -> dict[str, str]:
+    mode = "test-" if page.scope.mode is Mode.TEST else ""
+    name = f"{mode}{page.slug}-{what}{'' if period.year is None else f'-{period.year}'}.{kind}"
+    # Files have no canonical link: search engines should find the page.
+    named = {"Content-Disposition": f'{disposition}; filename="{name}"', "X-Robots-Tag": "noindex"}
+    return {**ONE_MINUTE, **named}

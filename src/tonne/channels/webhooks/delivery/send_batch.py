@@ -1,0 +1,91 @@
+"""Sign a batch and post it to its receiver."""
+
+import time
+from collections.abc import Callable
+from functools import lru_cache
+
+import structlog
+
+from tonne.channels.webhooks.delivery.metrics import DeliveryMetrics
+from tonne.channels.webhooks.delivery.outcomes import NOT_SIGNED, Delivered, SendOutcome
+from tonne.channels.webhooks.delivery.traced_delivery import delivery_span, describe_outcome
+from tonne.channels.webhooks.model import EventBatch, Lease
+from tonne.channels.webhooks.sending.sender import Sender
+from tonne.channels.webhooks.sending.signing import open_secrets, signed_headers
+from tonne.platform.db.pool import Database
+from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
+from tonne.platform.process.telemetry import tracing
+from tonne.platform.settings.settings import Settings
+
+_CACHED_SECRETS = 1000
+
+_log = structlog.get_logger()
+
+
+class LeaseTooOld(Exception):
+    """The process was stopped for so long that a request started now could outlast its lease."""
+
+
+class BatchSender:
+    def __init__(
+        self,
+        database: Database,
+        make_sender: Callable[[], Sender],
+        box: SecretBox,
+        settings: Settings,
+        *,
+        metrics: DeliveryMetrics,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._database = database
+        self._metrics = metrics
+        self._make_sender = make_sender
+        self._sender: Sender | None = None
+        # A new secret is a new sealed value, so a cached one is never out of date.
+        self._unseal = lru_cache(_CACHED_SECRETS)(box.open)
+        self._brand = settings.brand
+        self._needed_s = min(settings.webhook_timeout_s, settings.webhook_lease_s * 2 / 3)
+        self._wall_clock = wall_clock
+
+    async def send(self, lease: Lease, batch: EventBatch) -> SendOutcome:
+        if time.monotonic() + self._needed_s > lease.expires_at:
+            raise LeaseTooOld
+        body = batch.body
+        try:
+            secrets = open_secrets(self._unseal, lease.id, lease.sealed_secret, lease.old_sealed_secret)
+        except SecretUnreadable as error:
+            _log.error("webhook_secret_unreadable", webhook_id=lease.id, reason=str(error))
+            self._metrics.observe(lease, batch, NOT_SIGNED)
+            return NOT_SIGNED
+        headers = signed_headers(
+            *(self._brand, secrets, lease.organisation_id, body),
+            message_id=batch.message_id,
+            timestamp=int(self._wall_clock()),
+        )
+        if self._sender is None:
+            self._sender = self._make_sender()
+        if tracing.is_on():
+            async with delivery_span(self._database, lease, batch) as span:
+                outcome = await self._sender.post(lease.url, body, headers)
+                describe_outcome(span, outcome)
+        else:
+            outcome = await self._sender.post(lease.url, body, headers)
+        self._metrics.observe(lease, batch, outcome)
+        # Every attempt is in `webhook_attempts`. At info level, successes would be most of the log.
+        log = _log.debug if isinstance(outcome, Delivered) else _log.info
+        log(
+            "delivery",
+            webhook_id=lease.id,
+            organisation_id=lease.organisation_id,
+            first_position=batch.positions[0],
+            events=len(batch.positions),
+            status=outcome.status,
+            error=outcome.error,
+            ms=outcome.duration_ms,
+        )
+        return outcome
+
+    async def close(self) -> None:
+        if self._sender is not None:
+            await self._sender.close()
+            self._sender = None

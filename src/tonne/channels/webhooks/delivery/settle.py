@@ -1,0 +1,324 @@
+"""Record the result of a request: cursor, back-off and attempt change together, and only under a valid lease."""
+
+import time
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+import structlog
+
+from tonne.channels.webhooks import attempt_store
+from tonne.channels.webhooks.delivery import alerts, claim, parked_store
+from tonne.channels.webhooks.delivery.disable_gone import disable_gone
+from tonne.channels.webhooks.delivery.metrics import DeliveryMetrics
+from tonne.channels.webhooks.delivery.outage import retry_until
+from tonne.channels.webhooks.delivery.outcomes import (
+    Delivered,
+    DeliveryOutcome,
+    Gone,
+    NotSigned,
+    Parked,
+    Retry,
+    SendOutcome,
+)
+from tonne.channels.webhooks.delivery.schedule import MAX_BATCH, pause_after
+from tonne.channels.webhooks.model import EventBatch, Lease, ParkedAccount
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.ids import new_id
+
+_log = structlog.get_logger()
+# The main stream waits for requests of parked accounts. After a slow refusal, no parked account is due for this many
+# times the duration of that request, so that the main stream keeps most of the time.
+SLOW_MS = 1000
+QUIET_PER_SLOW_REQUEST = 4
+
+
+class Settlement:
+    def __init__(self, database: Database, settings: Settings, metrics: DeliveryMetrics) -> None:
+        self._database = database
+        self._metrics = metrics
+        self._settings = settings
+        self._lease_s = settings.webhook_lease_s
+
+    async def settle(
+        self, lease: Lease, batch: EventBatch, outcome: DeliveryOutcome, *, release: bool = False
+    ) -> Lease | None:
+        """Settle a batch of the main stream. Returns the renewed lease if another request may follow at once.
+
+        With `release`, the lease ends if nothing else waits; the returned lease says so.
+        """
+        attempt_id = new_id("att")
+        return await self._once(
+            lease, attempt_id, lambda: self._settle(lease, batch, outcome, attempt_id, release=release)
+        )
+
+    async def _settle(
+        self, lease: Lease, batch: EventBatch, outcome: DeliveryOutcome, attempt_id: str, *, release: bool
+    ) -> Lease | None:
+        match outcome:
+            case Delivered():
+                async with self._database.connection() as connection:
+                    held, renewed = await _acknowledge(
+                        connection, lease, batch, outcome, self._lease_s, attempt_id=attempt_id, release=release
+                    )
+                return renewed if held else self._lost()
+            case Retry():
+                pause = self._pause(lease.failures + 1, outcome)
+                async with self._database.transaction() as tx:
+                    if not await _refuse(tx, lease, batch, outcome, pause, attempt_id=attempt_id):
+                        return self._lost()
+                    await self._disable_or_alert(tx, lease, outcome)
+                return None
+            case Parked(accounts, probe, ahead):
+                async with self._database.transaction() as tx:
+                    if not await claim.lock_lease(tx, lease):
+                        return self._lost()
+                    for account in accounts:
+                        await parked_store.park(tx, lease, account, self._pause(account.refusals))
+                    await _keep_accepted_probe(tx, lease, ahead)
+                    _, renewed = await _acknowledge(tx, lease, batch, probe, self._lease_s, attempt_id=attempt_id)
+                for parked in accounts:
+                    self._metrics.parked.inc(lease.mode)
+                    _log.warning(
+                        "account_parked", webhook_id=lease.id, account_id=parked.account_id, position=parked.position
+                    )
+                return renewed
+
+    async def record_refusal(self, lease: Lease, batch: EventBatch, outcome: Retry) -> Lease | None:
+        """Record a refusal after which the turn continues. Returns the renewed lease; None when it is lost."""
+        attempt_id = new_id("att")
+
+        async def record() -> Lease | None:
+            async with self._database.transaction() as tx:
+                if not await claim.lock_lease(tx, lease):
+                    return self._lost()
+                await attempt_store.record_attempt(tx, lease, batch, outcome, attempt_id)
+                return await claim.renew(tx, lease, self._lease_s)
+
+        return await self._once(lease, attempt_id, record)
+
+    async def settle_probes(
+        self, lease: Lease, batch: EventBatch, outcome: Retry, *, probe_after: int, soon: bool
+    ) -> None:
+        """Settle the last request of a turn in which no event was accepted.
+
+        With `soon`, the next turn follows after the shortest pause, and the back-off does not grow.
+        """
+        attempt_id = new_id("att")
+
+        async def settle() -> Lease | None:
+            pause = self._pause(1 if soon else lease.failures + 1, outcome)
+            async with self._database.transaction() as tx:
+                if not await _refuse(tx, lease, batch, outcome, pause, attempt_id=attempt_id):
+                    return self._lost()
+                await _continue_probing(tx, lease, probe_after, lease.failures if soon else lease.failures + 1)
+                await self._disable_or_alert(tx, lease, outcome)
+            return None
+
+        await self._once(lease, attempt_id, settle)
+
+    async def settle_parked(
+        self, lease: Lease, account: ParkedAccount, batch: EventBatch, outcome: SendOutcome
+    ) -> Lease | None:
+        """Settle a batch of a parked account. Returns the renewed lease; None when it is lost."""
+        attempt_id = new_id("att")
+
+        async def settle() -> Lease | None:
+            async with self._database.transaction() as tx:
+                if not await claim.lock_lease(tx, lease):
+                    return self._lost()
+                await attempt_store.record_attempt(tx, lease, batch, outcome, attempt_id)
+                if isinstance(outcome, Delivered):
+                    await parked_store.advance_parked(tx, lease, account.account_id, batch.positions[-1])
+                else:
+                    pause = self._pause(account.refusals + 1, outcome)
+                    await parked_store.refuse_parked(tx, lease, account.account_id, pause)
+                    if outcome.ends_turn:
+                        # The receiver does not want the events of the others, either.
+                        await parked_store.postpone(tx, lease, pause)
+                        await _postpone_main(tx, lease, pause)
+                        if await self._disable_if_gone(tx, lease, outcome):
+                            return None
+                    if outcome.duration_ms >= SLOW_MS:
+                        quiet = timedelta(milliseconds=outcome.duration_ms * QUIET_PER_SLOW_REQUEST)
+                        await parked_store.postpone(tx, lease, quiet)
+                    await alerts.alert_parked_if_due(tx, lease, account.account_id, outcome, self._settings)
+                return await claim.renew(tx, lease, self._lease_s)
+
+        return await self._once(lease, attempt_id, settle)
+
+    async def pass_over(self, lease: Lease, reaches: int) -> Lease | None:
+        """Move the cursor past positions without an event in scope. Returns the renewed lease."""
+
+        async def move() -> Lease | None:
+            async with self._database.connection() as connection:
+                await _move_cursor(connection, lease, reaches)
+                return await claim.renew(connection, lease, self._lease_s)
+
+        return await retry_until(lease.expires_at, move)
+
+    async def renew(self, lease: Lease) -> Lease | None:
+        """None when the lease is lost or the webhook is not in use."""
+        async with self._database.connection() as connection:
+            return await claim.renew(connection, lease, self._lease_s)
+
+    async def release(self, lease: Lease) -> bool:
+        """True when more events are due now."""
+
+        async def release() -> bool:
+            async with self._database.connection() as connection:
+                return await claim.release(connection, lease)
+
+        # Not `lease.expires_at`: the lease may have been renewed since.
+        return await retry_until(time.monotonic() + self._lease_s, release)
+
+    async def _once(self, lease: Lease, attempt_id: str, settle: Callable[[], Awaitable[Lease | None]]) -> Lease | None:
+        """Retry while the database is unavailable, without settling twice."""
+
+        async def settle_again() -> Lease | None:
+            async with self._database.connection() as connection:
+                if await attempt_store.is_recorded(connection, lease, attempt_id):
+                    return await claim.renew(connection, lease, self._lease_s)
+            return await settle()
+
+        return await retry_until(lease.expires_at, settle, settle_again)
+
+    def _lost(self) -> Lease | None:
+        """The result of the request is discarded, and its events are sent again."""
+        self._metrics.leases_lost.inc("superseded")
+        return None
+
+    def _pause(self, failures: int, outcome: Retry | None = None) -> timedelta:
+        asked_s = 0.0 if outcome is None else outcome.retry_after_s
+        return pause_after(failures, self._settings.webhook_time_scale, asked_s)
+
+    async def _disable_or_alert(self, tx: Connection, lease: Lease, outcome: Retry) -> None:
+        if not await self._disable_if_gone(tx, lease, outcome):
+            await alerts.alert_if_due(tx, lease, outcome, self._settings)
+
+    async def _disable_if_gone(self, tx: Connection, lease: Lease, outcome: Retry) -> bool:
+        """After 410, unless the registration was changed meanwhile: the answer is about the former address."""
+        return isinstance(outcome, Gone) and await disable_gone(tx, lease, self._settings)
+
+
+# A worker that has lost its lease settles nothing. If the registration was changed meanwhile, the attempt is recorded
+# and the cursor stays where the change put it.
+# synchronous_commit = off: a crash loses cursor and attempt together, and the events are sent again. A worker that
+# outlives the crash has sent the next batch meanwhile: without the result before, that one is not settled either.
+ACKNOWLEDGE = f"""
+WITH settled AS (
+    UPDATE webhooks webhook
+    SET cursor_position = CASE WHEN version = $4 THEN greatest(cursor_position, $5) ELSE cursor_position END,
+        batch_limit = least($13, batch_limit * 2), failures = 0, head_refusals = 0, failing_since = NULL,
+        probe_after = NULL, alerts_sent = 0, next_attempt_at = clock_timestamp(),
+        acknowledged_count = acknowledged_count + 1, last_attempt_at = clock_timestamp(),
+        lease_until = CASE WHEN $15 AND version = $4 AND greatest(cursor_position, $5) >= (
+                                    SELECT stream.last_position FROM event_streams stream
+                                    WHERE stream.organisation_id = webhook.organisation_id
+                                      AND stream.mode = webhook.mode)
+                                AND NOT EXISTS (SELECT FROM webhook_parked parked
+                                                WHERE parked.organisation_id = $1 AND parked.webhook_id = $2)
+                           THEN NULL ELSE clock_timestamp() + $14::interval END
+    WHERE organisation_id = $1 AND id = $2 AND lease_token = $3 AND (version <> $4 OR cursor_position >= $16)
+    RETURNING {claim.LEASE_COLUMNS}, webhook.enabled AND webhook.deleted_at IS NULL AS in_use,
+              webhook.lease_until IS NULL AS is_released
+), attempt AS (
+    INSERT INTO webhook_attempts ({attempt_store.COLUMNS})
+    SELECT organisation_id, id, $6, date_trunc('milliseconds', clock_timestamp()),
+           coalesce($7::bigint[], ARRAY(SELECT generate_series($8::bigint, $5))), true, $9, $10, $11, $12
+    FROM settled
+)
+SELECT {claim.LEASE_FIELDS}, in_use, is_released FROM settled
+WHERE set_config('synchronous_commit', 'off', true) = 'off'
+"""  # noqa: S608 - only constants are inserted
+
+
+async def _acknowledge(
+    connection: Connection,
+    lease: Lease,
+    batch: EventBatch,
+    outcome: Delivered,
+    lease_s: float,
+    *,
+    attempt_id: str,
+    release: bool = False,
+) -> tuple[bool, Lease | None]:
+    """Whether the result was recorded, and the renewed lease; None if the webhook is not in use any more."""
+    expires_at = time.monotonic() + lease_s
+    # The database writes out consecutive positions faster than a list is encoded.
+    is_range = isinstance(batch.positions, range) and batch.positions[-1] == batch.reaches
+    positions = None if is_range else list(batch.positions)
+    attempt = (attempt_id, positions, batch.positions[0], *outcome.recorded)
+    row = await connection.fetchrow(
+        *(ACKNOWLEDGE, *lease.fence, batch.reaches, *attempt, MAX_BATCH, timedelta(seconds=lease_s), release),
+        batch.after,
+    )
+    if row is None:
+        return False, None
+    if not row["in_use"]:
+        return True, None
+    return True, claim.lease_from(row, expires_at, is_released=row["is_released"])
+
+
+REFUSE = f"""
+WITH settled AS (
+    UPDATE webhooks
+    SET batch_limit = 1, refused_count = refused_count + 1,
+        failures = failures + 1, failing_since = coalesce(failing_since, clock_timestamp()),
+        -- After a change of the registration another event may be first.
+        head_refusals = head_refusals + CASE WHEN version = $4 THEN $5::integer ELSE 0 END,
+        next_attempt_at = CASE WHEN version = $4 THEN clock_timestamp() + $6::interval ELSE next_attempt_at END
+    WHERE organisation_id = $1 AND id = $2 AND lease_token = $3
+    RETURNING organisation_id, id
+)
+INSERT INTO webhook_attempts ({attempt_store.COLUMNS})
+SELECT organisation_id, id, $7, date_trunc('milliseconds', clock_timestamp()), $8, false, $9, $10, $11, $12 FROM settled
+"""  # noqa: S608 - only the constant is inserted
+
+
+async def _refuse(
+    tx: Connection, lease: Lease, batch: EventBatch, outcome: Retry, pause: timedelta, *, attempt_id: str
+) -> bool:
+    """False when the lease is lost."""
+    attempt = (attempt_id, list(batch.positions), *outcome.recorded)
+    refused_alone = batch.is_head_alone and not isinstance(outcome, NotSigned)
+    return await tx.execute(REFUSE, *lease.fence, int(refused_alone), pause, *attempt) == "INSERT 0 1"
+
+
+CONTINUE_PROBING = """
+UPDATE webhooks SET probe_after = $4, accepted_probe = NULL, failures = greatest(1, $5::integer)
+WHERE organisation_id = $1 AND id = $2 AND lease_token = $3
+"""
+
+
+async def _continue_probing(tx: Connection, lease: Lease, probe_after: int, failures: int) -> None:
+    await tx.execute(CONTINUE_PROBING, lease.organisation_id, lease.id, lease.token, probe_after, failures)
+
+
+KEEP_ACCEPTED_PROBE = """
+UPDATE webhooks SET accepted_probe = $4 WHERE organisation_id = $1 AND id = $2 AND lease_token = $3
+"""
+
+
+async def _keep_accepted_probe(tx: Connection, lease: Lease, position: int | None) -> None:
+    await tx.execute(KEEP_ACCEPTED_PROBE, lease.organisation_id, lease.id, lease.token, position)
+
+
+POSTPONE_MAIN = """
+UPDATE webhooks SET next_attempt_at = greatest(next_attempt_at, clock_timestamp() + $5::interval)
+WHERE organisation_id = $1 AND id = $2 AND lease_token = $3 AND version = $4
+"""
+
+
+async def _postpone_main(tx: Connection, lease: Lease, pause: timedelta) -> None:
+    await tx.execute(POSTPONE_MAIN, *lease.fence, pause)
+
+
+MOVE_CURSOR = """
+UPDATE webhooks SET cursor_position = greatest(cursor_position, $5)
+WHERE organisation_id = $1 AND id = $2 AND lease_token = $3 AND version = $4 AND cursor_position >= $6
+"""
+
+
+async def _move_cursor(connection: Connection, lease: Lease, reaches: int) -> None:
+    await connection.execute(MOVE_CURSOR, *lease.fence, reaches, lease.cursor_position)

@@ -1,0 +1,146 @@
+"""Register, change and delete webhooks. Every change is in the audit log."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from tonne.channels.webhooks import progress_store, registration_store
+from tonne.channels.webhooks.delivery import parked_store
+from tonne.channels.webhooks.errors import EventNotParked, WebhookAccountInvalid, WebhookLimitReached, WebhookUrlInvalid
+from tonne.channels.webhooks.event_types import in_order
+from tonne.channels.webhooks.model import Webhook
+from tonne.channels.webhooks.sending.addresses import AddressRefused
+from tonne.channels.webhooks.sending.sender import Sender
+from tonne.channels.webhooks.sending.signing import new_secret
+from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit import record as audit
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Scope
+
+MAX_WEBHOOKS = 16
+_FOR_DEVELOPMENT = "To receive events on your own machine, run `tonne listen`."
+
+
+async def check_url(sender: Sender, url: str) -> None:
+    """Call it before the transaction: it resolves the host name over the network."""
+    try:
+        await sender.check_receiver(url)
+    except (ValueError, AddressRefused) as error:
+        raise WebhookUrlInvalid(f"The url cannot be used: {error}. {_FOR_DEVELOPMENT}", field="url") from error
+    except (OSError, TimeoutError) as error:
+        message = f"The url cannot be used: its host cannot be resolved. {_FOR_DEVELOPMENT}"
+        raise WebhookUrlInvalid(message, field="url") from error
+
+
+async def register_webhook(
+    tx: Connection,
+    scope: Scope,
+    url: str,
+    account_ids: Sequence[str],
+    *,
+    event_types: Sequence[str] = (),
+    box: SecretBox,
+    actor: Actor,
+    now: datetime,
+) -> tuple[Webhook, str]:
+    """The secret is returned only here and by a rotation."""
+    await _check_accounts(tx, scope, account_ids)
+    if await registration_store.count_locked(tx, scope) >= MAX_WEBHOOKS:
+        raise WebhookLimitReached
+    secret = new_secret()
+    webhook = Webhook(
+        organisation_id=scope.organisation_id,
+        mode=scope.mode,
+        id=new_id("wh"),
+        url=url,
+        enabled=True,
+        account_ids=tuple(account_ids),
+        created_at=now,
+        secret_last_four=secret[-4:],
+        event_types=in_order(event_types),
+    )
+    await registration_store.insert_webhook(tx, webhook, box.seal(secret, webhook.id))
+    await _record(tx, webhook, "webhook.registered", actor, now, after=_audited_values(webhook))
+    return webhook, secret
+
+
+async def change_webhook(
+    tx: Connection, scope: Scope, old: Webhook, changed: Webhook, *, actor: Actor, now: datetime
+) -> Webhook:
+    """With the webhook locked, as `old`. A request in flight does not move the cursor: its events are sent again.
+
+    Returns the webhook as it is stored. One that was disabled goes on from its cursor when it is enabled.
+    """
+    await _check_accounts(tx, scope, changed.account_ids)
+    if changed.enabled:
+        changed = replace(changed, disabled_reason=None)
+    cursor = await registration_store.update_webhook(tx, changed)
+    await parked_store.drop_out_of_scope(tx, changed, cursor, by=str(actor))
+    if changed.event_types != old.event_types:
+        await parked_store.skip_other_types(tx, changed, cursor, by=str(actor))
+    before, after = _audited_values(old), _audited_values(changed)
+    await _record(tx, changed, "webhook.changed", actor, now, before=before, after=after)
+    return changed
+
+
+async def remove_webhook(tx: Connection, scope: Scope, webhook_id: str, *, actor: Actor, now: datetime) -> None:
+    webhook = await registration_store.lock_webhook(tx, scope, webhook_id)
+    await registration_store.delete_webhook(tx, webhook)
+    await _record(tx, webhook, "webhook.deleted", actor, now, before=_audited_values(webhook))
+
+
+async def rotate_secret(
+    tx: Connection, webhook: Webhook, overlap_seconds: int, *, box: SecretBox, actor: Actor, now: datetime
+) -> tuple[Webhook, str]:
+    """For `overlap_seconds` both secrets sign, so that the receiver can switch without refusing a request."""
+    secret = new_secret()
+    rotated = replace(webhook, secret_last_four=secret[-4:])
+    await registration_store.rotate_secret(tx, rotated, box.seal(secret, webhook.id), overlap_seconds)
+    await _record(
+        tx,
+        rotated,
+        "webhook.secret_rotated",
+        actor,
+        now,
+        secret_last_four=rotated.secret_last_four,
+        overlap_seconds=overlap_seconds,
+    )
+    return rotated, secret
+
+
+async def skip_event(tx: Connection, webhook: Webhook, event_id: str, *, actor: Actor, now: datetime) -> None:
+    """Give up the event of a parked account. The skip is recorded."""
+    accounts = await parked_store.list_parked(tx, webhook)
+    parked = next((account for account in accounts if account.event_id == event_id), None)
+    if parked is None:
+        raise EventNotParked(field="event_id")
+    await parked_store.skip_parked(tx, webhook, parked, by=str(actor), at=now)
+    await _record(tx, webhook, "webhook.event_skipped", actor, now, event_id=event_id)
+
+
+async def rewind(tx: Connection, webhook: Webhook, before_position: int, *, actor: Actor, now: datetime) -> None:
+    await progress_store.rewind(tx, webhook, before_position)
+    await _record(tx, webhook, "webhook.rewound", actor, now, before_position=before_position)
+
+
+async def _check_accounts(tx: Connection, scope: Scope, account_ids: Sequence[str]) -> None:
+    for account_id in await registration_store.find_foreign_accounts(tx, scope, account_ids):
+        raise WebhookAccountInvalid(field=f"account_ids[{list(account_ids).index(account_id)}]")
+
+
+async def _record(tx: Connection, webhook: Webhook, action: str, actor: Actor, now: datetime, **values: Any) -> None:
+    await audit.record(
+        tx, webhook.organisation_id, action, actor=actor, at=now, subject_id=webhook.id, mode=webhook.mode, **values
+    )
+
+
+def _audited_values(webhook: Webhook) -> audit.Values:
+    return {
+        "url": webhook.url,
+        "enabled": webhook.enabled,
+        "account_ids": list(webhook.account_ids),
+        "event_types": list(webhook.delivered_types),
+    }

@@ -1,0 +1,178 @@
+"""SQL of registrations: address, scope and secrets of a webhook."""
+
+from collections.abc import Sequence
+
+import asyncpg
+
+from tonne.channels.webhooks.errors import WebhookNotFound
+from tonne.channels.webhooks.model import DisabledReason, Webhook
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.paging import Position
+from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.accounts.store import lock_organisation_mode
+
+_COLUMNS = """organisation_id, mode, id, url, enabled, account_ids, created_at, secret_last_four, event_types, \
+disabled_reason"""
+
+COUNT_WEBHOOKS = "SELECT count(*) FROM webhooks WHERE organisation_id = $1 AND mode = $2 AND deleted_at IS NULL"
+
+
+async def count_locked(tx: Connection, scope: Scope) -> int:
+    """Serialises registrations of one organisation and mode: two at once could otherwise exceed the limit."""
+    await lock_organisation_mode(tx, scope)
+    count: int = await tx.fetchval(COUNT_WEBHOOKS, scope.organisation_id, scope.mode)
+    return count
+
+
+# The cursor starts at the newest event: everything that commits from now on has a higher position.
+INSERT_WEBHOOK = """
+WITH stream AS (
+    SELECT last_position FROM event_streams WHERE organisation_id = $1 AND mode = $2
+), webhook AS (
+    INSERT INTO webhooks (organisation_id, mode, id, url, account_ids, created_at, secret_box, secret_last_four,
+                          event_types, cursor_position, next_attempt_at)
+    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, last_position, clock_timestamp() FROM stream
+)
+INSERT INTO webhook_scopes (organisation_id, webhook_id, from_position, account_ids, event_types)
+SELECT $1, $3, last_position + 1, $5, $9 FROM stream
+"""
+
+
+async def insert_webhook(tx: Connection, webhook: Webhook, sealed_secret: bytes) -> None:
+    await tx.execute(
+        INSERT_WEBHOOK,
+        webhook.organisation_id,
+        webhook.mode,
+        webhook.id,
+        webhook.url,
+        list(webhook.account_ids),
+        webhook.created_at,
+        sealed_secret,
+        webhook.secret_last_four,
+        webhook.event_types,
+    )
+
+
+FIND_WEBHOOK = f"""
+SELECT {_COLUMNS} FROM webhooks WHERE organisation_id = $1 AND mode = $2 AND id = $3 AND deleted_at IS NULL
+"""  # noqa: S608 - only the constant above is inserted
+
+
+async def find_webhook(connection: Connection, scope: Scope, webhook_id: str) -> Webhook:
+    """Raises `WebhookNotFound`."""
+    return _webhook(await connection.fetchrow(FIND_WEBHOOK, scope.organisation_id, scope.mode, webhook_id))
+
+
+LOCK_WEBHOOK = f"{FIND_WEBHOOK} FOR UPDATE"
+
+
+async def lock_webhook(tx: Connection, scope: Scope, webhook_id: str) -> Webhook:
+    """Raises `WebhookNotFound`. Nothing else changes the webhook until the transaction ends."""
+    return _webhook(await tx.fetchrow(LOCK_WEBHOOK, scope.organisation_id, scope.mode, webhook_id))
+
+
+LIST_WEBHOOKS = f"""
+SELECT {_COLUMNS} FROM webhooks
+WHERE organisation_id = $1 AND mode = $2 AND deleted_at IS NULL AND (created_at, id) < ($3, $4)
+  AND (cardinality($6::text[]) = 0 OR account_ids = '{{}}' OR account_ids && $6)
+ORDER BY created_at DESC, id DESC LIMIT $5
+"""  # noqa: S608 - only the constant above is inserted
+
+
+async def list_webhooks(
+    connection: Connection, scope: Scope, start: Position, limit: int, account_ids: Sequence[str] = ()
+) -> list[Webhook]:
+    """Those that get events of one of these accounts; all without accounts."""
+    place = (scope.organisation_id, scope.mode, start.created_at, start.id)
+    rows = await connection.fetch(LIST_WEBHOOKS, *place, limit, account_ids)
+    return [_webhook(row) for row in rows]
+
+
+# The new version stops a request in flight from moving the cursor. The webhook is due at once.
+UPDATE_WEBHOOK = """
+WITH parked AS (UPDATE webhook_parked SET suspended = NOT $4 WHERE organisation_id = $1 AND webhook_id = $2)
+UPDATE webhooks SET url = $3, enabled = $4, account_ids = $5, event_types = $6, disabled_reason = $7,
+                    version = version + 1, head_refusals = 0,
+                    next_attempt_at = clock_timestamp(), due_at = clock_timestamp()
+WHERE organisation_id = $1 AND id = $2 RETURNING cursor_position
+"""
+# Scopes that were recorded before a rewind, for positions that the cursor has not reached again.
+DROP_LATER_SCOPES = "DELETE FROM webhook_scopes WHERE organisation_id = $1 AND webhook_id = $2 AND from_position > $3"
+RECORD_SCOPE = """
+INSERT INTO webhook_scopes (organisation_id, webhook_id, from_position, account_ids, event_types)
+VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (organisation_id, webhook_id, from_position) DO UPDATE SET account_ids = $4, event_types = $5
+"""
+
+
+async def update_webhook(tx: Connection, webhook: Webhook) -> int:
+    """Returns the position of the cursor, after which the new scope applies."""
+    key, accounts = (webhook.organisation_id, webhook.id), list(webhook.account_ids)
+    changed = (webhook.url, webhook.enabled, accounts, webhook.event_types, webhook.disabled_reason)
+    cursor: int = await tx.fetchval(UPDATE_WEBHOOK, *key, *changed)
+    await tx.execute(DROP_LATER_SCOPES, *key, cursor + 1)
+    await tx.execute(RECORD_SCOPE, *key, cursor + 1, accounts, webhook.event_types)
+    return cursor
+
+
+DELETE_WEBHOOK = """
+WITH parked AS (UPDATE webhook_parked SET suspended = true WHERE organisation_id = $1 AND webhook_id = $2)
+UPDATE webhooks SET deleted_at = clock_timestamp(), version = version + 1, enabled = false
+WHERE organisation_id = $1 AND id = $2
+"""
+
+
+async def delete_webhook(tx: Connection, webhook: Webhook) -> None:
+    await tx.execute(DELETE_WEBHOOK, webhook.organisation_id, webhook.id)
+
+
+ROTATE = """
+UPDATE webhooks SET secret_box = $3, secret_last_four = $4, old_secret_box = CASE WHEN $5 > 0 THEN secret_box END,
+                    old_secret_until = CASE WHEN $5 > 0 THEN clock_timestamp() + $5 * interval '1 second' END
+WHERE organisation_id = $1 AND id = $2
+"""
+
+
+async def rotate_secret(tx: Connection, webhook: Webhook, sealed_secret: bytes, overlap_seconds: int) -> None:
+    await tx.execute(
+        ROTATE, webhook.organisation_id, webhook.id, sealed_secret, webhook.secret_last_four, overlap_seconds
+    )
+
+
+FIND_SECRETS = """
+SELECT secret_box, CASE WHEN old_secret_until > clock_timestamp() THEN old_secret_box END FROM webhooks
+WHERE organisation_id = $1 AND id = $2
+"""
+
+
+async def find_sealed_secrets(connection: Connection, webhook: Webhook) -> tuple[bytes, bytes | None]:
+    """The current secret and, while a rotation overlaps, the previous one. Raises `WebhookNotFound`."""
+    row = await connection.fetchrow(FIND_SECRETS, webhook.organisation_id, webhook.id)
+    if row is None:
+        raise WebhookNotFound
+    return row[0], row[1]
+
+
+FIND_FOREIGN_ACCOUNTS = """
+SELECT given.id FROM unnest($3::text[]) AS given (id)
+WHERE NOT EXISTS (SELECT FROM accounts WHERE organisation_id = $1 AND mode = $2 AND accounts.id = given.id)
+"""
+
+
+async def find_foreign_accounts(connection: Connection, scope: Scope, account_ids: Sequence[str]) -> list[str]:
+    """Those of `account_ids` that are not accounts of this organisation and mode."""
+    rows = await connection.fetch(FIND_FOREIGN_ACCOUNTS, scope.organisation_id, scope.mode, list(account_ids))
+    return [row["id"] for row in rows]
+
+
+def _webhook(row: asyncpg.Record | None) -> Webhook:
+    if row is None:
+        raise WebhookNotFound
+    types, reason = row["event_types"], row["disabled_reason"]
+    typed = {
+        "mode": Mode(row["mode"]),
+        "account_ids": tuple(row["account_ids"]),
+        "event_types": None if types is None else tuple(types),
+        "disabled_reason": None if reason is None else DisabledReason(reason),
+    }
+    return Webhook(**{**row, **typed})

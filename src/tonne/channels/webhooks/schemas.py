@@ -1,0 +1,257 @@
+"""Request and response bodies of the webhook endpoints."""
+
+from dataclasses import replace
+from enum import StrEnum
+from typing import Annotated, Any, cast
+
+import asyncpg
+import msgspec
+from msgspec import Meta
+
+from tonne.channels.webhooks.delivery.outcomes import Delivered, SendOutcome
+from tonne.channels.webhooks.event_types import EARLIER_TYPES, EventType, in_order
+from tonne.channels.webhooks.model import DisabledReason, Progress, Webhook
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.scope import Mode
+from tonne.selling.catalogue.schemas import Timestamp
+
+_EVENT = "evt_06gtv1alff3htg9thvlvj59t20"
+_ACCOUNT = "acc_06gtv1alff3htg9thvlvj59t20"
+_TIME = "2026-11-15T10:00:00.123Z"
+_ADDRESS = "https://hooks.example.com/tonne"
+
+_Url = Annotated[
+    str,
+    Meta(
+        description="A public https address on port 443 or 8443.",
+        extra_json_schema={"maxLength": 2048, "format": "uri"},
+        examples=[_ADDRESS],
+    ),
+]
+_AccountIds = Annotated[list[Annotated[str, Meta(max_length=100)]], Meta(max_length=1000, examples=[[_ACCOUNT]])]
+_OnlyAccounts = Meta(
+    description="Only events of these accounts. An empty list means all accounts of the organisation.",
+    examples=[[_ACCOUNT]],
+)
+_EventTypes = Annotated[
+    list[EventType],
+    Meta(
+        description="The types of events that the webhook gets. An empty list means the seven types that report the "
+        "status of an order, `order.received` to `order.completed`. Other types go only to webhooks that name them.",
+        max_length=len(EventType),
+        examples=[["order.completed", "refund.succeeded"]],
+    ),
+]
+_EventId = Annotated[str, Meta(max_length=100, description="The id of an event.", examples=[_EVENT])]
+_Acknowledged = Annotated[bool, Meta(description="Whether the receiver returned a 2xx status.", examples=[False])]
+_Status = Annotated[
+    int | None, Meta(description="The HTTP status. Null when the receiver did not respond.", examples=[503])
+]
+_Error = Annotated[
+    str | None,
+    Meta(
+        description="Why the request failed. Null when it was acknowledged. `secret_unreadable`: nothing was sent, "
+        "because the service cannot read the signing secret; its operator must act, or you rotate the secret.",
+        examples=["timeout"],
+    ),
+]
+_Duration = Annotated[int, Meta(description="How long the request took, in milliseconds.", examples=[87])]
+_Body = Annotated[str, Meta(description="The first 2 KiB of the receiver's response body.", examples=["OK"])]
+
+
+class DeliveryState(StrEnum):
+    IDLE = "idle"
+    DELIVERING = "delivering"
+    FAILING = "failing"
+    DISABLED = "disabled"
+
+
+class WebhookIn(msgspec.Struct, forbid_unknown_fields=True):
+    url: _Url
+    account_ids: Annotated[_AccountIds | None, _OnlyAccounts] = None
+    event_types: _EventTypes | None = None
+
+
+class WebhookChangeIn(msgspec.Struct, forbid_unknown_fields=True):
+    """Fields that are left out keep their values."""
+
+    url: Annotated[_Url | None, Meta(description="The new address.", examples=[_ADDRESS])] = None
+    enabled: Annotated[bool | None, Meta(description="False stops deliveries; events wait.", examples=[False])] = None
+    account_ids: Annotated[_AccountIds | None, _OnlyAccounts] = None
+    event_types: _EventTypes | None = None
+
+    def applied_to(self, webhook: Webhook) -> Webhook:
+        given: dict[str, Any] = {
+            name: value for name, value in msgspec.structs.asdict(self).items() if value is not None
+        }
+        if self.account_ids is not None:
+            given["account_ids"] = tuple(self.account_ids)
+        if self.event_types is not None:
+            given["event_types"] = in_order(self.event_types)
+        return replace(webhook, **given)
+
+
+class RotateIn(msgspec.Struct, forbid_unknown_fields=True):
+    overlap_seconds: Annotated[
+        int,
+        Meta(ge=0, le=604_800, description="For how long both secrets sign, at most 7 days.", examples=[86400]),
+    ] = 0
+
+
+class RewindIn(msgspec.Struct, forbid_unknown_fields=True):
+    """Exactly one of the two fields."""
+
+    sequence: Annotated[
+        Annotated[str, Meta(max_length=30)] | None,
+        Meta(description="Send all events from this sequence on again.", examples=["2026-11-15T10:00:00.000Z"]),
+    ] = None
+    event_id: Annotated[
+        _EventId | None, Meta(description="Send all events from this one on again.", examples=[_EVENT])
+    ] = None
+
+
+class SkipIn(msgspec.Struct, forbid_unknown_fields=True):
+    event_id: Annotated[_EventId, Meta(description="The refused event of a parked account.")]
+
+
+class ParkedAccountOut(msgspec.Struct):
+    """An account whose next event the receiver keeps refusing while it accepts those of other accounts."""
+
+    account_id: Annotated[str, Meta(description="The parked account.", examples=[_ACCOUNT])]
+    event_id: Annotated[str, Meta(description="The event that the receiver refuses.", examples=[_EVENT])]
+    event_type: Annotated[EventType, Meta(description="The type of that event.", examples=["order.placed"])]
+    refusals: Annotated[int, Meta(description="How often the event has been refused.", examples=[7])]
+    parked_at: Annotated[Timestamp, Meta(description="Since when only this account waits.")]
+    next_attempt_at: Annotated[Timestamp, Meta(description="When the event is sent again.")]
+
+
+class DeliveryProgressOut(msgspec.Struct):
+    """Shows why an event has not arrived yet."""
+
+    state: Annotated[
+        DeliveryState,
+        Meta(
+            description="`idle`: no event waits. `delivering`: events are being sent. `failing`: the receiver refuses "
+            "events or does not respond. `disabled`: deliveries are switched off and events wait.",
+            examples=["failing"],
+        ),
+    ]
+    waiting_events: Annotated[
+        int, Meta(description="How many events are ahead of the cursor, including those out of scope.", examples=[3])
+    ]
+    oldest_waiting_at: Annotated[
+        Timestamp | None, Meta(description="When the oldest of them happened.", examples=[_TIME])
+    ]
+    failures: Annotated[int, Meta(description="Failed attempts since the last success.", examples=[2])]
+    failing_since: Annotated[Timestamp | None, Meta(description="The first of these failures.", examples=[_TIME])]
+    next_attempt_at: Annotated[
+        Timestamp | None,
+        Meta(description="When the next request is due. Null when no event waits.", examples=[_TIME]),
+    ]
+    parked: Annotated[list[ParkedAccountOut], Meta(description="Accounts whose events wait separately.")]
+
+
+class WebhookOut(msgspec.Struct):
+    id: Annotated[str, Meta(description="The id of the webhook.", examples=["wh_06gtv1alff3htg9thvlvj59t20"])]
+    url: Annotated[str, Meta(description="Where events are sent.", examples=[_ADDRESS])]
+    enabled: Annotated[bool, Meta(description="False while deliveries are switched off.", examples=[True])]
+    account_type: Annotated[Mode, Meta(description="The mode of its events.", examples=["live"])]
+    account_ids: Annotated[list[str], _OnlyAccounts]
+    event_types: _EventTypes
+    disabled_reason: Annotated[
+        DisabledReason | None,
+        Meta(
+            description="Why Tonne has disabled the webhook. `gone`: the receiver answered with status 410. Null when "
+            "it is enabled, or a person disabled it.",
+            examples=["gone"],
+        ),
+    ]
+    created_at: Annotated[Timestamp, Meta(description="When it was registered.")]
+    secret: Annotated[
+        str,
+        Meta(
+            description="The signing secret. Complete only in the responses to registration and rotation; elsewhere "
+            "only its last four characters.",
+            examples=["whsec_...x2Rk"],
+        ),
+    ]
+    delivery: Annotated[DeliveryProgressOut, Meta(description="The state of its deliveries.")]
+
+
+class WebhookAttemptOut(msgspec.Struct):
+    id: Annotated[str, Meta(description="The id of the attempt.", examples=["att_06gtv1alff3htg9thvlvj59t20"])]
+    at: Annotated[Timestamp, Meta(description="When the attempt ended.")]
+    event_ids: Annotated[list[str], Meta(description="The events of the request, in order.", examples=[[_EVENT]])]
+    acknowledged: _Acknowledged
+    status: _Status
+    error: _Error
+    duration_ms: _Duration
+    answer: _Body
+
+
+class WebhookTestOut(msgspec.Struct):
+    event_id: Annotated[str, Meta(description="The id of the test event.", examples=[_EVENT])]
+    acknowledged: _Acknowledged
+    status: _Status
+    error: _Error
+    duration_ms: _Duration
+    answer: _Body
+
+
+def webhook_out(webhook: Webhook, progress: Progress, secret: str | None = None) -> WebhookOut:
+    return WebhookOut(
+        id=webhook.id,
+        url=webhook.url,
+        enabled=webhook.enabled,
+        account_type=webhook.mode,
+        account_ids=list(webhook.account_ids),
+        # Not converted: a newer release may know more types.
+        event_types=cast(
+            "list[EventType]", list(EARLIER_TYPES if webhook.event_types is None else webhook.event_types)
+        ),
+        disabled_reason=webhook.disabled_reason,
+        created_at=to_wire(webhook.created_at),
+        secret=secret or f"whsec_...{webhook.secret_last_four}",
+        delivery=_delivery_out(webhook, progress),
+    )
+
+
+def attempt_out(row: asyncpg.Record) -> WebhookAttemptOut:
+    return WebhookAttemptOut(**{**row, "at": to_wire(row["at"])})
+
+
+def webhook_test_out(event_id: str, outcome: SendOutcome) -> WebhookTestOut:
+    delivered = isinstance(outcome, Delivered)
+    return WebhookTestOut(event_id, delivered, outcome.status, outcome.error, outcome.duration_ms, outcome.answer)
+
+
+def delivery_state(webhook: Webhook, progress: Progress) -> DeliveryState:
+    if not webhook.enabled:
+        return DeliveryState.DISABLED
+    if progress.failures:
+        return DeliveryState.FAILING
+    return DeliveryState.DELIVERING if progress.waiting_events else DeliveryState.IDLE
+
+
+def _delivery_out(webhook: Webhook, progress: Progress) -> DeliveryProgressOut:
+    waiting = progress.waiting_events
+    return DeliveryProgressOut(
+        state=delivery_state(webhook, progress),
+        waiting_events=waiting,
+        oldest_waiting_at=to_wire(progress.oldest_waiting) if progress.oldest_waiting else None,
+        failures=progress.failures,
+        failing_since=to_wire(progress.failing_since) if progress.failing_since else None,
+        next_attempt_at=to_wire(progress.next_attempt_at) if waiting and webhook.enabled else None,
+        parked=[
+            ParkedAccountOut(
+                account_id=parked.account_id,
+                event_id=parked.event_id,
+                # Not converted: a newer release may have written a type that this one does not know.
+                event_type=cast("EventType", parked.event_type),
+                refusals=parked.refusals,
+                parked_at=to_wire(parked.parked_at),
+                next_attempt_at=to_wire(parked.next_attempt_at),
+            )
+            for parked in progress.parked
+        ],
+    )

@@ -1,0 +1,36 @@
+"""Send a receiver an event that is marked as a test and is not stored."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from tonne.channels.webhooks.delivery.outcomes import SendOutcome
+from tonne.channels.webhooks.model import Webhook
+from tonne.channels.webhooks.sending.sender import Sender
+from tonne.channels.webhooks.sending.signing import signed_headers
+from tonne.platform.events.payload import API_VERSION, message_id
+from tonne.platform.values.clock import to_wire
+from tonne.platform.values.ids import new_id
+
+
+async def send_test_event(
+    sender: Sender, webhook: Webhook, account_id: str, *, brand: str, signing_secrets: Sequence[str], now: datetime
+) -> tuple[str, SendOutcome]:
+    """The id of the event, and what came of it."""
+    event_id = new_id("evt")
+    event = {
+        "api_version": API_VERSION,
+        "event_id": event_id,
+        "account_id": account_id,
+        "event_type": "webhook.test",
+        "sequence": to_wire(now),
+        "data": {"message": "This is a test of your webhook. It does not belong to an order."},
+    }
+    body = msgspec.json.encode({"events": [event]})
+    headers = signed_headers(
+        *(brand, signing_secrets, webhook.organisation_id, body),
+        message_id=message_id([event_id]),
+        timestamp=int(now.timestamp()),
+    )
+    return event_id, await sender.post(webhook.url, body, headers)

@@ -1,0 +1,370 @@
+"""Supply is held while a customer is on the payment page: nobody is charged for credits that are not there."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime, timedelta
+
+import httpx
+import msgspec
+import pytest
+
+from tests.channels.checkout.scene import Rows, age, work
+from tests.channels.checkout.shopper import Shopper, form_of, make_link
+from tests.money.cards.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages
+from tests.money.cards.gateways.gateway_under_test import LIVE_KEY
+from tests.supply.retirements.shop import TONNE, Shop
+from tests.support.clock import ManualClock
+from tests.support.world import TESTER, World
+from tonne.app import Services
+from tonne.channels.checkout.hold_checkout import holding
+from tonne.channels.checkout.links.model import OffsetLink
+from tonne.channels.checkout.store import find_checkout
+from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Mode
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.orders.errors import OfferChanged
+from tonne.supply.stock.errors import LotInUse
+from tonne.supply.stock.lots.withdraw_lot import withdraw_lot
+
+NO_LIMITS = {"hold_link_percent": 100, "hold_client_percent": 100, "hold_organisation_percent": 100}
+HELD = "SELECT quantity_grams, reserved_grams FROM supply_holds ORDER BY checkout_id"
+CAPTURED = """
+SELECT coalesce(sum(orders.quantity_grams), 0) AS grams FROM orders
+JOIN charges ON charges.account_id = orders.account_id AND charges.order_id = orders.id
+WHERE charges.status = 'captured'
+"""
+# Our clock has no microseconds: in the same millisecond, nothing would be due yet.
+LOOK_UP = "UPDATE charges SET next_attempt_at = now() - interval '1 second' WHERE status = 'pending'"
+EXPIRE = "UPDATE supply_holds SET expires_at = now() - interval '1 second'"
+REFUSED = "Not enough in stock"
+
+
+@pytest.fixture
+async def stripe() -> AsyncIterator[FakeStripePages]:
+    async with fake_stripe_pages() as pages:
+        yield pages
+
+
+@pytest.fixture
+def limits() -> dict[str, int]:
+    return NO_LIMITS
+
+
+@pytest.fixture
+def settings(settings: Settings, stripe: FakeStripePages, limits: dict[str, int]) -> Settings:
+    gateway = {"stripe_secret_key": LIVE_KEY, "stripe_api_base": stripe.url}
+    # On a busy machine, the last of many concurrent payments waits long for the lots.
+    patient = {"lock_timeout_s": 60.0, "statement_timeout_s": 60.0, "database_acquire_s": 60.0}
+    return msgspec.structs.replace(settings, **gateway, **limits, **patient, trusted_proxies="127.0.0.1")
+
+
+@pytest.fixture(autouse=True)
+async def _closing(services: Services) -> AsyncIterator[None]:
+    yield
+    for gateway in services.card_gateways.values():
+        await gateway.close()
+
+
+@pytest.fixture
+async def shop(services: Services, world: World) -> Shop:
+    """A bundle with ten tonnes."""
+    shop = Shop(services, world, ManualClock(utc_now()), Mode.LIVE)
+    await shop.sell("wind", {"A": 1})
+    await shop.supply("A", 2020, 10, retired=True)
+    return shop
+
+
+@pytest.fixture
+async def link(services: Services, world: World, shop: Shop) -> OffsetLink:
+    return await make_link(services, world.ours_live.scope, bundle_selection=offer(shop, "wind"))
+
+
+def offer(shop: Shop, *bundles: str) -> list[dict[str, str]]:
+    return [{"bundle_id": shop.bundle_id(name)} for name in bundles]
+
+
+async def pay_page(shopper: Shopper, link: OffsetLink, amount: str = "1") -> httpx.Response:
+    """The page on which the customer presses "Pay"."""
+    return await shopper.open(await shopper.begin(link, amount=amount))
+
+
+async def look_up(services: Services) -> None:
+    await age(services, LOOK_UP)
+    await work(services)
+
+
+async def test_money_5_never_more_is_captured_than_there_is(
+    shop: Shop, shopper: Shopper, stripe: FakeStripePages, link: OffsetLink, rows: Rows
+) -> None:
+    services = shop.services
+    pages = [await pay_page(shopper, link) for _ in range(25)]
+    answers = await asyncio.gather(*(shopper.send(page) for page in pages))
+    assert Counter(answer.status_code for answer in answers) == {200: 10, 422: 15}
+    assert all(REFUSED in answer.text for answer in answers if answer.status_code == 422)
+    # Five pay before any worker runs.
+    for session_id in list(stripe.sessions)[:5]:
+        stripe.pay(session_id)
+    await look_up(services)
+    # Those who were refused try again: the other five tonnes are still held.
+    for page, answer in zip(pages, answers, strict=True):
+        if answer.status_code == 422:
+            assert (await shopper.send(page)).status_code == 422
+    for session_id in list(stripe.sessions)[5:]:
+        stripe.pay(session_id)
+    await look_up(services)
+    [captured] = await rows(CAPTURED)
+    assert captured["grams"] == 10 * TONNE
+    assert Counter(row["status"] for row in await rows("SELECT status FROM orders")) == {"complete": 10}
+    assert await rows(HELD) == []
+    await shop.check_invariants()
+
+
+async def test_held_grams_are_not_free_for_others(
+    shop: Shop, shopper: Shopper, stripe: FakeStripePages, link: OffsetLink, rows: Rows
+) -> None:
+    services = shop.services
+    await shopper.send(await pay_page(shopper, link, "8"))
+    bundle = (await services.catalogues.current(Mode.LIVE)).bundles[shop.bundle_id("wind")]
+    assert bundle.free_grams == 2 * TONNE
+    # An order by API is flagged, and waits although it is paid first.
+    other = await shop.buy(await shop.account("Ada"), 5 * TONNE, "wind")
+    assert other.lines[0].insufficient_available_quantity is True
+    small = await shop.buy(await shop.account("Berta"), 2 * TONNE, "wind")
+    await work(services)
+    assert await shop.statuses(other, small) == ["paid", "complete"]
+    answer = await shopper.choose(link, amount="1")
+    assert "sold out" in answer.text
+    [session_id] = stripe.sessions
+    stripe.pay(session_id)
+    await look_up(services)
+    assert [row["status"] for row in await rows("SELECT status FROM orders WHERE email IS NOT NULL")] == ["complete"]
+    assert await shop.statuses(other) == ["paid"]
+    await shop.check_invariants()
+
+
+async def test_a_failed_payment_releases_what_was_held_and_another_try_holds_it_again(
+    services: Services, shopper: Shopper, stripe: FakeStripePages, link: OffsetLink, rows: Rows
+) -> None:
+    page = await pay_page(shopper, link, "10")
+    await shopper.send(page)
+    assert [(row["quantity_grams"], row["reserved_grams"]) for row in await rows(HELD)] == [(10 * TONNE, 10 * TONNE)]
+    [first] = stripe.sessions
+    stripe.expire(first)
+    await look_up(services)
+    assert await rows(HELD) == []
+    again = await shopper.open(form_of(page).action.removesuffix("/pay"))
+    await shopper.send(again)
+    assert len(await rows(HELD)) == 1
+    await work(services)
+    assert len(await rows(HELD)) == 1, "the failure of the first charge does not end the second hold"
+    [second] = [each for each in stripe.sessions if each != first]
+    stripe.pay(second)
+    await look_up(services)
+    assert [row["status"] for row in await rows("SELECT status FROM orders")] == ["complete"]
+
+
+async def test_a_hold_expires_unless_a_charge_is_open(
+    shop: Shop, shopper: Shopper, stripe: FakeStripePages, link: OffsetLink, rows: Rows
+) -> None:
+    services = shop.services
+    await shopper.send(await pay_page(shopper, link, "10"))
+    await age(services, EXPIRE)
+    await work(services)
+    assert len(await rows(HELD)) == 1, "the page at the gateway may still be paid"
+    [session_id] = stripe.sessions
+    stripe.expire(session_id)
+    await look_up(services)
+    assert await rows(HELD) == []
+    # A process that died before the order was placed leaves a hold without an order.
+    await shopper.send(await pay_page(shopper, link, "10"))
+    await age(services, "UPDATE supply_holds SET checkout_id = 'chk_gone'")
+    await work(services)
+    assert len(await rows(HELD)) == 1
+    await age(services, EXPIRE)
+    await work(services)
+    assert await rows(HELD) == []
+    await shop.check_invariants()
+
+
+async def test_a_cancelled_order_holds_nothing(
+    services: Services, world: World, shopper: Shopper, link: OffsetLink, rows: Rows
+) -> None:
+    await shopper.send(await pay_page(shopper, link, "10"))
+    [order] = await rows("SELECT id FROM orders")
+    headers = {"Authorization": f"Bearer {world.ours_live.key}"}
+    assert (await shopper.http.post(f"/v1/orders/{order['id']}/cancel", headers=headers)).status_code == 200
+    await services.release_holds.run_once()
+    assert await rows(HELD) == []
+
+
+async def test_a_price_that_changed_holds_nothing(
+    services: Services, shopper: Shopper, link: OffsetLink, rows: Rows
+) -> None:
+    page = await pay_page(shopper, link, "10")
+    await age(services, "UPDATE bundles SET unit_price_minor = unit_price_minor + 100")
+    await age(services, "UPDATE catalogues SET version = version + 1")
+    assert "The price has changed from" in (await shopper.send(page)).text
+    assert await rows(HELD) == []
+
+
+async def test_money_5_two_bundles_over_one_project_are_checked_together(
+    services: Services, world: World, shop: Shop, shopper: Shopper, rows: Rows
+) -> None:
+    await shop.sell("also", {"A": 1})
+    # A mix with percentages: both are chosen when the page opens.
+    mix = [{**each, "percentage": "50"} for each in offer(shop, "wind", "also")]
+    both = await make_link(services, world.ours_live.scope, bundle_selection=mix)
+    answer = await shopper.choose(both, amount="20")
+    assert answer.status_code == 422
+    assert "Not enough of The wind and The also: only 10\xa0t left." in answer.text
+    # Ten tonnes are possible. When one is gone at the moment of paying, nothing is charged.
+    page = await pay_page(shopper, both, "10")
+    await shop.buy(await shop.account("Ada"), TONNE, "wind")
+    await work(services)
+    refused = await shopper.send(page)
+    assert refused.status_code == 422
+    assert f"{REFUSED}: of The wind and The also, 9 t can be bought right now. Nothing was charged." in refused.text
+    assert await rows("SELECT id FROM charges") == await rows(HELD) == []
+
+
+async def test_a_fraction_reserves_a_whole_unit(services: Services, shop: Shop, shopper: Shopper, rows: Rows) -> None:
+    """Customers of different accounts cannot share a unit of a lot that is not retired yet."""
+    await shop.sell("sun", {"S": 1})
+    await shop.supply("S", 2020, 1)
+    links = [
+        await make_link(services, await shop.account(name), bundle_selection=offer(shop, "sun"))
+        for name in ("Ada", "Berta")
+    ]
+    pages = [await pay_page(shopper, link, "0.4") for link in links]
+    answers = [await shopper.send(page) for page in pages]
+    assert [answer.status_code for answer in answers] == [200, 422]
+    assert [(row["quantity_grams"], row["reserved_grams"]) for row in await rows(HELD)] == [(400_000, TONNE)]
+
+
+async def test_a_lot_that_is_held_is_not_withdrawn(
+    services: Services, shop: Shop, shopper: Shopper, link: OffsetLink, rows: Rows
+) -> None:
+    await shopper.send(await pay_page(shopper, link, "4"))
+    [lot] = await rows("SELECT lots.id FROM lots JOIN supply_holds USING (mode, project_id)")
+    with pytest.raises(LotInUse, match="Customers who are paying now hold tonnes"):
+        async with services.database.transaction() as tx:
+            await withdraw_lot(tx, lot["id"], reason="Wrong file.", actor=TESTER, now=utc_now())
+    await age(services, "DELETE FROM supply_holds")
+    async with services.database.transaction() as tx:
+        await withdraw_lot(tx, lot["id"], reason="Wrong file.", actor=TESTER, now=utc_now())
+    await shop.check_invariants()
+
+
+LIMITS = ("hold_link_percent", "hold_client_percent", "hold_organisation_percent")
+
+
+@pytest.mark.parametrize("limits", [NO_LIMITS | {name: 20} for name in LIMITS], ids=LIMITS)
+async def test_unpaid_holds_are_limited_per_link_client_and_organisation(
+    shop: Shop, shopper: Shopper, stripe: FakeStripePages, link: OffsetLink, limits: dict[str, int]
+) -> None:
+    services, world, selection = shop.services, shop.world, offer(shop, "wind")
+    theirs = await shop.account("Theirs", of=world.theirs_test.scope)
+    other_link = await make_link(services, world.ours_live.scope, bundle_selection=selection)
+    foreign = await make_link(services, theirs, bundle_selection=selection)
+    assert (await shopper.send(await pay_page(shopper, link, "1.5"))).status_code == 200
+    refused = await shopper.send(await pay_page(shopper, link, "0.6"))
+    assert refused.status_code == 422
+    # A whole unit is reserved for half a tonne: another customer at the same address cannot have that.
+    left = "none" if limits["hold_client_percent"] == 20 else "0.5 t"
+    assert f"{REFUSED}: of The wind, {left} can be bought right now." in refused.text
+
+    async def hold(link: OffsetLink, address: str) -> int:
+        form = form_of(await pay_page(shopper, link, "0.6"))
+        headers = {"X-Forwarded-For": address}
+        return (await shopper.http.post(form.action, data=form.values(), headers=headers)).status_code
+
+    [limited] = [name for name, percent in limits.items() if percent == 20]
+    accepted = {
+        "hold_link_percent": (200, 200, 422),
+        "hold_client_percent": (422, 422, 200),
+        "hold_organisation_percent": (422, 200, 422),
+    }[limited]
+    assert accepted == (
+        await hold(other_link, "127.0.0.1"),
+        await hold(foreign, "127.0.0.1"),
+        await hold(link, "203.0.113.9"),
+    )
+    # What is paid no longer counts.
+    stripe.pay(next(iter(stripe.sessions)))
+    await age(services, LOOK_UP)
+    await services.charge_cards[Mode.LIVE].run_once()
+    assert await hold(link, "127.0.0.1") == 200
+
+
+@pytest.mark.parametrize("limits", [dict.fromkeys(LIMITS, 5)])
+async def test_the_last_tonnes_can_be_bought_one_by_one(shopper: Shopper, link: OffsetLink) -> None:
+    """Five per cent of ten tonnes are less than a tonne."""
+    refused = await shopper.send(await pay_page(shopper, link, "1.1"))
+    assert f"{REFUSED}: of The wind, 1 t can be bought right now." in refused.text
+    assert (await shopper.send(await pay_page(shopper, link, "1"))).status_code == 200
+    assert (await shopper.send(await pay_page(shopper, link, "0.1"))).status_code == 422
+
+
+@pytest.mark.parametrize("limits", [NO_LIMITS | {"hold_client_percent": 20}])
+async def test_one_address_cannot_reserve_all_units_by_fractions(
+    shopper: Shopper, link: OffsetLink, rows: Rows
+) -> None:
+    """Every tenth of a tonne reserves a whole unit: a hundredth of the supply could block a tenth of it."""
+    answers = [await shopper.send(await pay_page(shopper, link, "0.1")) for _ in range(4)]
+    assert [answer.status_code for answer in answers] == [200, 200, 422, 422]
+    assert [row["reserved_grams"] for row in await rows(HELD)] == [TONNE, TONNE]
+
+
+async def test_a_project_whose_tonnes_are_held_stays_in_its_bundle(
+    shop: Shop, shopper: Shopper, stripe: FakeStripePages, link: OffsetLink
+) -> None:
+    """Otherwise the order would be paid and wait for another project, and its tonnes would stay held."""
+    assert (await shopper.send(await pay_page(shopper, link, "3"))).status_code == 200
+    with pytest.raises(SheetInvalid, match="hold tonnes of a project that is removed: import again in 35 minutes"):
+        await shop.sell("wind", {"B": 1})
+    stripe.pay(next(iter(stripe.sessions)))
+    await look_up(shop.services)
+    await shop.sell("wind", {"B": 1})
+    await shop.check_invariants()
+
+
+async def test_a_payment_that_fails_does_not_release_what_a_later_one_holds(
+    shop: Shop, shopper: Shopper, link: OffsetLink, rows: Rows
+) -> None:
+    """Two tabs with the same checkout: the price changes in one, while the other is about to place the order."""
+    services = shop.services
+    await shopper.begin(link, amount="3")
+    [row] = await rows("SELECT token_hash FROM checkouts")
+    async with services.database.connection() as connection:
+        checkout = await find_checkout(connection, row["token_hash"])
+    assert checkout is not None
+    terms = (await services.directory.terms_of(checkout.scope)).paid_by(PaymentMethod.CARD)
+    basis = terms, await services.catalogues.current(Mode.LIVE)
+    now = utc_now()
+
+    def hold(at: datetime) -> AbstractAsyncContextManager[None]:
+        return holding(services.database, checkout, basis, client="::1", settings=services.settings, now=at)
+
+    async def fail_after(*later: AbstractAsyncContextManager[None]) -> None:
+        async with hold(now):
+            for each in later:
+                async with each:
+                    pass
+            raise OfferChanged
+
+    with pytest.raises(OfferChanged):
+        await fail_after()
+    assert await rows(HELD) == []
+    with pytest.raises(OfferChanged):
+        await fail_after(hold(now + timedelta(seconds=1)))
+    assert [row["quantity_grams"] for row in await rows(HELD)] == [3 * TONNE]
+
+
+async def test_by_default_one_customer_can_hold_a_twentieth() -> None:
+    settings = Settings()
+    limits = (settings.hold_link_percent, settings.hold_client_percent, settings.hold_organisation_percent)
+    assert limits == (5, 5, 5)
