@@ -27,7 +27,7 @@ from bench.report import NotMeasured
 from bench.tenants import Tenant, open_tenants
 from tests.support.postgres import PostgresServer
 from tests.support.processes import HOST, ROOT, Process, free_port
-from tonne.cli.doctor import examine
+from tonne.apps.cli.operations.doctor import examine
 from tonne.platform.db.pool import Connection
 from tonne.supply.certificates.proofs.log_invariants import INVARIANTS as LOG_INVARIANTS
 

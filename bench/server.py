@@ -10,8 +10,8 @@ from typing import Any
 
 from granian.server import Server
 
-from tonne.app import Services, build_app
-from tonne.cli import api
+from tonne.apps.cli.operations import api
+from tonne.apps.wiring.app import Services, build_app
 from tonne.platform.db.pool import Database
 from tonne.platform.http.asgi import AsgiApp
 from tonne.platform.http.route import Access, Request, Response, Route

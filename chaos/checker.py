@@ -11,7 +11,7 @@ from chaos.cluster import Cluster
 from chaos.model import Hook
 from chaos.receivers import Exchange
 from tests.support.signatures import read_signature, sign
-from tonne.cli.doctor import examine
+from tonne.apps.cli.operations.doctor import examine
 from tonne.platform.events.payload import event_payload, head_of
 
 # A request is signed before it arrives: for this long an old secret or timestamp is acceptable.

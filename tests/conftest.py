@@ -24,7 +24,7 @@ from tests.support.api_client import ApiClient
 from tests.support.document_key import shared_document_key
 from tests.support.postgres import Databases
 from tests.support.world import World, build_world
-from tonne.app import Services, build_app
+from tonne.apps.wiring.app import Services, build_app
 from tonne.platform.db.pool import Database
 from tonne.platform.db.server import postmaster
 from tonne.platform.db.server.embedded import start_server

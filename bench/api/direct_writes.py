@@ -16,7 +16,7 @@ import asyncpg
 
 from bench.environment import METADATA, SECRET_KEY
 from bench.tenants import MASS_GRAMS, MODE, Tenant
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings

@@ -14,7 +14,7 @@ from bench.pace import BillingPace
 from bench.tenants import MODE
 from tests.support.orders import place
 from tests.support.world import TESTER, add_account
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.money.accounting.journal.read_journal import Period
 from tonne.money.invoices.issuing.collect_orders import start_of_month
 from tonne.platform.db.pool import Connection, Database

@@ -16,7 +16,7 @@ from bench.report import NotMeasured
 from tests.support.orders import place
 from tests.support.people import password_hash
 from tests.support.world import TESTER
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now

@@ -19,8 +19,8 @@ from bench.pace import ApiPace, DeliveryPace
 from bench.report import NotMeasured
 from bench.tenants import MODE
 from tests.support.processes import HOST
+from tonne.apps.cli.operations.doctor import ALL_INVARIANTS
 from tonne.channels.public_pages.model import page_path
-from tonne.cli.doctor import ALL_INVARIANTS
 from tonne.platform.db.invariant import FOR_CHECKS, group_by_scan
 
 SLUG = "bench-growth"

@@ -13,7 +13,7 @@ from bench.peer.orders import EVENT_FIELDS, OrderFields, events_of, order_docume
 from bench.peer.pricing import RATE_UNIT, PricedLine
 from bench.peer.tables import Base, OrderLineRow, OrderRow
 from bench.tenants import MODE
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.db.pool import Connection
 from tonne.platform.http.authenticator import hash_key
 from tonne.platform.values.scope import Scope

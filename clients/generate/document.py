@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 

@@ -1,3 +1,3 @@
-from tonne.cli.main import main
+from tonne.apps.cli.main import main
 
 main()

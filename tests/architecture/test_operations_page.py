@@ -3,9 +3,9 @@
 import re
 
 from tests.architecture.source import ROOT
-from tonne.backoffice.doctor_checks import ALL_WAITING
-from tonne.cli.main import COMMANDS
-from tonne.worker.queues import ALL_QUEUES
+from tonne.apps.cli.main import COMMANDS
+from tonne.apps.lookup.doctor.doctor_checks import ALL_WAITING
+from tonne.apps.wiring.queues import ALL_QUEUES
 
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 RULES = (ROOT / "deploy" / "prometheus" / "alerts.yml").read_text(encoding="utf-8")

@@ -46,7 +46,7 @@ PACKAGES = (
         "sustainability",
     ),
     *("site", "packs", "persons", "journal", "retention", "dashboard", "workspace", "backoffice", "worker", "wiring"),
-    *("app.py", "cli"),
+    *("apps/wiring/app.py", "cli"),
 )
 OUTSIDE = ("__init__.py", "__main__.py")
 
@@ -54,7 +54,7 @@ OUTSIDE = ("__init__.py", "__main__.py")
 def test_every_folder_is_a_package_of_the_list() -> None:
     found = {module.package_name for module in package()}
     assert found <= {*PACKAGES, *OUTSIDE}
-    assert (PACKAGE / "app.py").exists()
+    assert (PACKAGE / "apps/wiring/app.py").exists()
 
 
 def test_a_module_imports_only_its_own_package_and_those_before_it() -> None:
@@ -72,7 +72,12 @@ def test_a_module_imports_only_its_own_package_and_those_before_it() -> None:
 
 
 def test_only_the_command_line_tests_and_benchmarks_import_the_composition_root() -> None:
-    importers = {m for m in modules() for name, _ in imports(m) if name == "tonne.app" or name.startswith("tonne.app.")}
+    importers = {
+        m
+        for m in modules()
+        for name, _ in imports(m)
+        if name == "tonne.apps.wiring.app" or name.startswith("tonne.apps.wiring.app.")
+    }
     inside = {module.package_name for module in importers if module in package()}
     assert inside <= {"cli"}
 
@@ -103,7 +108,7 @@ def test_nothing_is_imported_by_a_name_made_at_run_time() -> None:
         "import importlib",
         "from importlib import import_module",
         "from importlib import util",
-        "__import__('tonne.app')",
+        "__import__('tonne.apps.wiring.app')",
     ],
 )
 def test_every_spelling_of_an_import_at_run_time_is_found(line: str) -> None:
@@ -132,8 +137,8 @@ def test_the_documentation_lists_the_packages_in_this_order() -> None:
     listed = [line.split()[0].rstrip("/") for line in drawn if line.startswith("  ")]
     existing = [package for package in PACKAGES if (PACKAGE / package).exists()]
     assert sorted(listed) == sorted(existing)
-    assert [package for package in listed if package != "app.py"] == [
-        package for package in existing if package != "app.py"
+    assert [package for package in listed if package != "apps/wiring/app.py"] == [
+        package for package in existing if package != "apps/wiring/app.py"
     ]
 
 

@@ -3,8 +3,8 @@
 import re
 
 from tests.architecture.statements import statements
-from tonne.backoffice.doctor_checks import ALL_WAITING
-from tonne.cli.doctor import ALL_INVARIANTS
+from tonne.apps.cli.operations.doctor import ALL_INVARIANTS
+from tonne.apps.lookup.doctor.doctor_checks import ALL_WAITING
 from tonne.platform.db.pool import Database
 
 

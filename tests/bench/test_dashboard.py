@@ -6,7 +6,7 @@ from bench.dashboard.pages import SAMPLES, SPECIAL_SAMPLES, find_pages, page_rou
 from bench.dashboard.run import Cost, page_line, results, summary
 from bench.report import NotMeasured
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 
 
 def test_every_page_of_the_dashboard_has_a_sample(services: Services) -> None:

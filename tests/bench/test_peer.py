@@ -11,7 +11,7 @@ from bench.peer.app import create_app
 from tests.conftest import Server
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 
 BODY = {"idempotency_key": "flight 7/2026", "metadata": {"invoice": "A-17", "cost_centre": 4711}}
 

@@ -7,7 +7,7 @@ from tests.browser.checks import check_page
 from tests.browser.visit import Visit
 from tests.support.people import PASSWORD, add_user
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.values.clock import utc_now
 
 OLGA = "olga@tonne.test"

@@ -11,7 +11,7 @@ from tests.browser.test_checkout import fill_in, pay, to_payment
 from tests.browser.visit import Visit
 from tests.channels.checkout.shopper import make_link
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.values.clock import utc_now
 from tonne.selling.accounts.customer_mail import allow_address
 

@@ -6,7 +6,7 @@ from tests.browser.checks import check_page
 from tests.browser.test_dashboard import sign_in
 from tests.browser.visit import Visit
 from tests.support.world import World, add_account
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.model import AccountKind
 

@@ -14,7 +14,7 @@ from tests.channels.checkout.scene import FIND_APART, HOSTILE, SELL_OUT, allow
 from tests.channels.checkout.shopper import GOOD_CARD, POOR_CARD, make_link, signed
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 
 SHOP = "https://shop.example.com"

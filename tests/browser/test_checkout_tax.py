@@ -12,7 +12,7 @@ from tests.browser.test_checkout import fill_in, pay, to_payment
 from tests.browser.visit import Visit
 from tests.channels.checkout.shopper import make_link
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.platform.settings.settings import Settings
 

@@ -9,7 +9,7 @@ from tests.browser.test_dashboard import sign_in
 from tests.browser.visit import Visit
 from tests.channels.public_pages.scene import png
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 
 TITLE = "Offset the emissions of your journey with Fjord & Mountain Railways"
 

@@ -11,7 +11,7 @@ from tests.channels.checkout.shopper import make_link
 from tests.channels.public_pages.scene import TEST_PAGE, set_up
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 
 WIDTHS = (360, 1440)

@@ -4,13 +4,13 @@ from datetime import timedelta
 
 from playwright.async_api import expect
 
+from tests.apps.workspace.test_link_figures import add
 from tests.browser.checks import check_page
 from tests.browser.test_dashboard import sign_in
 from tests.browser.visit import Visit
 from tests.channels.checkout.shopper import make_link
 from tests.support.world import World
-from tests.workspace.test_link_figures import add
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.values.clock import utc_now
 
 LONG = "Klimaschutzbeitrag für Ihre Übernachtung im Hotel Miramar an der Ostsee"

@@ -14,7 +14,7 @@ from tests.money.invoices.billing import ADA, Billing
 from tests.support.clock import ManualClock
 from tests.support.people import PASSWORD, add_user
 from tests.support.world import SELLER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
 from tonne.selling.users.model import Role

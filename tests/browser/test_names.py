@@ -11,7 +11,7 @@ from tests.browser.visit import Visit
 from tests.channels.checkout.shopper import make_link
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import LinkBeneficiary, OffsetLink
 
 LONG = "Maria Magdalena Katharina Keller-Oberhollenzer von und zu Hohenstein"

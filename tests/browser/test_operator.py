@@ -8,8 +8,8 @@ from tests.browser.checks import check_page
 from tests.browser.visit import PATIENCE_MS, Visit
 from tests.support.people import PASSWORD, add_user
 from tests.support.world import TESTER, World
-from tonne.app import Services
-from tonne.backoffice.doctor_run_store import DoctorFinding, DoctorRun, record_run
+from tonne.apps.lookup.doctor.doctor_run_store import DoctorFinding, DoctorRun, record_run
+from tonne.apps.wiring.app import Services
 from tonne.platform.jobs.metrics import JobMetrics
 from tonne.platform.jobs.report_jobs import JobReports
 from tonne.platform.values.clock import utc_now

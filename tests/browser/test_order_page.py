@@ -11,7 +11,7 @@ from tests.browser.visit import Visit
 from tests.support.clock import START
 from tests.support.orders import place
 from tests.support.world import TESTER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.money.cards.stored_cards.stored_cards import describe_card, store_card
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode

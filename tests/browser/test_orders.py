@@ -12,7 +12,7 @@ from tests.browser.visit import Visit
 from tests.support.api_client import ApiClient
 from tests.support.people import PASSWORD, Person, add_user, operator
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 
 ANN = "ann@ours.test"
 LONG_NAME = "Verein zur Förderung der Aufforstung im nördlichen Schwarzwald"

@@ -8,7 +8,7 @@ from tests.browser.checks import check_page
 from tests.browser.visit import Visit
 from tests.support.people import PASSWORD, add_user
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.settings.settings import Settings
 
 ANN = "ann@ours.test"

@@ -4,7 +4,7 @@ from playwright.async_api import expect
 
 from tests.browser.checks import check_page
 from tests.browser.visit import Visit
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 
 
 async def test_the_start_page_leads_on_and_unknown_addresses_lead_back(visit: Visit) -> None:

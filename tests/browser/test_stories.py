@@ -17,7 +17,7 @@ from tests.support.people import PASSWORD, add_user, link_in_last_mail
 from tests.support.receivers import Receiver, receiving, reply
 from tests.support.tls import Authority
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode

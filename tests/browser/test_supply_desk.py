@@ -9,7 +9,7 @@ from tests.supply.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.clock import ManualClock
 from tests.support.people import PASSWORD, add_user
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode
 

@@ -11,7 +11,7 @@ from tests.channels.checkout.scene import HOSTILE
 from tests.channels.public_pages.scene import TEST_PAGE, logo, png, retire, set_up
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 
 
 async def test_the_page_shows_what_was_retired(visit: Visit, api: ApiClient, services: Services, world: World) -> None:

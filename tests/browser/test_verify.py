@@ -17,7 +17,7 @@ from tests.browser.visit import Visit
 from tests.channels.public_pages.certificates import HOSTILE, LONG, make_hostile, other_number, show_page
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 
 DROP = """async ({name, base64}) => {
   const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));

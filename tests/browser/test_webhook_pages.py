@@ -7,7 +7,7 @@ from tests.browser.test_dashboard import sign_in
 from tests.browser.visit import Visit
 from tests.support.orders import place
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.values.clock import utc_now
 
 RECEIVER = "https://1.1.1.1/a/long/path/of/a/receiver/that/does/not/fit/in/one/line/of/a/phone"

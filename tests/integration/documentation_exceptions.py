@@ -36,7 +36,7 @@ EXCEPTIONS = {
     (
         "docs/operations.md",
         '{"status": "warning"',
-    ): "output of `tonne doctor --json`; tests/cli/test_doctor.py checks it",
+    ): "output of `tonne doctor --json`; tests/apps/cli/test_doctor.py checks it",
     ("docs/operations.md", "TONNE_TRACING=true"): "needs the packages of the extra `otel`; tests/http has traces",
     ("docs/estimates.md", "curl -s http://localhost:8080/v1/estimates/transactions"): (
         "servers notice imported factors after some seconds; tests/estimates calculates transactions"
@@ -44,7 +44,10 @@ EXCEPTIONS = {
     ("docs/bank.md", "tonne invoice import-statement"): "needs a statement of a bank; tests/banking has some",
     ("docs/cards.md", "tonne card set ACCOUNT_ID --customer"): "needs a customer at Stripe",
     ("docs/production.md", "tonne check"): "the demo is not production, and the check says so; tests/cli runs it",
-    ("docs/production.md", "tonne doctor"): "its exit code is the state of the demo; tests/cli/test_doctor.py runs it",
+    (
+        "docs/production.md",
+        "tonne doctor",
+    ): "its exit code is the state of the demo; tests/apps/cli/test_doctor.py runs it",
     ("docs/guides/auditor.md", "tonne doctor"): "as above",
     ("docs/verify.md", "pip install"): IN_TEST_VERIFY,
     ("docs/verify.md", "tonne-verify audit"): IN_TEST_VERIFY,

@@ -46,7 +46,7 @@ def fork_server(folder: Path, command: Path) -> Iterator[None]:
 
 def _serve(address: str) -> None:
     # ruff: noqa: PLC0415 - only the server imports the commands
-    from tonne.cli.main import COMMANDS, main
+    from tonne.apps.cli.main import COMMANDS, main
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for name in COMMANDS:
@@ -63,7 +63,7 @@ def _serve(address: str) -> None:
 
 
 def _run(connection: socket.socket) -> int:
-    from tonne.cli.main import main
+    from tonne.apps.cli.main import main
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     size, files, _, _ = socket.recv_fds(connection, 8, 3)

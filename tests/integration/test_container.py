@@ -22,8 +22,8 @@ import pytest
 
 from tests.support.processes import HOST, ROOT, environment, free_port
 from tonne import __version__
-from tonne.cli.main import COMMANDS
-from tonne.cli.processes import STOP_MARGIN_S
+from tonne.apps.cli.main import COMMANDS
+from tonne.apps.cli.operations.processes import STOP_MARGIN_S
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings
 

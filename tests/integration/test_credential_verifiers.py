@@ -16,7 +16,7 @@ from tests.integration.snippets import DOCS, snippets_of
 from tests.supply.certificates.credentials.scene import Json, Verifier
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 
 # Sorting keys, escaping and UTF-8 must be the same in every implementation.
 NAME = 'Łódź & 株式会社グリーン "Ω"\\ 🌳 \u00e9e\u0301'

@@ -16,7 +16,7 @@ from tests.support.clock import MARCH, ManualClock
 from tests.support.processes import free_port
 from tests.support.serving import serving
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode
 from tonne.supply.certificates.proofs.read_proofs import prove_consistency

@@ -15,7 +15,7 @@ from tests.money.invoices.billing import Billing, text_of
 from tests.support.clock import MARCH, ManualClock
 from tests.support.command import tonne
 from tests.support.world import SELLER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 

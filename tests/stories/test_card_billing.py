@@ -11,7 +11,7 @@ from tests.money.invoices.billing import parse, pdf_of, text_of
 from tests.money.invoices.card_billing import ADA, CardBilling
 from tests.support.clock import MARCH, ManualClock
 from tests.support.world import SELLER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.money.cards.stored_cards.card_links import card_page_url
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings

@@ -9,7 +9,7 @@ from tests.money.cards.payer import PayerScene, parse, payer_scene, text_of
 from tests.support.clock import ManualClock
 from tests.support.mail_server import Mailbox, mail_server
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.documents.mail.outbox import SendMails
 from tonne.platform.documents.mail.send_mail import SmtpMail
 

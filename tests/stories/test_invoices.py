@@ -11,8 +11,8 @@ from tests.money.invoices.billing import ADA, Billing, pdf_of, text_of
 from tests.support.clock import MARCH, ManualClock
 from tests.support.events import stored_events
 from tests.support.world import SELLER, TESTER, World
-from tonne.app import Services
-from tonne.cli.doctor import examine
+from tonne.apps.cli.operations.doctor import examine
+from tonne.apps.wiring.app import Services
 from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.money.invoices.credit_notes.correct_invoice import correct_invoice
 from tonne.platform.db.pool import Database

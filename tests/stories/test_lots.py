@@ -13,7 +13,7 @@ from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.clock import MARCH, ManualClock
 from tests.support.command import Operator
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode
 

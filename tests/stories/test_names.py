@@ -11,7 +11,7 @@ from tests.support.api_client import ApiClient, codes
 from tests.support.clock import MARCH, ManualClock
 from tests.support.command import Operator
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import LinkBeneficiary
 from tonne.channels.public_pages.model import PageSection
 from tonne.platform.db.pool import Database

@@ -10,7 +10,7 @@ from tests.support.clock import ManualClock
 from tests.support.command import Operator
 from tests.support.scene import Scene
 from tests.support.world import SELLER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.settings.settings import Settings
 
 TONNE = {"mass": {"amount": "1", "unit": "t"}}

@@ -30,7 +30,7 @@ from tests.support.command import tonne
 from tests.support.scene import Scene
 from tests.support.stripe_disputes import change_refund_at_stripe, dispute_at_stripe
 from tests.support.world import SELLER, TESTER, World
-from tonne.app import Services, build_app
+from tonne.apps.wiring.app import Services, build_app
 from tonne.money.cards.stored_cards.stored_cards import describe_card, store_card
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings

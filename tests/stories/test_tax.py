@@ -16,7 +16,7 @@ from tests.support.api_client import ApiClient
 from tests.support.clock import MARCH, ManualClock
 from tests.support.command import Operator
 from tests.support.world import TESTER, World
-from tonne.app import Services, build_app
+from tonne.apps.wiring.app import Services, build_app
 from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile

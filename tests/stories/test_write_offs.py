@@ -11,7 +11,7 @@ from tests.money.invoices.billing import ADA, Billing, pdf_text, text_of
 from tests.support.clock import MARCH, ManualClock
 from tests.support.command import Operator
 from tests.support.world import SELLER, TESTER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.money.accounting.journal.model import LedgerAccount
 from tonne.money.accounting.journal.read_journal import Period, sum_balances_any_account
 from tonne.money.accounting.matching.import_statement import import_statement

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from tests.support.document_key import shared_document_key
 from tests.support.processes import environment, free_port
-from tonne.cli.main import main
+from tonne.apps.cli.main import main
 
 TONNE = Path(sysconfig.get_path("scripts")) / "tonne"
 READY_WITHIN_S = 60.0

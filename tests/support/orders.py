@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from msgspec import structs
 
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Scope

@@ -9,7 +9,7 @@ import httpx
 import pyotp
 
 from tests.support.world import TESTER
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.values.clock import utc_now
 from tonne.selling.users.create_user import create_user, grant_role
 from tonne.selling.users.model import Role, User

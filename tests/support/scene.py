@@ -9,8 +9,8 @@ import asyncpg
 
 from tests.support.clock import ManualClock
 from tests.support.orders import place
-from tonne.app import Services
-from tonne.cli.doctor import examine
+from tonne.apps.cli.operations.doctor import examine
+from tonne.apps.wiring.app import Services
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Scope

@@ -8,7 +8,7 @@ import httpx
 from granian.constants import HTTPModes, Interfaces
 from granian.server.embed import Server as Granian
 
-from tonne.app import Services, build_app
+from tonne.apps.wiring.app import Services, build_app
 
 
 @contextlib.asynccontextmanager

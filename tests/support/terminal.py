@@ -10,7 +10,7 @@ from typing import TextIO
 from unittest.mock import patch
 
 from tests.support.processes import environment
-from tonne.cli.main import main
+from tonne.apps.cli.main import main
 
 ERASE = "\r\033[2K"
 SHOW_CURSOR = "\033[?25h"

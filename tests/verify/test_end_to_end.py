@@ -11,7 +11,7 @@ import pytest
 from tests.supply.certificates.credentials.scene import Verifier
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne_verify.cli import main
 from tonne_verify.errors import NotProven
 from tonne_verify.issuer import Issuer

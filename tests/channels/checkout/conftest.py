@@ -3,7 +3,7 @@ import pytest
 
 from tests.channels.checkout.shopper import Shopper, make_link
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 
 

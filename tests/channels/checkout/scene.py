@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.support.scene import Scene
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 
 Rows = Callable[[str], Awaitable[list[dict[str, Any]]]]
 HOSTILE = """<script>alert("1")</script><img src=x onerror=alert(2)>"'&{{7*7}}{% raw %}"""

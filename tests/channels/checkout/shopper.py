@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import httpx
 
 from tests.support.clock import START
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.links.signed_query import sign_query
 from tonne.channels.checkout.links.store import insert_link

@@ -21,7 +21,7 @@ from tests.channels.checkout.shopper import (
 )
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tonne.app import Services, build_app
+from tonne.apps.wiring.app import Services, build_app
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.platform.values.clock import utc_now
 

@@ -13,7 +13,7 @@ from tests.channels.checkout.scene import Rows, age, allow, change_price, work
 from tests.channels.checkout.shopper import STOLEN_CARD, Shopper, form_of, make_link, signed
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.platform.values.clock import utc_now
 

@@ -7,7 +7,7 @@ import httpx
 from tests.channels.checkout.scene import HOSTILE
 from tests.channels.checkout.shopper import Shopper, form_of, make_link, signed
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import LinkBeneficiary, OffsetLink
 
 PIXEL = bytes.fromhex(

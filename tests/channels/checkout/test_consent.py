@@ -7,13 +7,13 @@ import pytest
 from tests.channels.checkout.scene import Rows
 from tests.channels.checkout.shopper import GOOD_CARD, STOLEN_CARD, Shopper, form_of
 from tests.support.clock import START
-from tonne.app import Services
+from tonne.apps.privacy.export_person import export_person
+from tonne.apps.privacy.model import FoundBy, Person, Search
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.paying.consent import BuyerKind, WithdrawalTexts
 from tonne.channels.checkout.paying.payment_form import PaymentForm, consent_in
 from tonne.channels.checkout.timeline import checkout_timeline
-from tonne.persons.export_person import export_person
-from tonne.persons.model import FoundBy, Person, Search
 from tonne.platform.settings.settings import Settings
 from tonne.platform.settings.withdrawal_texts import read_withdrawal_texts
 from tonne.platform.values.language import translator

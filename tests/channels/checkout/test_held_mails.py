@@ -9,7 +9,7 @@ from tests.channels.checkout.scene import Rows, age, work
 from tests.channels.checkout.shopper import Shopper, make_link
 from tests.channels.public_pages.certificates import complete_live_order
 from tests.support.world import TESTER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.platform.documents.mail.outbox import SendMails
 from tonne.platform.documents.mail.send_mail import MailGateway

@@ -17,7 +17,7 @@ from tests.money.cards.gateways.gateway_under_test import LIVE_KEY
 from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.clock import ManualClock
 from tests.support.world import TESTER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.hold_checkout import holding
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.store import find_checkout

@@ -3,10 +3,10 @@
 import pytest
 
 from tests.channels.checkout.shopper import STOLEN_CARD, Shopper
-from tonne.app import Services
+from tonne.apps.cli.operations.doctor import examine
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.invariants import INVARIANTS
 from tonne.channels.checkout.links.model import OffsetLink
-from tonne.cli.doctor import examine
 
 KNOWN = "every order of an offset link has a checkout"
 SHOWN = "a checkout's total and quantity are those of its order"

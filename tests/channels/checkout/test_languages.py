@@ -4,7 +4,7 @@ from tests.channels.checkout.scene import Rows
 from tests.channels.checkout.shopper import Shopper, make_link
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.platform.values.actor import Actor, ActorKind
 from tonne.platform.values.language import LanguageCode

@@ -10,7 +10,7 @@ from tests.channels.checkout.shopper import STOLEN_CARD, Shopper, make_link
 from tests.support.api_client import ApiClient
 from tests.support.scene import Scene
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.link_counts import counts as link_counts_module
 from tonne.channels.checkout.link_counts.count_store import (
     LinkTotals,

@@ -10,7 +10,7 @@ import pytest
 from tests.channels.checkout.links import LINKS, allow_shops, create, put
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.signed_query import sign_query
 from tonne.channels.checkout.links.store import find_link_any_account
 from tonne.platform.db.pool import Database

@@ -14,7 +14,7 @@ from tests.channels.checkout.shopper import Shopper, form_of, make_link
 from tests.money.cards.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages
 from tests.money.cards.gateways.gateway_under_test import LIVE_KEY
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.platform.settings.settings import Settings
 

@@ -15,7 +15,7 @@ import pytest
 from tests.channels.checkout.shopper import STOLEN_CARD, Shopper, make_link
 from tests.channels.public_pages.certificates import complete_live_order
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.order_pages.mail_certificates import LEASE, MailCertificates
 from tonne.channels.checkout.queue import claim_mails_any_account, finish_mail

@@ -8,7 +8,7 @@ from tests.channels.checkout.scene import Rows
 from tests.channels.checkout.shopper import Shopper
 from tests.channels.checkout.test_mail_certificates import MINUTE, Post, complete, paid, pdf_of, post, text_of
 from tests.support.world import TESTER
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.order_pages.mail_changed_certificates import MailChangedCertificates
 from tonne.platform.values.clock import utc_now

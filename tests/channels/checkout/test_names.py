@@ -10,7 +10,7 @@ from tests.channels.checkout.scene import HOSTILE, Rows, age, change_price, work
 from tests.channels.checkout.shopper import GOOD_CARD, STOLEN_CARD, Shopper, form_of, make_link, signed
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import LinkBeneficiary, OffsetLink
 
 ORDERS = "SELECT id, beneficiary, beneficiary_kind, beneficiary_is_public, wire_document FROM orders"

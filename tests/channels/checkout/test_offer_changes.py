@@ -7,7 +7,7 @@ import pytest
 
 from tests.channels.checkout.scene import Rows, change_price
 from tests.channels.checkout.shopper import GOOD_CARD, STOLEN_CARD, Shopper, form_of
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 
 NEW_CATALOGUE = "UPDATE catalogues SET version = version + 1 WHERE mode = 'test'"

@@ -8,7 +8,7 @@ import pytest
 from tests.channels.checkout.scene import FIND_APART, HOSTILE, SELL_OUT, Rows, allow, work
 from tests.channels.checkout.shopper import Shopper, form_of, make_link
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.selling.accounts.store import set_simulated_supply
 

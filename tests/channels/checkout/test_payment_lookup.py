@@ -11,7 +11,7 @@ import pytest
 from tests.channels.checkout.shopper import STOLEN_CARD, Shopper, make_link, signed
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import World
-from tonne.app import Services, build_app
+from tonne.apps.wiring.app import Services, build_app
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.model import temporary_id_of
 

@@ -7,7 +7,7 @@ from tests.channels.checkout.shopper import LINK_SECRET, make_link
 from tests.support.api_client import ApiClient
 from tests.support.command import output_of, tonne
 from tests.support.world import TESTER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.links.secret import open_link_secrets, rotate_link_secret
 from tonne.platform.keys.secret_box import SecretBox

@@ -8,7 +8,7 @@ from tests.channels.checkout.shopper import Shopper, make_link
 from tests.channels.checkout.test_held_mails import buy
 from tests.support.command import Operator
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 
 
 async def test_people_e_a_mistyped_address_is_corrected_and_the_mails_go_there(

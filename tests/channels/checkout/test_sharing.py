@@ -5,7 +5,7 @@ from tests.channels.checkout.shopper import Shopper, make_link
 from tests.channels.public_pages.scene import set_up
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import LinkBeneficiary
 
 PRIVATE = "Your certificate is private"

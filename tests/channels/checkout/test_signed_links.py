@@ -10,7 +10,7 @@ import pytest
 from tests.channels.checkout.scene import Rows, allow
 from tests.channels.checkout.shopper import LINK_SECRET, STOLEN_CARD, Shopper, form_of, make_link, signed
 from tests.support.world import TESTER, World
-from tonne.app import Services, build_app
+from tonne.apps.wiring.app import Services, build_app
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.links.secret import rotate_link_secret
 from tonne.channels.checkout.links.signed_query import canonical_query, sign_query

@@ -9,7 +9,7 @@ from tests.channels.checkout.shopper import Shopper, form_of, make_link
 from tests.support.api_client import ApiClient
 from tests.support.scene import Scene
 from tests.support.world import TESTER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now

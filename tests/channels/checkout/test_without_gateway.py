@@ -9,7 +9,7 @@ from tests.channels.checkout.shopper import Shopper, form_of, make_link
 from tests.money.cards.gateways.gateway_under_test import LIVE_KEY
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import World
-from tonne.app import Services, build_app
+from tonne.apps.wiring.app import Services, build_app
 
 TITLE = {"title": "Offset your flight"}
 

@@ -8,7 +8,7 @@ from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.api_client import ApiClient
 from tests.support.clock import MARCH, START, ManualClock
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.public_pages.model import PageSection, SustainabilityPage
 from tonne.channels.public_pages.store import save_page, take_slug
 from tonne.platform.values.scope import Mode, Scope

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from tests.support.api_client import ApiClient
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.public_pages.logos.logo import logo_of
 from tonne.platform.values.scope import Scope
 

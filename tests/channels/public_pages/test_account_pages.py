@@ -7,7 +7,7 @@ import httpx
 from tests.channels.public_pages.scene import PATH, TEST_PAGE, look, png, set_up, stored
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 
 PAGES = "/v1/sustainability-pages"
 CURRENT = f"{PAGES}/current-account"

@@ -8,7 +8,7 @@ from tests.channels.public_pages.scene import LIVE_PAGE, TEST_PAGE, logo, look, 
 from tests.channels.public_pages.test_preview import size_of
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.public_pages.embeds import BADGE_HEIGHT, BADGE_WIDTH, PNG_SCALE
 
 WIDGET = "/widget/test/our-forest"

@@ -13,7 +13,7 @@ from tests.support.api_client import ApiClient
 from tests.support.clock import MARCH, ManualClock
 from tests.support.pdf_pages import page_texts
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.values.scope import Mode
 
 

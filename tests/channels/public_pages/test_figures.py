@@ -12,7 +12,7 @@ from tests.support.api_client import ApiClient
 from tests.support.clock import MARCH as MARCH_MORNING
 from tests.support.clock import ManualClock
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 
 MARCH = date(2026, 3, 1)
 

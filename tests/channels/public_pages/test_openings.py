@@ -12,7 +12,7 @@ from tests.supply.transparency.scene import LogScene
 from tests.support.api_client import ApiClient
 from tests.support.clock import MARCH, ManualClock
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.values.scope import Mode
 from tonne_verify.issuer import Issuer
 from tonne_verify.report import Verdict

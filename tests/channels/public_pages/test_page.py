@@ -14,7 +14,7 @@ from tests.support.api_client import ApiClient
 from tests.support.clock import MARCH as MARCH_MORNING
 from tests.support.clock import ManualClock
 from tests.support.world import World
-from tonne.app import Services, build_app
+from tonne.apps.wiring.app import Services, build_app
 from tonne.channels.public_pages import store
 from tonne.channels.public_pages.figures import figure_store
 from tonne.platform.db.pool import Database

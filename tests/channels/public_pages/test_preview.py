@@ -13,7 +13,7 @@ from tests.supply.retirements.shop import TONNE
 from tests.support.api_client import ApiClient
 from tests.support.clock import START
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.public_pages import preview as sustainability_preview
 from tonne.channels.public_pages.figures.drawings import MAX_CACHED, Drawings
 from tonne.channels.public_pages.figures.figures import CountryTotal, Figures, ProjectTotal

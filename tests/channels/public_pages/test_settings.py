@@ -10,7 +10,7 @@ from tests.channels.public_pages.scene import PATH, logo, png, put, set_up
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.clock import START
 from tests.support.world import TESTER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.public_pages.change_page import MAX_SLUGS, PageChange, change_page
 from tonne.channels.public_pages.errors import SlugTaken
 from tonne.channels.public_pages.model import RESERVED, PageSection, check_slug, slug_candidates

@@ -22,7 +22,7 @@ from tests.channels.public_pages.certificates import (
 from tests.support.api_client import ApiClient
 from tests.support.certificates import RECORD
 from tests.support.world import World
-from tonne.app import Services, build_app
+from tonne.apps.wiring.app import Services, build_app
 from tonne.channels.public_pages.certificates.verdict import CertificateVerdict, FileMatch, verdict_on
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode, Scope

@@ -6,12 +6,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.apps.dashboard.conftest import person
 from tests.channels.webhooks.stage import Stage
-from tests.dashboard.conftest import person
 from tests.support.receivers import Receiver, receiving
 from tests.support.tls import Authority
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.settings.settings import Settings
 
 __all__ = ["person"]

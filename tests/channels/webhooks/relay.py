@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from tests.support.processes import HOST
 from tests.support.receivers import Listener
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.webhooks.delivery.deliver import Deliverer
 from tonne.channels.webhooks.sending.sender import Sender
 from tonne.platform.db.pool import Database

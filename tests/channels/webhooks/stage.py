@@ -14,7 +14,7 @@ from tests.support.receivers import Delivery
 from tests.support.scene import Scene
 from tests.support.signatures import read_signature, sign
 from tests.support.world import TESTER, Tenant
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.webhooks.delivery.deliver import Deliverer
 from tonne.channels.webhooks.register import register_webhook
 from tonne.channels.webhooks.sending.sender import Sender

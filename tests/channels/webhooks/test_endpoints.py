@@ -12,7 +12,7 @@ from tests.channels.webhooks.test_dial_guard import Names
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.receivers import Receiver
 from tests.support.world import World
-from tonne.app import Services, build_app
+from tonne.apps.wiring.app import Services, build_app
 from tonne.channels.webhooks.endpoints import WebhookEndpoints
 from tonne.channels.webhooks.register import MAX_WEBHOOKS
 from tonne.channels.webhooks.sending.sender import Sender

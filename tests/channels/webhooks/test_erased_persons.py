@@ -2,8 +2,8 @@
 
 import httpx
 
+from tests.apps.privacy.scene import EMAIL, NAME, Persons
 from tests.channels.webhooks.stage import Stage, verify
-from tests.persons.scene import EMAIL, NAME, Persons
 from tests.support.api_client import ApiClient
 from tests.support.receivers import Receiver, reply
 from tests.support.world import World

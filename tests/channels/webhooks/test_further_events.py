@@ -15,7 +15,7 @@ from tests.support.clock import MARCH, ManualClock
 from tests.support.events import StoredEvent, stored_events
 from tests.support.scene import Scene
 from tests.support.world import SELLER, TESTER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.webhooks.event_schemas import WebhookEvent
 from tonne.channels.webhooks.event_types import NAMEABLE
 from tonne.channels.webhooks.register import register_webhook, remove_webhook

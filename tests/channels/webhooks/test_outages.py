@@ -9,7 +9,7 @@ from tests.channels.webhooks.relay import Relay, relayed_services
 from tests.channels.webhooks.stage import Stage, Worker
 from tests.conftest import Server
 from tests.support.receivers import Receiver, after, reply
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.webhooks.delivery.claim import claim_any_account
 from tonne.channels.webhooks.delivery.metrics import DeliveryMetrics
 from tonne.channels.webhooks.delivery.outcomes import Delivered

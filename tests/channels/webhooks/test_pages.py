@@ -10,7 +10,7 @@ from tests.channels.webhooks.stage import Stage
 from tests.support.people import Person, add_user
 from tests.support.receivers import Receiver, reply
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.selling.users.model import Role
 
 MakePerson = Callable[[], Person]

@@ -206,7 +206,7 @@ async def test_a_collector_that_is_down_harms_nothing(
 def test_without_tracing_nothing_of_it_is_imported(server: Server, tmp_path: Path) -> None:
     url = server.url(asyncio.run(server.clone_of(POPULATED)))
     script = (
-        "import sys, tonne.app, tonne.cli.main; tonne.app.create_app(); "
+        "import sys, tonne.app, tonne.cli.main; tonne.apps.wiring.app.create_app(); "
         "print([name for name in sys.modules if name.startswith(('opentelemetry', 'sentry_sdk', 'google.protobuf'))])"
     )
     settings = {"database_url": url, "data_dir": tmp_path, "secret_key": secrets.token_urlsafe(32)}

@@ -9,7 +9,7 @@ from tests.support.clock import START, ManualClock
 from tests.support.refund_jobs import RefundJobs
 from tests.support.scene import Scene
 from tests.support.world import TESTER, Tenant
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.money.cards.charge_cards import ChargeCards
 from tonne.money.cards.gateways.card import (
     CardDetails,

@@ -2,7 +2,7 @@ import pytest
 
 from tests.money.cards.card_scene import CardScene
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 
 
 @pytest.fixture

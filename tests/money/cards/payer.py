@@ -14,7 +14,7 @@ from tests.channels.checkout.shopper import form_of
 from tests.money.cards.card_scene import CardScene
 from tests.support.clock import ManualClock
 from tests.support.world import Tenant
-from tonne.app import Services, build_app
+from tonne.apps.wiring.app import Services, build_app
 from tonne.money.cards.stored_cards.mail_card_problems import MailCardProblems
 from tonne.selling.accounts.store import add_admin
 

@@ -10,7 +10,7 @@ from tests.money.cards.payer import PayerScene, payer_scene, text_of
 from tests.support.clock import ManualClock
 from tests.support.command import output_of
 from tests.support.world import TESTER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.money.cards.stored_cards.stored_cards import set_card
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.customer_mail import allow_address

@@ -10,7 +10,7 @@ from tests.money.cards.card_scene import GOOD, total
 from tests.money.cards.payer import PayerScene, payer_scene, text_of
 from tests.support.clock import START, ManualClock
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 
 CONFIRMED_CARD = "4000002760003184"
 

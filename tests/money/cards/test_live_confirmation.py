@@ -19,7 +19,7 @@ from tests.money.cards.gateways.fake_stripe_cards import (
 from tests.money.cards.payer import PayerScene, payer_scene
 from tests.support.clock import ManualClock
 from tests.support.world import TESTER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.money.cards.stored_cards.stored_cards import describe_card, store_card
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode

@@ -14,7 +14,7 @@ from tests.money.cards.gateways.page_requests import charge_on_page, gateway_at,
 from tests.money.cards.page_scene import PageScene
 from tests.support.clock import ManualClock
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.money.cards.gateways.card import CardNotFound, ChargeOutcome, StoredCard
 from tonne.money.cards.gateways.card_gateways import card_gateways
 from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway

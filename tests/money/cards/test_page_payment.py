@@ -19,7 +19,7 @@ from tests.money.cards.gateways.test_stripe_webhooks import signed
 from tests.money.cards.page_scene import PageScene
 from tests.support.clock import ManualClock
 from tests.support.world import TESTER, World
-from tonne.app import Services, build_app
+from tonne.apps.wiring.app import Services, build_app
 from tonne.money.cards.gateways.card import ChargeOutcome, HostedPage
 from tonne.money.cards.gateways.payment_page import PageNotOpened, PaymentPage
 from tonne.money.cards.model import ChargeAttempt

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from tests.money.cards.card_scene import DECLINED_TWICE, GOOD, NO_MONEY, REFUSED, CardScene, total
 from tests.support.clock import START
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.money.cards.gateways.card import ChargeRequest, ChargeResult
 from tonne.platform.settings.settings import Settings
 from tonne.selling.orders.model import Order

@@ -11,7 +11,7 @@ from tests.money.cards.card_scene import NO_MONEY, CardScene, total
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.clock import ManualClock
 from tests.support.world import World
-from tonne.app import Services, build_app
+from tonne.apps.wiring.app import Services, build_app
 from tonne.platform.values.ids import new_id
 from tonne.selling.orders.model import Order
 

@@ -12,7 +12,7 @@ from tests.money.cards.card_scene import CardScene
 from tests.money.cards.gateways.fake_stripe import FakeStripe, fake_stripe, intent
 from tests.money.cards.gateways.gateway_under_test import LIVE_KEY
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.money.cards.charge_cards import CONCURRENCY, ChargeCards
 from tonne.money.cards.gateways.card import CardDetails
 from tonne.money.cards.gateways.card_stripe import StripeCardGateway

@@ -21,7 +21,7 @@ from tests.support.clock import START, ManualClock
 from tests.support.orders import place
 from tests.support.refund_jobs import RefundJobs
 from tests.support.world import TESTER, World
-from tonne.app import Services, build_app
+from tonne.apps.wiring.app import Services, build_app
 from tonne.money.cards.charge_cards import ChargeCards
 from tonne.money.cards.gateways.card import StoredCard
 from tonne.money.cards.model import RetrySchedule

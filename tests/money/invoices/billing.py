@@ -12,7 +12,7 @@ import pypdf
 from tests.support.clock import ManualClock
 from tests.support.scene import Scene
 from tests.support.world import TESTER
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.money.invoices.cancel_order import cancel_order_by_id
 from tonne.money.invoices.credit_notes.mail_credit_notes import MailCreditNotes
 from tonne.money.invoices.follow_up_invoices import FollowUpInvoices

@@ -7,7 +7,7 @@ import asyncpg
 from tests.money.cards.card_scene import GOOD, CardScene
 from tests.support.clock import ManualClock
 from tests.support.world import TESTER, Tenant
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.money.cards.model import RetrySchedule
 from tonne.money.cards.stored_cards.mail_card_problems import MailCardProblems
 from tonne.money.invoices.card_payment.charge_invoices import ChargeInvoices

@@ -6,7 +6,7 @@ from tests.money.invoices.card_billing import CardBilling
 from tests.support.clock import MARCH, ManualClock
 from tests.support.command import Operator
 from tests.support.world import SELLER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 

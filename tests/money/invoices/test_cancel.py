@@ -12,8 +12,8 @@ from tests.support.clock import START
 from tests.support.orders import bring_to, receive
 from tests.support.scene import Scene
 from tests.support.world import World
-from tonne.app import Services
-from tonne.cli.doctor import examine
+from tonne.apps.cli.operations.doctor import examine
+from tonne.apps.wiring.app import Services
 from tonne.money.refunds.cancel_order import NEEDS_REFUND
 from tonne.platform.values.ids import new_id
 from tonne.selling.orders.model import OrderStatus

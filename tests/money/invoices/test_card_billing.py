@@ -11,7 +11,7 @@ from tests.money.cards.card_scene import GOOD, NEEDS_AUTHENTICATION, NO_MONEY, R
 from tests.money.invoices.billing import parse, pdf_of, text_of
 from tests.money.invoices.card_billing import CardBilling
 from tests.support.world import TESTER
-from tonne.app import build_app
+from tonne.apps.wiring.app import build_app
 from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.cards.gateways.payment_record import DisputeState
 from tonne.money.cards.stored_cards import stored_cards

@@ -15,7 +15,7 @@ from tests.money.invoices.bank import Line, camt_file
 from tests.money.invoices.card_billing import CardBilling
 from tests.support.api_client import codes
 from tests.support.world import TESTER, add_account
-from tonne.app import build_app
+from tonne.apps.wiring.app import build_app
 from tonne.money.accounting.matching.assign_transfer import assign_transfer
 from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.money.accounting.reports.account_statement import make_statements

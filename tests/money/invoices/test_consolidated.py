@@ -15,7 +15,7 @@ from tests.money.invoices.billing import Billing
 from tests.support.api_client import codes
 from tests.support.command import Operator
 from tests.support.world import TESTER, World
-from tonne.app import build_app
+from tonne.apps.wiring.app import build_app
 from tonne.money.invoices.documents.consolidated import divide_tax
 from tonne.money.invoices.issuing.billing_store import OrderToBill
 from tonne.money.invoices.issuing.collect_orders import month_end_after

@@ -9,7 +9,7 @@ from tests.money.invoices.billing import Billing, pdf_text
 from tests.support.api_client import ApiClient, codes
 from tests.support.clock import ManualClock
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now

@@ -8,8 +8,8 @@ from msgspec import structs
 from tests.money.invoices.billing import Billing, pdf_of
 from tests.support.command import output_of, tonne
 from tests.support.world import SELLER, World
-from tonne.app import Services, build_app
-from tonne.cli.doctor import find_waiting
+from tonne.apps.cli.operations.doctor import find_waiting
+from tonne.apps.wiring.app import Services, build_app
 from tonne.money.invoices.documents.seller_details import missing_settings
 from tonne.money.invoices.issuing.issue_invoices import HELD_BACK_RETRY, IssueInvoices
 from tonne.platform.db.pool import Database

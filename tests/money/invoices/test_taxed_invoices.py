@@ -8,7 +8,7 @@ import pytest
 
 from tests.money.invoices.billing import Billing, pdf_of
 from tests.support.world import TESTER, World
-from tonne.cli.doctor import find_waiting
+from tonne.apps.cli.operations.doctor import find_waiting
 from tonne.money.invoices.documents.seller_details import missing_settings
 from tonne.money.invoices.issuing.issue_invoices import HELD_BACK_RETRY, IssueInvoices
 from tonne.platform.db.pool import Database

@@ -12,7 +12,7 @@ from tests.money.cards.payer import PayerScene, payer_scene, text_of
 from tests.support.clock import ManualClock
 from tests.support.command import output_of
 from tests.support.world import TESTER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.money.receipts.compose import compose_receipt, enqueue_cancellation_mail, enqueue_refund_mail
 from tonne.money.receipts.expected_completion import Awaited, Expectation
 from tonne.money.receipts.recipients import Parties

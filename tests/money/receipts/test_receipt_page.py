@@ -10,7 +10,7 @@ from tests.money.cards.payer import PayerScene, payer_scene
 from tests.support.clock import ManualClock
 from tests.support.pdf_pages import page_texts
 from tests.support.world import TESTER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.settings.settings import Settings
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.orders.model import Order

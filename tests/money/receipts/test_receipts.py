@@ -14,7 +14,7 @@ from tests.support.clock import ManualClock
 from tests.support.command import output_of
 from tests.support.mail_server import mail_server
 from tests.support.world import TESTER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.money.cards.charge_cards import ChargeResults
 from tonne.money.cards.model import RetrySchedule
 from tonne.money.cards.settle_charges import settle_charges

@@ -2,7 +2,7 @@ import pytest
 
 from tests.money.refunds.refund_scene import RefundScene
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 
 
 @pytest.fixture

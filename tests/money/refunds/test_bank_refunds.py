@@ -12,7 +12,7 @@ from tests.money.invoices.test_transfers import DAY, bill, import_file, open_ret
 from tests.money.refunds.refund_scene import ADA
 from tests.support.clock import MARCH, ManualClock
 from tests.support.world import SELLER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.money.bank.return_transfer import confirm_return
 from tonne.money.invoices.credit_notes.correct_invoice import correct_invoice
 from tonne.money.refunds.approve_refund import settle_refund

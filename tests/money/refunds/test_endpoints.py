@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.api_client import ApiClient, codes
 from tests.support.scene import Scene
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 
 
 @pytest.fixture

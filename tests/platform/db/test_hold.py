@@ -9,13 +9,13 @@ import httpx
 import msgspec
 import pytest
 
-from tests.cli.story import Story
+from tests.apps.cli.story import Story
 from tests.support.api_client import ApiClient, codes
 from tests.support.command import Operator, refusal_of
 from tests.support.scene import Scene
 from tests.support.world import SELLER, World
-from tonne.app import Services, build_app
-from tonne.cli.doctor import find_waiting
+from tonne.apps.cli.operations.doctor import find_waiting
+from tonne.apps.wiring.app import Services, build_app
 from tonne.money.cards.gateways.card import StoredCard
 from tonne.platform.db.errors import ServiceHeld, is_service_held
 from tonne.platform.jobs.loop import Job, run_jobs

@@ -4,9 +4,9 @@ from tests.support.clock import START
 from tests.support.orders import place, receive
 from tests.support.postgres import undone
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.cli.operations.doctor import ALL_INVARIANTS, examine, find_breaches
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.invariants import INVARIANTS as CHECKOUTS
-from tonne.cli.doctor import ALL_INVARIANTS, examine, find_breaches
 from tonne.money.accounting.journal.invariants import INVARIANTS as JOURNAL
 from tonne.money.cards.invariants import INVARIANTS as PAYMENTS
 from tonne.money.invoices.invariants import INVARIANTS as INVOICES

@@ -13,8 +13,8 @@ from tests.support.command import tonne
 from tests.support.postgres import PostgresServer, ReplicaServer
 from tests.support.processes import HOST, free_port
 from tests.support.world import World, build_world
-from tonne.app import Services, build_app
-from tonne.cli.readers import FAILURES, open_readers
+from tonne.apps.cli.readers import FAILURES, open_readers
+from tonne.apps.wiring.app import Services, build_app
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.db.replica import Reads
 from tonne.platform.settings.settings import Settings

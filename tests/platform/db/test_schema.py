@@ -6,7 +6,7 @@ import pytest
 from tests.support.clock import START
 from tests.support.orders import place
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.db.pool import Database
 
 REFUSED = [

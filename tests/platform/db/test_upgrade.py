@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.command import run_here
 from tests.support.world import build_world
-from tonne.cli.doctor import examine
+from tonne.apps.cli.operations.doctor import examine
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.schema.migrate import migrate
 from tonne.platform.db.server.dump import count_rows

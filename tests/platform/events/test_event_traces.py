@@ -12,7 +12,7 @@ from opentelemetry.trace import Link
 
 from tests.support.spans import exporting_spans
 from tests.support.world import World
-from tonne.app import Services, build_app
+from tonne.apps.wiring.app import Services, build_app
 from tonne.platform.db.pool import Database
 from tonne.platform.events.prune_traces import KEEP, PruneTraces
 from tonne.platform.process.telemetry import tracing

@@ -12,7 +12,7 @@ from tests.conftest import Server
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.events import stored_events
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.events.log import NewEvent, append
 from tonne.platform.events.notification import Notification, WorkKind
 from tonne.platform.events.notify import listen

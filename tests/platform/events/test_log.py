@@ -14,7 +14,7 @@ from tests.support.clock import START
 from tests.support.events import StoredEvent, stored_events
 from tests.support.orders import place
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.db.pool import Database
 from tonne.platform.events.log import NewEvent, append, open_stream
 from tonne.platform.values.clock import to_wire

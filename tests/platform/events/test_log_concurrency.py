@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.clock import START
 from tests.support.events import stored_events
-from tonne.cli.doctor import examine
+from tonne.apps.cli.operations.doctor import examine
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.events.log import NewEvent, append, open_stream
 from tonne.platform.events.payload import decode_document

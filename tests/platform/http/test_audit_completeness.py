@@ -10,7 +10,7 @@ import httpx
 from tests.channels.public_pages.scene import png
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 
 PAGE = {"status": "enabled", "slug": "ours", "title": "by_volume", "sections": ["certificates"]}
 LINK = "/accounts/{account_id}/links/{offset_link_id}"
@@ -157,7 +157,7 @@ NOT_AUDITED = {
     "POST /card/{token}": "no API key: writes card.stored of the payer, see tests/money/cards/test_card_page.py",
     **dict.fromkeys(
         (f"POST /dashboard/{mode}/{{organisation_id}}{path}" for mode in ("live", "test") for path in OF_MEMBERS),
-        "audited with the user as the actor: see tests/dashboard/test_audit.py",
+        "audited with the user as the actor: see tests/apps/dashboard/test_audit.py",
     ),
     **{
         f"POST /dashboard/{mode}/{{organisation_id}}{path}": reason
@@ -178,7 +178,7 @@ NOT_AUDITED = {
     ),
     **dict.fromkeys(
         (f"POST /dashboard/{path}" for path in OF_USERS),
-        "audited with the user as the actor: see tests/dashboard/test_audit.py and test_passkeys.py",
+        "audited with the user as the actor: see tests/apps/dashboard/test_audit.py and test_passkeys.py",
     ),
     **dict.fromkeys(
         (
@@ -186,7 +186,7 @@ NOT_AUDITED = {
             for mode in ("live", "test")
             for path in ("/customers/{organisation_id}/act-as", "/act-as/end")
         ),
-        "audited with the operator as the actor: see tests/backoffice/test_act_as.py",
+        "audited with the operator as the actor: see tests/apps/backoffice/test_act_as.py",
     ),
     "POST /dashboard/password": "sends a mail, which is the record, if there is such a user",
     **dict.fromkeys(
@@ -198,8 +198,8 @@ NOT_AUDITED = {
         ("POST /v1/api-keys", "POST /v1/api-keys/{api_key_id}/rotate", "DELETE /v1/api-keys/{api_key_id}"),
         "audited, but needs a key with a permission: see tests/selling/accounts/test_key_endpoints.py",
     ),
-    "POST /v1/persons/export": "audited, but needs a live key with a right: see tests/persons/test_endpoints.py",
-    "POST /v1/persons/erase": "audited, but needs a live key with a right: see tests/persons/test_endpoints.py",
+    "POST /v1/persons/export": "audited, but needs a live key with a right: see tests/apps/privacy/test_endpoints.py",
+    "POST /v1/persons/erase": "audited, but needs a live key with a right: see tests/apps/privacy/test_endpoints.py",
 }
 # The beginnings of API keys and of the secrets of webhooks and links.
 SECRETS = ("tonne_test_", "tonne_live_", "whsec_", "lsec_")

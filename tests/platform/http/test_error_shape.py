@@ -12,7 +12,7 @@ from tests.conftest import Server
 from tests.platform.http.writes import count_rows
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.http.authenticator import hash_key
 from tonne.platform.http.errors import ServiceUnavailable
 from tonne.platform.http.limits.fair_share import FairShare

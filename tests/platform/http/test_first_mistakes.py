@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import open_tenant
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.values.scope import Mode
 
 

@@ -11,12 +11,12 @@ import pytest
 from tests.support.api_client import ApiClient, codes
 from tests.support.samples import Samples, parse_samples, total
 from tests.support.world import World
-from tonne.app import Services, build_app
+from tonne.apps.wiring.app import Services, build_app
+from tonne.apps.wiring.queues import ALL_QUEUES
 from tonne.platform.db.pool import Connection, Database, PoolTimeout
 from tonne.platform.db.queues import Queue, QueueReader
 from tonne.platform.process.telemetry.metrics_text import render
 from tonne.platform.settings.settings import Settings
-from tonne.worker.queues import ALL_QUEUES
 
 TOKEN = "a-secret-of-the-operator"  # noqa: S105 - of a test
 AUTHORISED = {"Authorization": f"Bearer {TOKEN}"}

@@ -9,7 +9,7 @@ import pytest
 from schemathesis.specs.openapi.definitions import OPENAPI_31
 
 from tests.support.api_client import ApiClient, codes
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 
 UNDOCUMENTED_TAGS = {"Documentation", "Operation"}
 OUTSIDE = re.compile(rb"(?:https?:)?//[a-zA-Z0-9]")

@@ -10,7 +10,7 @@ import pytest
 from tests.platform.http.operations import OPERATIONS
 from tests.platform.http.test_error_codes import PAGE, ROW
 from tests.support.api_client import ApiClient
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.webhooks.event_types import EventType
 from tonne.money.invoices.invoice_events import CANCELLED, CREDITED, ISSUED, OVERDUE, PAID
 from tonne.money.refunds import refund_events

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.http.permissions import (
     FULL_ACCESS,
     OF_ORGANISATION,

@@ -14,7 +14,7 @@ from tests.platform.http.estimate_requests import ESTIMATES, create_estimate
 from tests.selling.estimates.purchases.factor_set import import_transaction_factors
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import TESTER, World, open_tenant
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.model import temporary_id_of
 from tonne.channels.webhooks.register import register_webhook
 from tonne.channels.webhooks.schemas import RewindIn, SkipIn

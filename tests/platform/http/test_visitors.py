@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import World
-from tonne.app import Services, build_app
+from tonne.apps.wiring.app import Services, build_app
 from tonne.platform.http import server
 from tonne.platform.http.client_address import client_address, limit_name
 from tonne.platform.http.json_body import MAX_FAULTS, unique_members

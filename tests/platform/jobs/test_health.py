@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.db.pool import Database
 from tonne.platform.http.health import NO_DATABASE
 from tonne.platform.jobs.health import WorkerHealth

@@ -11,7 +11,7 @@ from tests.support.clock import MARCH, ManualClock
 from tests.support.orders import place, receive
 from tests.support.scene import Scene
 from tests.support.world import TESTER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.money.cards.stored_cards.stored_cards import describe_card, store_card
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.mail.outbox import enqueue

@@ -11,8 +11,8 @@ from tests.support.api_client import ApiClient
 from tests.support.clock import START, ManualClock
 from tests.support.orders import receive
 from tests.support.world import TESTER, World, open_tenant
-from tonne.app import Services, build_app
-from tonne.cli.doctor import examine
+from tonne.apps.cli.operations.doctor import examine
+from tonne.apps.wiring.app import Services, build_app
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode, Scope

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
+from tonne.apps.wiring.wakeups import WAKEUPS, connect_jobs
 from tonne.platform.events.notification import EVERYTHING, Notification, PendingWork, Stream, WorkKind
 from tonne.platform.jobs.loop import Job, run_jobs, wake_jobs
-from tonne.worker.wakeups import WAKEUPS, connect_jobs
 
 
 def _woken(services: Services, notification: Notification) -> set[str]:

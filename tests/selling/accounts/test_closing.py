@@ -6,7 +6,7 @@ import pytest
 from tests.support.api_client import ApiClient, codes
 from tests.support.command import Operator
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode
 

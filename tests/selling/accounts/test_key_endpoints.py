@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import TESTER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.http.permissions import PERMISSIONS
 from tonne.platform.values.clock import to_wire, utc_now
 from tonne.platform.values.scope import Scope

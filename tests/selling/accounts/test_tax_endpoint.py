@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import TESTER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode, Scope

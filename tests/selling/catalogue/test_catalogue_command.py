@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tonne.cli.main import main
+from tonne.apps.cli.main import main
 from tonne.platform.db.pool import Database
 
 DEMO = Path(str(resources.files("tonne.selling.catalogue") / "demo"))

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from PIL import Image
 
 from tests.support.world import World
-from tonne.cli.main import main
+from tonne.apps.cli.main import main
 from tonne.platform.db.pool import Database
 from tonne.selling.catalogue.errors import PictureInvalid
 from tonne.selling.catalogue.model import Bundle, BundleProject, Catalogue, Project

@@ -14,7 +14,7 @@ from msgspec import structs
 from tests.support.api_client import ApiClient
 from tests.support.scene import Scene
 from tests.support.world import World
-from tonne.app import Services, build_app
+from tonne.apps.wiring.app import Services, build_app
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 from tonne.selling.orders.model import OrderStatus, OrderTax

@@ -9,7 +9,7 @@ import pytest
 from tests.platform.http.writes import CREATES, ORDERS, count_orders, count_rows, valid_bodies
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.db.pool import Database
 from tonne.platform.values.clock import utc_now
 from tonne.selling.orders.load import load_order

@@ -8,7 +8,7 @@ from tests.selling.orders.test_waiting_for_a_price import import_rate
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.clock import START, ManualClock
 from tests.support.world import World, open_tenant
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Mode
 

@@ -13,7 +13,7 @@ from tests.platform.http.writes import count_rows
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.clock import START, ManualClock
 from tests.support.world import Tenant, World, open_tenant
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.money.cards.gateways.stripe_responses import to_stripe_amount
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings

@@ -14,7 +14,7 @@ from tests.support.api_client import ApiClient, codes
 from tests.support.clock import ManualClock
 from tests.support.command import Operator
 from tests.support.world import World, open_tenant
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings, SettingsError
 from tonne.platform.values.clock import Clock

@@ -9,7 +9,7 @@ import pytest
 from tests.support.orders import bring_to, place
 from tests.support.scene import Scene
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.db.schema.migration_files import REPEAT, all_migrations
 from tonne.platform.values.scope import Mode
 from tonne.selling.orders.model import OrderStatus

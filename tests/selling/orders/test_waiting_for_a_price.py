@@ -10,7 +10,7 @@ from tests.support.api_client import ApiClient, codes
 from tests.support.clock import START, ManualClock
 from tests.support.events import stored_events
 from tests.support.world import TESTER, World, open_tenant
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.values.clock import to_wire, utc_now

@@ -4,7 +4,7 @@ from tests.supply.retirements.shop import Shop
 from tests.support.clock import MARCH, ManualClock
 from tests.support.command import Operator
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode

@@ -14,7 +14,7 @@ from tests.support.clock import ManualClock
 from tests.support.orders import write
 from tests.support.scene import Scene
 from tests.support.world import TESTER, World, add_account
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.values.scope import Mode, Scope

@@ -10,7 +10,7 @@ import pytest
 
 from tests.supply.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.command import output_of
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.imports.rows import FileKind

@@ -2,7 +2,7 @@
 
 from tests.supply.retirements.shop import Shop
 from tests.support.postgres import undone
-from tonne.cli.doctor import find_breaches
+from tonne.apps.cli.operations.doctor import find_breaches
 from tonne.supply.retirements.invariants import INVARIANTS
 
 OVERLAPS = "no serial number is in two lots"

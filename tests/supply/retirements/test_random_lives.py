@@ -12,7 +12,7 @@ import pytest
 from tests.supply.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.rounds import ROUNDS
 from tests.support.world import TESTER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts.store import find_account, update_account

@@ -9,7 +9,7 @@ import pytest
 from tests.supply.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.supply.retirements.test_endpoints import pay, simulate
 from tests.support.api_client import ApiClient, codes
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.values.mass import MAX_GRAMS
 from tonne.platform.values.scope import Mode
 

@@ -10,7 +10,7 @@ import pytest
 from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tonne.app import Services, build_app
+from tonne.apps.wiring.app import Services, build_app
 from tonne.platform.values.scope import Scope
 from tonne.supply.certificates.totals import month_of
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.supply.retirements.shop import TONNE, Shop
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.supply.stock.split_by_project import split_by_weight, without_common_part
 
 SOLD = """

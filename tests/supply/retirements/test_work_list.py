@@ -352,7 +352,7 @@ async def test_a_shared_unit_names_ten_beneficiaries(operator: Operator) -> None
 
 async def test_a_long_list_is_truncated(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
     await orders_of(operator.shop, 1, 1, 1)
-    monkeypatch.setattr("tonne.cli.retirements.SHOWN", 2)
+    monkeypatch.setattr("tonne.apps.cli.supply.retirements.SHOWN", 2)
     _, *rows, rest = operator.does("list").splitlines()
     assert len(rows) == 2
     assert rest == "... and 1 more: `tonne retirement export` writes them all to a file."

@@ -3,7 +3,7 @@ import pytest
 from tests.supply.transparency.scene import LogScene
 from tests.support.clock import MARCH, ManualClock
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.values.scope import Mode
 
 

@@ -7,7 +7,7 @@ import msgspec
 from tests.supply.retirements.shop import Shop
 from tests.support.clock import ManualClock
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.values.scope import Mode
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.model import BeneficiaryKind, Order

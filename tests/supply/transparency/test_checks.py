@@ -5,8 +5,8 @@ from datetime import timedelta
 from tests.supply.transparency.scene import LogScene
 from tests.support.postgres import undone
 from tests.support.world import TESTER
-from tonne.backoffice.doctor_checks import ALL_WAITING
-from tonne.cli.doctor import find_breaches
+from tonne.apps.cli.operations.doctor import find_breaches
+from tonne.apps.lookup.doctor.doctor_checks import ALL_WAITING
 from tonne.platform.db.pool import Connection
 from tonne.selling.orders.queue import lock_order
 from tonne.supply.certificates.proofs.log_invariants import INVARIANTS

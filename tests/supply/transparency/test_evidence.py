@@ -4,8 +4,8 @@ import pytest
 
 from tests.supply.transparency.scene import LogScene
 from tests.support.world import TESTER
-from tonne.persons.erase_person import erase_person
-from tonne.persons.model import Search, parse_person
+from tonne.apps.privacy.erase_person import erase_person
+from tonne.apps.privacy.model import Search, parse_person
 from tonne.platform.values.erased import ERASED
 from tonne.selling.orders.queue import lock_order
 from tonne.supply.certificates.reissue_certificate import reissue_certificate, withdraw_certificate

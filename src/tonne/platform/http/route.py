@@ -29,7 +29,7 @@ class Access(Enum):
 
     PUBLIC = auto()
     API_KEY = auto()
-    # People who are signed in. The server lets everyone pass; `dashboard/viewer.py` wraps the endpoints.
+    # People who are signed in. The server lets everyone pass; `apps/dashboard/viewer.py` wraps the endpoints.
     USER = auto()
 
 

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from tests.support.clock import START
-from tonne.app import Services, build_app
-from tonne.backoffice.doctor_checks import ALL_WAITING
+from tonne.apps.lookup.doctor.doctor_checks import ALL_WAITING
+from tonne.apps.wiring.app import Services, build_app
 from tonne.channels.checkout.links.domain_waiting import WAITING
 from tonne.channels.public_pages.site.social_images import TEXTS
 from tonne.platform.db.pool import Database

@@ -13,7 +13,7 @@ from tests.supply.retirements.shop import Shop
 from tests.support.clock import ManualClock
 from tests.support.scene import Scene
 from tests.support.world import TESTER, World, add_account
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.money.accounting.journal.import_payouts import import_payouts
 from tonne.money.accounting.matching.assign_transfer import assign_transfer, unassign_transfer
 from tonne.money.accounting.matching.import_statement import import_statement

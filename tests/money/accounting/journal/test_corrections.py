@@ -15,7 +15,7 @@ from tests.money.refunds.refund_scene import ADA, RefundScene
 from tests.support.clock import MARCH, ManualClock
 from tests.support.scene import Scene
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.money.accounting.journal.match_payout import reopen_and_unmatch
 from tonne.money.accounting.journal.model import JournalEntry, LedgerAccount
 from tonne.money.accounting.journal.read_journal import Period, read_entries_any_account, sum_balances_any_account

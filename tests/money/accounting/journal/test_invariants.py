@@ -7,7 +7,7 @@ import pytest
 from tests.money.accounting.journal.month import Month
 from tests.support.clock import ManualClock
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.money.accounting.journal.invariants import INVARIANTS
 
 BALANCED, BAD_DEBTS, DEFERRED = (invariant.name for invariant in INVARIANTS)

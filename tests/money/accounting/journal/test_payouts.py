@@ -8,7 +8,7 @@ from tests.money.invoices.bank import Line, camt_file
 from tests.support.clock import ManualClock
 from tests.support.scene import Scene
 from tests.support.world import TESTER
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.money.accounting.journal.errors import PayoutChanged, PayoutNotFound, PayoutNotMatched
 from tonne.money.accounting.journal.import_payouts import PayoutImport, import_payouts
 from tonne.money.accounting.journal.match_payout import match_payout

@@ -11,7 +11,7 @@ from tests.money.accounting.journal.month import Month
 from tests.support.clock import MARCH, ManualClock
 from tests.support.rounds import ROUNDS
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.money.accounting.journal.export import beancount_entry, beancount_head
 from tonne.money.accounting.journal.model import LedgerAccount
 from tonne.money.accounting.journal.read_journal import Period, read_entries_any_account, sum_balances_any_account

@@ -13,7 +13,7 @@ from tests.money.invoices.test_transfers import DAY, import_file
 from tests.stories.test_write_offs import Debts
 from tests.support.clock import ManualClock
 from tests.support.world import TESTER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.money.accounting.journal.model import LedgerAccount as To
 from tonne.money.bank.return_transfer import confirm_return, fail_return
 from tonne.money.invoices.errors import WriteOffInvalid

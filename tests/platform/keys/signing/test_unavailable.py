@@ -8,7 +8,7 @@ import pytest
 from tests.channels.public_pages.certificates import complete_order
 from tests.support.api_client import ApiClient
 from tests.support.document_key import write_document_key
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.settings.settings import Settings
 
 

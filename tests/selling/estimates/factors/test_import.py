@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.api_client import ApiClient
 from tests.support.world import TESTER
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.values.clock import utc_now
 from tonne.selling.estimates.factors.import_factors import import_factors

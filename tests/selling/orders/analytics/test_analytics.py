@@ -11,7 +11,7 @@ from tests.support.api_client import ApiClient, codes, fields
 from tests.support.orders import bring_to
 from tests.support.scene import Scene
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.selling.estimates.fold_counts import FoldEstimateCounts
 from tonne.selling.orders.model import OrderStatus
 from tonne.selling.orders.totals.fold_totals import FoldTotals

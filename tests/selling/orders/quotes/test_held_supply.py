@@ -11,7 +11,7 @@ from tests.support.api_client import ApiClient, codes
 from tests.support.clock import ManualClock
 from tests.support.command import Operator
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.values.clock import Clock, utc_now
 from tonne.platform.values.scope import Mode
 from tonne.selling.orders.load import load_order

@@ -10,7 +10,7 @@ from tests.support.api_client import ApiClient, codes, fields
 from tests.support.clock import START, ManualClock
 from tests.support.scene import Scene
 from tests.support.world import TESTER, World, open_tenant
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.values.clock import Clock, to_wire
 from tonne.platform.values.scope import Mode

@@ -4,7 +4,7 @@ import pytest
 from tests.supply.certificates.credentials.scene import Verifier
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from typing import Any
 
 import httpx
 
+from tests.apps.privacy.scene import Persons
 from tests.channels.public_pages.certificates import complete_order
-from tests.persons.scene import Persons
 from tests.support.api_client import ApiClient
 from tests.support.world import TESTER, World
-from tonne.app import Services
+from tonne.apps.wiring.app import Services
 from tonne.platform.values.clock import utc_now
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.model import BeneficiaryKind

@@ -6,7 +6,7 @@ from tests.channels.public_pages.certificates import show_page
 from tests.supply.certificates.credentials.scene import Verifier
 from tests.support.api_client import codes
 from tests.support.postgres import undone
-from tonne.cli.doctor import find_breaches
+from tonne.apps.cli.operations.doctor import find_breaches
 from tonne.selling.orders.model import BeneficiaryKind
 from tonne_verify.credentials import check_credential
 from tonne_verify.errors import NotProven

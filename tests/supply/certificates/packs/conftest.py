@@ -1,3 +1,3 @@
-from tests.dashboard.conftest import person
+from tests.apps.dashboard.conftest import person
 
 __all__ = ["person"]

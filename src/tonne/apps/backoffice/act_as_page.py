@@ -1,0 +1,68 @@
+"""Looking at the dashboard of an organisation as the operator."""
+
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OperatorSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer, organisation_base
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.web.render import see_other
+from tonne.selling.accounts.errors import OrganisationNotFound
+from tonne.selling.accounts.lookup import require_organisation
+from tonne.selling.users.act_as import MAX_REASON, start_acting, stop_acting
+
+_UNKNOWN = "There is no such organisation."
+_NO_REASON = "Enter a reason, such as the number of a support request. The organisation sees it."
+
+
+class ActAsPage:
+    def __init__(self, database: Database, layout: PageLayout, clock: Clock) -> None:
+        self._database = database
+        self._layout = layout
+        self._clock = clock
+
+    def section(self) -> OperatorSection:
+        return OperatorSection(
+            pages={"/customers/{organisation_id}/act-as": self.show},
+            forms={"/customers/{organisation_id}/act-as": self.start, "/act-as/end": self.end},
+        )
+
+    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
+        """What will happen, and the reason for it."""
+        return await self._page(request, viewer, Form())
+
+    async def start(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form = Form(fields)
+        reason, organisation_id = form.text("reason", _NO_REASON, longest=MAX_REASON), request.path("organisation_id")
+        if form.faults:
+            return await self._page(request, viewer, form)
+        try:
+            async with self._database.transaction() as tx:
+                await start_acting(tx, viewer.session, organisation_id, reason, actor=viewer.actor, now=self._clock())
+        except OrganisationNotFound as error:
+            raise DashboardPageNotFound(_UNKNOWN) from error
+        return see_other(organisation_base(viewer.mode, organisation_id))
+
+    async def end(self, _: Request, viewer: OperatorViewer, __: Fields) -> Response:
+        async with self._database.transaction() as tx:
+            organisation_id = await stop_acting(tx, viewer.session, actor=viewer.actor, now=self._clock())
+        if organisation_id is None:
+            return see_other(viewer.base)
+        return see_other(f"{viewer.base}/customers/{organisation_id}?done=act_as_ended")
+
+    async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
+        try:
+            async with self._database.connection() as connection:
+                details = await require_organisation(connection, request.path("organisation_id"))
+        except OrganisationNotFound as error:
+            raise DashboardPageNotFound(_UNKNOWN) from error
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_act_as.html",
+            "customers",
+            form,
+            organisation=details.organisation,
+            reason=form.value("reason"),
+        )

@@ -1,0 +1,254 @@
+"""One bundle: its price now and later, its margin, and whether it is on sale."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from tonne.apps.backoffice.catalogue.bundle_margins import BundleMargin, margin_of, read_costs
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OperatorSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import parse_decimal, scaled
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.ids import is_id
+from tonne.platform.values.money import format_money
+from tonne.platform.web.render import see_other
+from tonne.selling.catalogue.errors import PriceChangeConflict, PriceChangeNotFound
+from tonne.selling.catalogue.imports.rows import MAX_PRICE
+from tonne.selling.catalogue.model import Catalogue
+from tonne.selling.catalogue.prices.apply_price_changes import apply_price_change
+from tonne.selling.catalogue.prices.price_change_store import PriceChange, list_changes
+from tonne.selling.catalogue.prices.schedule_price import MAX_AHEAD, cancel_price_change, schedule_price
+from tonne.selling.catalogue.store import load_catalogue
+from tonne.selling.catalogue.switch_bundle import switch_bundle
+
+BUNDLE = "/catalogue/bundles/{bundle_id}"
+CHANGES_SHOWN = 200
+
+
+class _Shown(NamedTuple):
+    catalogue: Catalogue
+    margin: BundleMargin
+    changes: list[PriceChange]
+
+    @property
+    def currency(self) -> str:
+        return self.catalogue.currency
+
+
+class BundlePage:
+    def __init__(self, database: Database, layout: PageLayout, *, clock: Clock) -> None:
+        self._database = database
+        self._layout = layout
+        self._clock = clock
+
+    def section(self) -> OperatorSection:
+        return OperatorSection(
+            pages={BUNDLE: self.show},
+            forms={
+                f"{BUNDLE}/price": self.change_price,
+                f"{BUNDLE}/switch": self.switch,
+                f"{BUNDLE}/cancel-price": self.cancel,
+            },
+            errors=(PriceChangeNotFound, PriceChangeConflict),
+        )
+
+    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
+        return self._page(request, viewer, await self._find(request, viewer), Form())
+
+    async def change_price(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        """At once, or from a time on."""
+        shown, form, now = await self._find(request, viewer), Form(fields), self._clock()
+        bundle = shown.margin.bundle
+        price = _read_price(form, shown.currency)
+        starts_at = _read_start(form, now)
+        if price == bundle.unit_price_minor and starts_at is None and not form.faults:
+            form.fail("price", "This is the price already.")
+        if form.faults or price is None:
+            return self._page(request, viewer, shown, form)
+        if not form.is_checked("confirmed"):
+            return self._ask(
+                request,
+                viewer,
+                shown,
+                "price",
+                title="Schedule the price" if starts_at else "Change the price",
+                effects=_price_effects(shown, price, starts_at),
+                fields={"price": form.value("price"), "starts_at": form.value("starts_at")},
+            )
+        try:
+            async with self._database.transaction() as tx:
+                change = await schedule_price(
+                    tx, viewer.mode, bundle.id, price, starts_at or now, actor=viewer.actor, now=now
+                )
+                if starts_at is None:
+                    await apply_price_change(tx, change, now, actor=viewer.actor)
+        except TonneError as error:
+            form.fail("", str(error))
+            return self._page(request, viewer, shown, form)
+        return see_other(f"{viewer.base}{_path(bundle.id)}?done={'price_scheduled' if starts_at else 'price_changed'}")
+
+    async def switch(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        """Put the bundle on sale, or take it off."""
+        shown, form = await self._find(request, viewer), Form(fields)
+        bundle, enabled = shown.margin.bundle, form.value("enabled") == "1"
+        if not form.is_checked("confirmed"):
+            return self._ask(
+                request,
+                viewer,
+                shown,
+                "switch",
+                title="Put it on sale" if enabled else "Take it off sale",
+                effects=_switch_effects(shown, enabled=enabled),
+                fields={"enabled": form.value("enabled")},
+            )
+        async with self._database.transaction() as tx:
+            await switch_bundle(tx, bundle.id, enabled=enabled, actor=viewer.actor, now=self._clock())
+        return see_other(f"{viewer.base}{_path(bundle.id)}?done={'bundle_enabled' if enabled else 'bundle_disabled'}")
+
+    async def cancel(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        """Cancel a scheduled price."""
+        shown, form = await self._find(request, viewer), Form(fields)
+        change = next((each for each in shown.changes if each.id == form.value("change")), None)
+        if change is None or not change.is_waiting:
+            raise PriceChangeNotFound
+        if not form.is_checked("confirmed"):
+            price = format_money(change.unit_price_minor, shown.currency)
+            effects = [f"The price does not become {price} {shown.currency} on {change.starts_at:%d %B %Y, %H:%M} UTC."]
+            return self._ask(
+                request,
+                viewer,
+                shown,
+                "cancel-price",
+                title="Cancel the scheduled price",
+                effects=effects,
+                fields={"change": change.id},
+            )
+        async with self._database.transaction() as tx:
+            await cancel_price_change(tx, viewer.mode, change.id, actor=viewer.actor, now=self._clock())
+        return see_other(f"{viewer.base}{_path(change.bundle_id)}?done=price_cancelled")
+
+    async def _find(self, request: Request, viewer: OperatorViewer) -> _Shown:
+        bundle_id = request.path("bundle_id")
+        if not is_id("bun", bundle_id):
+            raise DashboardPageNotFound
+        async with self._database.snapshot() as connection:
+            catalogue = await load_catalogue(connection, viewer.mode, "")
+            if catalogue is None or bundle_id not in catalogue.bundles:
+                raise DashboardPageNotFound
+            costs = await read_costs(connection, viewer.mode)
+            changes = await list_changes(connection, viewer.mode, CHANGES_SHOWN)
+        margin = margin_of(catalogue.bundles[bundle_id], catalogue, costs)
+        return _Shown(catalogue, margin, [change for change in changes if change.bundle_id == bundle_id])
+
+    def _ask(
+        self,
+        request: Request,
+        viewer: OperatorViewer,
+        shown: _Shown,
+        step: str,
+        *,
+        title: str,
+        effects: Sequence[str],
+        fields: Mapping[str, str],
+    ) -> Response:
+        bundle = shown.margin.bundle
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_supply_confirm.html",
+            "catalogue",
+            title=title,
+            effects=effects,
+            fields=fields,
+            action=f"{viewer.base}{_path(bundle.id)}/{step}",
+            back=f"{viewer.base}{_path(bundle.id)}",
+            back_label=bundle.name,
+        )
+
+    def _page(self, request: Request, viewer: OperatorViewer, shown: _Shown, form: Form) -> Response:
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_bundle.html",
+            "catalogue",
+            form,
+            catalogue=shown.catalogue,
+            margin=shown.margin,
+            bundle=shown.margin.bundle,
+            changes=shown.changes,
+            entered=form,
+        )
+
+
+def _path(bundle_id: str) -> str:
+    return BUNDLE.format(bundle_id=bundle_id)
+
+
+def _read_price(form: Form, currency: str) -> int | None:
+    """In minor units."""
+    number = parse_decimal(form.value("price").replace(",", "."))
+    minor = None if number is None else scaled(number, DECIMALS[currency])
+    if number is None or not 0 < number <= MAX_PRICE:
+        form.fail("price", "Enter a price above 0, such as 12.65.")
+        return None
+    if minor is None:
+        form.fail("price", f"Use at most {DECIMALS[currency]} decimals.")
+    return minor
+
+
+def _read_start(form: Form, now: datetime) -> datetime | None:
+    """None: at once."""
+    text = form.value("starts_at")
+    if not text:
+        return None
+    try:
+        starts_at = datetime.fromisoformat(text).replace(tzinfo=UTC)
+    except ValueError:
+        form.fail("starts_at", "Enter a day and a time, such as 2026-12-01T00:00.")
+        return None
+    if starts_at <= now:
+        form.fail("starts_at", "This time is over. Leave the field empty to change the price at once.")
+    elif starts_at > now + MAX_AHEAD:
+        form.fail("starts_at", "Choose a time within the next two years.")
+    return starts_at
+
+
+def _price_effects(shown: _Shown, price: int, starts_at: datetime | None) -> list[str]:
+    margin, currency = shown.margin, shown.currency
+    before, after = (format_money(each, currency) for each in (margin.bundle.unit_price_minor, price))
+    when = "At once" if starts_at is None else f"From {starts_at:%d %B %Y, %H:%M} UTC on"
+    effects = [
+        f"{when}, a tonne of {margin.bundle.name} costs {after} {currency}, before tax and fee. Now it is {before}."
+    ]
+    percent = margin.margin_percent(price)
+    if percent is not None:
+        effects.append(f"The margin on the credits in stock is then {percent} %.")
+    if percent is not None and percent < 0:
+        effects.append("That is less than the credits cost.")
+    effects.append("Orders that were placed before keep their price.")
+    if starts_at is not None:
+        effects.append("Until then you can cancel it. An import of bundles.csv in the meantime does not cancel it.")
+    return [*effects, "A later import of bundles.csv sets the price of the file again: change the file, too."]
+
+
+def _switch_effects(shown: _Shown, *, enabled: bool) -> list[str]:
+    bundle, catalogue = shown.margin.bundle, shown.catalogue
+    if enabled:
+        return [f"{bundle.name} can be ordered within seconds, at {_price(shown)} a tonne."]
+    effects = [f"{bundle.name} cannot be ordered any more. Existing orders do not change."]
+    if any(each["bundle_id"] == bundle.id for each in catalogue.default_selection or ()):
+        effects.append(
+            "It is part of the default selection: orders without a bundle selection then wait for a price. Import a "
+            "defaults.csv without it first."
+        )
+    return effects
+
+
+def _price(shown: _Shown) -> str:
+    return f"{format_money(shown.margin.bundle.unit_price_minor, shown.currency)} {shown.currency}"

@@ -1,0 +1,113 @@
+"""Catalogue and prices: bundles with margins, exchange rates with their age, and imports with a preview."""
+
+from datetime import timedelta
+
+from tonne.apps.backoffice.catalogue.bundle_margins import margin_of, read_costs
+from tonne.apps.backoffice.catalogue.staged_import_store import ImportKind
+from tonne.apps.backoffice.catalogue.staged_imports import MAX_UPLOAD_BYTES, StagedImports
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OperatorSection
+from tonne.apps.dashboard.viewer import Fields, OperatorViewer
+from tonne.platform.db.pool import Database
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.render import see_other
+from tonne.selling.catalogue.imports.rows import FileKind
+from tonne.selling.catalogue.model import Catalogue
+from tonne.selling.catalogue.prices.price_change_store import list_changes
+from tonne.selling.catalogue.store import load_catalogue
+
+CHANGES_SHOWN = 20
+# The field of each file in the form.
+FILES = {kind: kind.removesuffix(".csv") for kind in FileKind}
+
+
+class CataloguePage:
+    def __init__(
+        self, database: Database, layout: PageLayout, imports: StagedImports, *, clock: Clock, settings: Settings
+    ) -> None:
+        self._database = database
+        self._layout = layout
+        self._imports = imports
+        self._clock = clock
+        self._settings = settings
+
+    def section(self) -> OperatorSection:
+        return OperatorSection(
+            pages={"/catalogue": self.show},
+            forms={"/catalogue/import": self.upload},
+            uploads={"/catalogue/import": MAX_UPLOAD_BYTES + 64 * 1024},
+        )
+
+    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
+        return await self._page(request, viewer, Form())
+
+    async def upload(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form = Form(fields)
+        sent = {kind: request.file(field) for kind, field in FILES.items()}
+        files = [SheetFile(kind, file.content) for kind, file in sent.items() if file is not None and file.content]
+        currency = form.value("currency").upper() or None
+        if not files:
+            form.fail("files", "Choose at least one CSV file.")
+        elif sum(len(file.content) for file in files) > MAX_UPLOAD_BYTES:
+            megabytes = MAX_UPLOAD_BYTES // 1024 // 1024
+            form.fail("files", f"The files are larger than {megabytes} MB. Use `tonne catalogue import`.")
+        if currency is not None and currency not in DECIMALS:
+            form.fail("currency", "Enter an ISO 4217 code, such as EUR.")
+        if form.faults:
+            return await self._page(request, viewer, form)
+        import_id = await self._imports.stage(
+            viewer.mode,
+            ImportKind.CATALOGUE,
+            files,
+            actor=viewer.actor,
+            now=self._clock(),
+            allow_large_change=form.is_checked("allow_large_change"),
+            currency=currency,
+        )
+        return see_other(f"{viewer.base}/imports/{import_id}")
+
+    async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
+        now = self._clock()
+        async with self._database.snapshot() as connection:
+            catalogue = await load_catalogue(connection, viewer.mode, "")
+            costs = await read_costs(connection, viewer.mode)
+            changes = await list_changes(connection, viewer.mode, CHANGES_SHOWN)
+        bundles = [] if catalogue is None else list(catalogue.bundles.values())
+        max_age = timedelta(days=self._settings.rate_max_age_days)
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_catalogue.html",
+            "catalogue",
+            form,
+            catalogue=catalogue,
+            bundles=[margin_of(bundle, catalogue, costs) for bundle in bundles] if catalogue else [],
+            names={bundle.id: bundle.name for bundle in bundles},
+            defaults=_defaults(catalogue),
+            rates=[
+                (rate, (now - rate.as_of).days, viewer.mode is Mode.LIVE and now - rate.as_of > max_age)
+                for rate in (catalogue.rates.values() if catalogue else ())
+            ],
+            max_age_days=self._settings.rate_max_age_days,
+            minimums=self._settings.minimum_orders,
+            changes=changes,
+            files=FILES,
+            entered=form,
+        )
+
+
+def _defaults(catalogue: Catalogue | None) -> list[tuple[str, str]]:
+    """The bundles of the default selection with their percentages."""
+    if catalogue is None or not catalogue.default_selection:
+        return []
+    return [
+        (catalogue.bundles[each["bundle_id"]].name, str(each.get("percentage") or ""))
+        for each in catalogue.default_selection
+        if each["bundle_id"] in catalogue.bundles
+    ]

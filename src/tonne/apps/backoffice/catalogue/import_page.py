@@ -1,0 +1,164 @@
+"""A prepared import: what it would change, its errors, and after it was applied, what it did and what is next."""
+
+from tonne.apps.backoffice.catalogue.row_differences import ConfirmedLine, confirmed_lines, file_difference
+from tonne.apps.backoffice.catalogue.staged_import_store import (
+    ImportKind,
+    StagedImport,
+    allow_large_change,
+    delete_staged,
+    find_staged,
+    read_files,
+)
+from tonne.apps.backoffice.catalogue.staged_imports import (
+    Rehearsal,
+    StagedImportApplied,
+    StagedImportNotFound,
+    StagedImports,
+    read_result,
+)
+from tonne.apps.backoffice.supply.work_list_store import ParcelOrder, list_parcel_orders_any_account
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OperatorSection
+from tonne.apps.dashboard.viewer import Fields, OperatorViewer
+from tonne.platform.db.pool import Database
+from tonne.platform.events.notify import Notifier
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.ids import is_id
+from tonne.platform.web.render import see_other
+from tonne.selling.catalogue.imports.rate_changes import ACCEPT_OPTION
+
+IMPORT = "/imports/{import_id}"
+MAX_ERRORS_SHOWN = 200
+MAX_ORDERS_SHOWN = 50
+# The page that an import belongs to, and its entry in the menu.
+PAGES = {
+    ImportKind.CONFIRMATIONS: "retirements",
+    ImportKind.LOTS: "supply",
+    ImportKind.CATALOGUE: "catalogue",
+}
+
+
+class ImportPage:
+    def __init__(
+        self, database: Database, layout: PageLayout, imports: StagedImports, *, clock: Clock, notifier: Notifier
+    ) -> None:
+        self._database = database
+        self._layout = layout
+        self._imports = imports
+        self._clock = clock
+        self._notifier = notifier
+
+    def section(self) -> OperatorSection:
+        return OperatorSection(
+            pages={IMPORT: self.show},
+            forms={
+                f"{IMPORT}/apply": self.apply,
+                f"{IMPORT}/accept-rates": self.accept_rates,
+                f"{IMPORT}/discard": self.discard,
+            },
+            errors=(StagedImportNotFound, StagedImportApplied),
+        )
+
+    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
+        staged = await self._find(request, viewer)
+        if staged.applied_at is not None:
+            return await self._result(request, viewer, staged)
+        rehearsal = await self._imports.rehearse(staged, actor=viewer.actor, now=self._clock())
+        return await self._preview(request, viewer, staged, rehearsal)
+
+    async def apply(self, request: Request, viewer: OperatorViewer, _: Fields) -> Response:
+        staged = await self._find(request, viewer)
+        if staged.applied_at is None:
+            done = await self._imports.apply(staged, actor=viewer.actor, now=self._clock())
+            if done.result is None:
+                # Something has changed since the preview: the errors are new.
+                return await self._preview(request, viewer, staged, done)
+            self._notifier.notify()
+        return see_other(f"{viewer.base}/imports/{staged.id}")
+
+    async def accept_rates(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        """Shows the preview again, with exchange rates accepted that differ much from the previous ones."""
+        form, staged = Form(fields), await self._find(request, viewer)
+        if not form.is_checked("allow_large_change"):
+            form.fail("allow_large_change", "Tick the box if the rates are right. If not, correct the file.")
+            rehearsal = await self._imports.rehearse(staged, actor=viewer.actor, now=self._clock())
+            return await self._preview(request, viewer, staged, rehearsal, form)
+        async with self._database.transaction() as tx:
+            await allow_large_change(tx, viewer.mode, staged.id)
+        return see_other(f"{viewer.base}/imports/{staged.id}")
+
+    async def discard(self, request: Request, viewer: OperatorViewer, _: Fields) -> Response:
+        staged = await self._find(request, viewer)
+        async with self._database.transaction() as tx:
+            await delete_staged(tx, viewer.mode, staged.id)
+        return see_other(f"{viewer.base}/{PAGES[staged.kind]}?done=import_discarded")
+
+    async def _find(self, request: Request, viewer: OperatorViewer) -> StagedImport:
+        import_id, staged = request.path("import_id"), None
+        if is_id("imp", import_id):
+            async with self._database.connection() as connection:
+                staged = await find_staged(connection, viewer.mode, import_id)
+        if staged is None:
+            raise StagedImportNotFound
+        return staged
+
+    async def _preview(
+        self,
+        request: Request,
+        viewer: OperatorViewer,
+        staged: StagedImport,
+        rehearsal: Rehearsal,
+        form: Form | None = None,
+    ) -> Response:
+        result = rehearsal.result
+        orders = await self._orders(viewer, [] if result is None else result.parcel_ids)
+        lines: list[ConfirmedLine] = []
+        if staged.kind is ImportKind.CONFIRMATIONS and result is not None:
+            async with self._database.connection() as connection:
+                files = await read_files(connection, staged)
+            lines = [line for file in files for line in confirmed_lines(file)]
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_import.html",
+            PAGES[staged.kind],
+            form,
+            staged=staged,
+            back=PAGES[staged.kind],
+            result=result,
+            refusal=rehearsal.refusal,
+            errors=rehearsal.errors[:MAX_ERRORS_SHOWN],
+            error_count=len(rehearsal.errors),
+            acceptable_count=sum(each.accept_option == ACCEPT_OPTION for each in rehearsal.errors),
+            differences=[file_difference(each) for each in rehearsal.report.files if each] if rehearsal.report else [],
+            orders=orders[:MAX_ORDERS_SHOWN],
+            order_count=len(orders),
+            lines=lines[:MAX_ORDERS_SHOWN],
+            line_count=len(lines),
+        )
+
+    async def _result(self, request: Request, viewer: OperatorViewer, staged: StagedImport) -> Response:
+        result = read_result(staged)
+        orders = await self._orders(viewer, [] if result is None else result.parcel_ids)
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_import_done.html",
+            PAGES[staged.kind],
+            staged=staged,
+            result=result,
+            back=PAGES[staged.kind],
+            orders=orders[:MAX_ORDERS_SHOWN],
+            order_count=len(orders),
+            complete_count=sum(order.status == "complete" for order in orders),
+        )
+
+    async def _orders(self, viewer: OperatorViewer, parcel_ids: list[str]) -> list[ParcelOrder]:
+        """The orders of these parcels, each once."""
+        if not parcel_ids:
+            return []
+        async with self._database.connection() as connection:
+            found = await list_parcel_orders_any_account(connection, viewer.mode, parcel_ids)
+        return list({order.order_id: order for order in found}.values())

@@ -1,0 +1,92 @@
+"""The pictures of bundles and projects: what pages show now, and uploading others."""
+
+import asyncio
+
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OperatorSection
+from tonne.apps.dashboard.viewer import Fields, OperatorViewer
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.web.render import see_other
+from tonne.selling.catalogue.errors import PictureInvalid, PictureSubjectNotFound
+from tonne.selling.catalogue.pictures.encode_picture import MAX_FILE_BYTES, encode_picture
+from tonne.selling.catalogue.pictures.import_pictures import NamedPicture, import_pictures
+from tonne.selling.catalogue.pictures.pictures import PictureKind, bundle_picture, project_picture
+from tonne.selling.catalogue.store import load_catalogue
+
+PICTURES = "/catalogue/pictures"
+# Large pictures are imported by the command: each upload is held in memory.
+MAX_UPLOAD_BYTES = MAX_FILE_BYTES // 2
+
+
+class PicturesPage:
+    def __init__(self, database: Database, layout: PageLayout, *, clock: Clock) -> None:
+        self._database = database
+        self._layout = layout
+        self._clock = clock
+
+    def section(self) -> OperatorSection:
+        return OperatorSection(
+            pages={PICTURES: self.show},
+            forms={PICTURES: self.upload, f"{PICTURES}/remove": self.remove},
+            errors=(PictureSubjectNotFound,),
+            uploads={PICTURES: MAX_UPLOAD_BYTES + 64 * 1024},
+        )
+
+    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
+        return await self._page(request, viewer, Form())
+
+    async def upload(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, sent = Form(fields), request.file("picture")
+        subject = _subject(form.value("subject"))
+        if subject is None:
+            form.fail("subject", "Choose a bundle or a project.")
+        if sent is None or not sent.content:
+            form.fail("picture", "Choose a JPEG, PNG or WebP file.")
+        elif subject is not None:
+            try:
+                picture = await asyncio.to_thread(encode_picture, sent.content)
+            except PictureInvalid as error:
+                form.fail("picture", str(error))
+            else:
+                return await self._save(viewer, NamedPicture(*subject, picture), "picture_changed")
+        return await self._page(request, viewer, form)
+
+    async def remove(self, _: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        subject = _subject(Form(fields).value("subject"))
+        if subject is None:
+            raise PictureSubjectNotFound
+        return await self._save(viewer, NamedPicture(*subject, None), "picture_removed")
+
+    async def _save(self, viewer: OperatorViewer, named: NamedPicture, done: str) -> Response:
+        async with self._database.transaction() as tx:
+            await import_pictures(tx, viewer.mode, [named], actor=viewer.actor, now=self._clock())
+        return see_other(f"{viewer.base}{PICTURES}?done={done}")
+
+    async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
+        async with self._database.snapshot() as connection:
+            catalogue = await load_catalogue(connection, viewer.mode, "")
+        bundles = list(catalogue.bundles.values()) if catalogue else []
+        projects = sorted(catalogue.projects.values(), key=lambda project: project.name) if catalogue else []
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_pictures.html",
+            "catalogue",
+            form,
+            shown=[
+                ("Bundles", "bundle", [(each, bundle_picture(each)) for each in bundles]),
+                ("Projects", "project", [(each, project_picture(each)) for each in projects]),
+            ],
+            entered=form,
+        )
+
+
+def _subject(text: str) -> tuple[PictureKind, str] | None:
+    """`bundle:bun_...` or `project:prj_...`."""
+    kind, _, subject_id = text.partition(":")
+    if kind == "bundle" and subject_id:
+        return "bundle", subject_id
+    return ("project", subject_id) if kind == "project" and subject_id else None

@@ -1,0 +1,203 @@
+"""Imports in the browser: the file is stored, run as a rehearsal for the preview, then applied or discarded.
+
+Both runs use the import of the command line, so the preview shows exactly what applying the same file would do.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from tonne.apps.backoffice.catalogue.staged_import_store import (
+    ImportKind,
+    StagedImport,
+    insert_staged,
+    mark_applied,
+    read_files,
+)
+from tonne.apps.backoffice.money.confirmed_step import rehearse
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.errors import RowError, SheetInvalid
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.errors import Kind, TonneError
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.scope import Mode
+from tonne.selling.catalogue.imports.import_catalogue import CatalogueError, ImportReport
+from tonne.selling.catalogue.imports.rows import FileKind, Files
+from tonne.supply.retirements.confirmations.import_confirmations import ConfirmationReport, import_confirmations
+from tonne.supply.stock.lots.import_lots import import_files
+
+# Larger files are imported with the command line.
+MAX_UPLOAD_BYTES = 4 * 1024 * 1024
+KEPT_FOR = timedelta(days=1)
+# Parcels of which the page about the result shows the orders.
+MAX_PARCELS = 1000
+MAX_DETAILS = 200
+
+
+class StagedImportNotFound(TonneError, kind=Kind.NOT_FOUND, code="staged_import_not_found"):
+    message = "There is no such import, or it was discarded. Files are kept for a day: upload the file again."
+
+
+class StagedImportApplied(TonneError, kind=Kind.CONFLICT, code="staged_import_applied"):
+    message = "This import was already applied, or it was discarded."
+
+
+class FileSummary(msgspec.Struct, frozen=True):
+    name: str
+    new: int
+    changed: int
+    unchanged: int
+    removed: int
+
+
+class ImportResult(msgspec.Struct, frozen=True):
+    """What an import did. `version` is that of the catalogue, None for confirmations."""
+
+    confirmed_count: int = 0
+    confirmed_grams: int = 0
+    corrected_count: int = 0
+    known_count: int = 0
+    parcel_ids: list[str] = []
+    version: int | None = None
+    currency: str = ""
+    files: list[FileSummary] = []
+    details: list[str] = []
+
+    @property
+    def is_change(self) -> bool:
+        files = any(file.new or file.changed or file.removed for file in self.files)
+        return bool(self.confirmed_count or self.corrected_count or files)
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What applying would do: `result`, or the errors because of which nothing would be imported."""
+
+    result: ImportResult | None = None
+    report: ImportReport | None = None
+    errors: Sequence[RowError] = ()
+    # Why the import cannot start.
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    result: ImportResult
+    report: ImportReport | None = field(default=None)
+
+
+class StagedImports:
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database = database
+        self._settings = settings
+
+    async def stage(
+        self, mode: Mode, kind: ImportKind, files: Sequence[SheetFile], *, actor: Actor, now: datetime, **options: Any
+    ) -> str:
+        """Store the files for the preview; returns the id of the import. `options` are fields of StagedImport."""
+        staged = StagedImport(id=new_id("imp"), mode=mode, kind=kind, staged_at=now, staged_by=str(actor), **options)
+        async with self._database.transaction() as tx:
+            await insert_staged(tx, staged, files, delete_before=now - KEPT_FOR)
+        return staged.id
+
+    async def rehearse(self, staged: StagedImport, *, actor: Actor, now: datetime) -> Rehearsal:
+        """Rolled back."""
+
+        async def run(tx: Connection) -> _Outcome:
+            return await self._run(tx, staged, await read_files(tx, staged), actor=actor, now=now)
+
+        try:
+            outcome = await rehearse(self._database, run)
+        except SheetInvalid as error:
+            return Rehearsal(errors=error.errors)
+        except CatalogueError as error:
+            return Rehearsal(refusal=str(error))
+        return Rehearsal(outcome.result, outcome.report)
+
+    async def rehearse_confirmations(
+        self, mode: Mode, file: SheetFile, *, actor: Actor, now: datetime
+    ) -> Sequence[RowError]:
+        """The errors of confirmations that are not stored yet."""
+        staged = StagedImport(id="", mode=mode, kind=ImportKind.CONFIRMATIONS, staged_at=now, staged_by="")
+        try:
+            await rehearse(self._database, lambda tx: self._run(tx, staged, [file], actor=actor, now=now))
+        except SheetInvalid as error:
+            return error.errors
+        return ()
+
+    async def apply(self, staged: StagedImport, *, actor: Actor, now: datetime) -> Rehearsal:
+        """Import exactly the files that were previewed. With errors, nothing is imported."""
+        try:
+            async with self._database.transaction() as tx:
+                outcome = await self._run(tx, staged, await read_files(tx, staged), actor=actor, now=now)
+                # Two operators may press the button at the same time: the second transaction is rolled back.
+                if not await mark_applied(tx, staged, msgspec.json.encode(outcome.result), now):
+                    raise StagedImportApplied
+        except SheetInvalid as error:
+            return Rehearsal(errors=error.errors)
+        except CatalogueError as error:
+            return Rehearsal(refusal=str(error))
+        return Rehearsal(outcome.result, outcome.report)
+
+    async def _run(
+        self, tx: Connection, staged: StagedImport, files: Sequence[SheetFile], *, actor: Actor, now: datetime
+    ) -> _Outcome:
+        if not files:
+            raise StagedImportApplied
+        if staged.kind is ImportKind.CONFIRMATIONS:
+            confirmations = await import_confirmations(
+                tx,
+                staged.mode,
+                files[0],
+                now=now,
+                actor=actor,
+                pages=self._settings.retirement_pages,
+                reference=staged.reference,
+            )
+            return _Outcome(_confirmed(confirmations))
+        by_kind: Files = (
+            {FileKind.LOTS: files[0]}
+            if staged.kind is ImportKind.LOTS
+            else {FileKind(file.name): file for file in files}
+        )
+        factor = Decimal(str(self._settings.rate_change_factor))
+        report = await import_files(
+            tx,
+            staged.mode,
+            by_kind,
+            now,
+            actor=actor,
+            currency=staged.currency,
+            max_rate_change=None if staged.allow_large_change else factor,
+        )
+        return _Outcome(_imported(report), report)
+
+
+def _confirmed(report: ConfirmationReport) -> ImportResult:
+    return ImportResult(
+        confirmed_count=report.confirmed_count,
+        confirmed_grams=report.confirmed_grams,
+        corrected_count=report.corrected_count,
+        known_count=report.known_count,
+        parcel_ids=report.parcel_ids[:MAX_PARCELS],
+        details=report.details[:MAX_DETAILS],
+    )
+
+
+def _imported(report: ImportReport) -> ImportResult:
+    files = [
+        FileSummary(each.file, len(each.new), len(each.changed), each.unchanged_count, len(each.removed))
+        for each in report.files
+    ]
+    details = list(report.details[:MAX_DETAILS])
+    return ImportResult(version=report.version, currency=report.currency, files=files, details=details)
+
+
+def read_result(staged: StagedImport) -> ImportResult | None:
+    return None if staged.result is None else msgspec.json.decode(staged.result, type=ImportResult)

@@ -1,0 +1,265 @@
+"""One customer: accounts, keys, webhooks, people, numbers, and what the operator changes about it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from tonne.apps.backoffice.customers_page import read_fee_rate, spell_percent
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OperatorSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
+from tonne.apps.lookup import customer_store
+from tonne.apps.lookup.audit_words import audit_rows, find_actor_names
+from tonne.apps.lookup.close_customer import close_customer, reopen_customer
+from tonne.apps.lookup.customer_store import Customer
+from tonne.channels.webhooks.model import Progress, Webhook
+from tonne.channels.webhooks.progress_store import read_progress
+from tonne.channels.webhooks.registration_store import list_webhooks
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.audit.search import search_entries_any_account
+from tonne.platform.events.audit.store import AuditFilter
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.ids import is_id
+from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
+from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.web.render import see_other
+from tonne.selling.accounts import lookup
+from tonne.selling.accounts.organisations import change_organisation
+from tonne.selling.accounts.tax.store import find_tax_profile
+from tonne.selling.orders.totals.totals import BOUGHT, OPEN, OrderTotal, list_totals
+from tonne.selling.users.link_store import list_invitations
+from tonne.selling.users.store import list_members
+
+ACCOUNTS = 25
+WEBHOOKS = 20
+AUDIT_ENTRIES = 8
+MAX_REASON = 500
+BASE = "/customers/{organisation_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookHealth:
+    webhook: Webhook
+    progress: Progress
+
+    @property
+    def waiting(self) -> int:
+        return max(0, self.progress.last_position - self.progress.cursor_position)
+
+    @property
+    def words(self) -> str:
+        if not self.webhook.enabled:
+            return "Disabled"
+        if self.progress.failing_since is not None:
+            return "Failing"
+        if self.progress.parked:
+            return "Refuses events of some accounts"
+        return "Delivers"
+
+
+@dataclass(frozen=True, slots=True)
+class CustomerSales:
+    """Open orders, and those of the last twelve months that were not cancelled and did not fail."""
+
+    open_orders: int
+    open_grams: int
+    orders: int
+    grams: int
+    spend: dict[str, int]
+
+
+class CustomerPage:
+    def __init__(self, database: Database, layout: PageLayout, *, clock: Clock, settings: Settings) -> None:
+        self._database = database
+        self._layout = layout
+        self._clock = clock
+        self._settings = settings
+
+    def section(self) -> OperatorSection:
+        return OperatorSection(
+            pages={BASE: self.show, f"{BASE}/close": self.show_close, f"{BASE}/reopen": self.show_reopen},
+            forms={
+                f"{BASE}/fee": self.set_fee,
+                f"{BASE}/close": self.close,
+                f"{BASE}/reopen": self.reopen,
+                f"{BASE}/admins": self.add_admin,
+                f"{BASE}/admins/remove": self.remove_admin,
+            },
+            errors=(CursorInvalid,),
+        )
+
+    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
+        return await self._page(request, viewer, Form())
+
+    async def set_fee(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, customer = Form(fields), await self._find(request)
+        rate = read_fee_rate(form)
+        if rate is None:
+            return await self._page(request, viewer, form)
+        async with self._database.transaction() as tx:
+            await change_organisation.set_fee_rate(tx, customer.id, rate, actor=viewer.actor, now=self._clock())
+        return see_other(f"{viewer.base}/customers/{customer.id}?done=fee")
+
+    async def add_admin(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, customer = Form(fields), await self._find(request)
+        email = form.email("admin")
+        if form.faults:
+            return await self._page(request, viewer, form)
+        async with self._database.transaction() as tx:
+            await change_organisation.add_admin(tx, customer.id, email, actor=viewer.actor, now=self._clock())
+        return see_other(f"{viewer.base}/customers/{customer.id}?done=admin_added")
+
+    async def remove_admin(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, customer = Form(fields), await self._find(request)
+        try:
+            async with self._database.transaction() as tx:
+                await change_organisation.remove_admin(
+                    tx, customer.id, form.value("email"), actor=viewer.actor, now=self._clock()
+                )
+        except TonneError as error:
+            form.fail_with(error)
+            return await self._page(request, viewer, form)
+        return see_other(f"{viewer.base}/customers/{customer.id}?done=admin_removed")
+
+    async def show_close(self, request: Request, viewer: OperatorViewer) -> Response:
+        return self._closing(request, viewer, await self._find(request), Form())
+
+    async def close(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, customer = Form(fields), await self._find(request)
+        reason = form.text("reason", "Say why, for the audit log.", longest=MAX_REASON)
+        if form.faults:
+            return self._closing(request, viewer, customer, form)
+        try:
+            async with self._database.transaction() as tx:
+                await close_customer(
+                    *(tx, customer.id, reason),
+                    disable_pages=form.is_checked("disable_pages"),
+                    actor=viewer.actor,
+                    now=self._clock(),
+                )
+        except TonneError as error:
+            form.fail_with(error)
+            return self._closing(request, viewer, customer, form)
+        return see_other(f"{viewer.base}/customers/{customer.id}?done=customer_closed")
+
+    async def show_reopen(self, request: Request, viewer: OperatorViewer) -> Response:
+        return self._reopening(request, viewer, await self._find(request), Form())
+
+    async def reopen(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, customer = Form(fields), await self._find(request)
+        try:
+            async with self._database.transaction() as tx:
+                await reopen_customer(tx, customer.id, actor=viewer.actor, now=self._clock())
+        except TonneError as error:
+            form.fail_with(error)
+            return self._reopening(request, viewer, customer, form)
+        return see_other(f"{viewer.base}/customers/{customer.id}?done=customer_reopened")
+
+    async def _find(self, request: Request) -> Customer:
+        async with self._database.connection() as connection:
+            return await find_customer(connection, request)
+
+    def _closing(self, request: Request, viewer: OperatorViewer, customer: Customer, form: Form) -> Response:
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_customer_close.html",
+            "customers",
+            form,
+            customer=customer,
+            reason=form.value("reason"),
+            disable_pages=form.is_checked("disable_pages"),
+        )
+
+    def _reopening(self, request: Request, viewer: OperatorViewer, customer: Customer, form: Form) -> Response:
+        return self._layout.page(request, viewer, "operator_customer_reopen.html", "customers", form, customer=customer)
+
+    async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
+        now = self._clock()
+        since = _year_before(now.date())
+        async with self._database.connection() as connection:
+            customer = await find_customer(connection, request)
+            list_name = f"accounts of {customer.id} {viewer.mode}"
+            start = parse_cursor(request.query("after")[0], list_name)
+            found = await customer_store.list_customer_accounts(
+                connection, customer.id, viewer.mode, start, ACCOUNTS + 1
+            )
+            wanted = AuditFilter(mode=viewer.mode)
+            entries = (await search_entries_any_account(connection, customer.id, wanted, START, AUDIT_ENTRIES)).entries
+            names = await find_actor_names(connection, None, entries)
+            keys = [key for key in await lookup.list_keys(connection, customer.id) if key.scope.mode is viewer.mode]
+            values: dict[str, Any] = {
+                "details": await lookup.require_organisation(connection, customer.id),
+                "tax": await find_tax_profile(connection, customer.id),
+                "keys": sorted(keys, key=lambda key: (key.revoked_at is not None, key.created_at)),
+                "webhooks": await _webhooks(connection, customer.id, viewer.mode),
+                "members": await list_members(connection, customer.id),
+                "invitations": await list_invitations(connection, customer.id, now),
+                "invoices": await customer_store.sum_open_invoices(connection, customer.id, viewer.mode, now.date()),
+                "sales": _sales(await list_totals(connection, customer.id, viewer.mode, since), since),
+                "retired_grams": await customer_store.sum_retired_grams(connection, customer.id, viewer.mode),
+            }
+        accounts = found[:ACCOUNTS]
+        last = accounts[-1] if len(found) > ACCOUNTS else None
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_customer.html",
+            "customers",
+            form,
+            **values,
+            customer=customer,
+            accounts=accounts,
+            is_first=start == START,
+            next_cursor=None if last is None else make_cursor(Position(last.created_at, last.id), list_name),
+            rows=audit_rows(entries, names, for_operator=True),
+            fee=form.value("fee")
+            or spell_percent(Decimal(customer.fee_rate.numerator) / customer.fee_rate.denominator),
+            admin=form.value("admin"),
+            rate_per_s=self._settings.rate_limit_per_second,
+            rate_burst=self._settings.rate_limit_burst,
+        )
+
+
+async def find_customer(connection: Connection, request: Request) -> Customer:
+    """The customer in the address. Raises DashboardPageNotFound."""
+    organisation_id = request.path("organisation_id")
+    found = None
+    if is_id("org", organisation_id):
+        found = await customer_store.find_customer(connection, organisation_id)
+    if found is None:
+        raise DashboardPageNotFound
+    return found
+
+
+async def _webhooks(connection: Connection, organisation_id: str, mode: Mode) -> list[WebhookHealth]:
+    # Webhooks belong to the organisation: no account is needed to list them.
+    webhooks = await list_webhooks(connection, Scope(organisation_id, "", mode), START, WEBHOOKS)
+    return [WebhookHealth(each, await read_progress(connection, each)) for each in webhooks]
+
+
+def _year_before(day: date) -> date:
+    """The first day of the month eleven months ago."""
+    months = day.year * 12 + day.month - 12
+    return date(months // 12, months % 12 + 1, 1)
+
+
+def _sales(totals: Sequence[OrderTotal], since: date) -> CustomerSales:
+    still_open = [each for each in totals if each.status in OPEN]
+    bought = [each for each in totals if each.status in BOUGHT and each.month >= since]
+    spend: dict[str, int] = {}
+    for each in bought:
+        spend[each.currency] = spend.get(each.currency, 0) + each.spend_minor
+    return CustomerSales(
+        open_orders=sum(each.orders for each in still_open),
+        open_grams=sum(each.grams for each in still_open),
+        orders=sum(each.orders for each in bought),
+        grams=sum(each.grams for each in bought),
+        spend=spend,
+    )

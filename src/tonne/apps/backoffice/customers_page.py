@@ -1,0 +1,112 @@
+"""The list of customers, their search, and opening a new one."""
+
+from decimal import Decimal, InvalidOperation
+
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OperatorSection
+from tonne.apps.dashboard.viewer import Fields, OperatorViewer
+from tonne.apps.lookup.customer_store import search_customers_any_account
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.paging import CursorInvalid, Position, make_cursor, parse_cursor
+from tonne.platform.web.render import see_other
+from tonne.selling.accounts.errors import FeeRateInvalid
+from tonne.selling.accounts.organisations.open_organisation import DEFAULT_FEE_RATE, check_fee_rate, open_organisation
+from tonne.selling.users.invitations import invite
+from tonne.selling.users.model import Role
+
+PAGE = 25
+MAX_SEARCH = 200
+FEE_FAULT = "Enter a percentage from 0 to below 100, with at most 3 decimals, such as 10 or 7.5."
+
+
+class CustomersPage:
+    def __init__(self, database: Database, layout: PageLayout, *, clock: Clock, settings: Settings) -> None:
+        self._database = database
+        self._layout = layout
+        self._clock = clock
+        self._settings = settings
+
+    def section(self) -> OperatorSection:
+        return OperatorSection(
+            pages={"/customers": self.show, "/customers/new": self.show_new},
+            forms={"/customers/new": self.open},
+            errors=(CursorInvalid,),
+        )
+
+    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
+        wanted, after = request.query("q", "after")
+        text = (wanted or "").strip()[:MAX_SEARCH]
+        list_name = f"customers {text}"
+        start = parse_cursor(after, list_name)
+        async with self._database.connection() as connection:
+            found = await search_customers_any_account(connection, text, start, PAGE + 1)
+        page = found[:PAGE]
+        last = page[-1] if len(found) > PAGE else None
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_customers.html",
+            "customers",
+            customers=page,
+            text=text,
+            is_first=after is None,
+            next_cursor=None if last is None else make_cursor(Position(last.created_at, last.id), list_name),
+        )
+
+    async def show_new(self, request: Request, viewer: OperatorViewer) -> Response:
+        return self._new(request, viewer, Form())
+
+    async def open(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form = Form(fields)
+        name = form.text("name", "Enter the name of the organisation.")
+        fee_rate, email = read_fee_rate(form), form.email()
+        if fee_rate is None or form.faults:
+            return self._new(request, viewer, form)
+        now = self._clock()
+        try:
+            async with self._database.transaction() as tx:
+                opened = await open_organisation(tx, name, fee_rate, actor=viewer.actor, now=now)
+                await invite(
+                    *(tx, self._settings, opened.id, email, Role.OWNER),
+                    granter=None,
+                    invited_by=self._settings.seller_name,
+                    actor=viewer.actor,
+                    now=now,
+                )
+        except TonneError as error:
+            form.fail_with(error)
+            return self._new(request, viewer, form)
+        return see_other(f"{viewer.base}/customers/{opened.id}?done=customer_opened")
+
+    def _new(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_customer_new.html",
+            "customers",
+            form,
+            name=form.value("name"),
+            fee=form.value("fee") or spell_percent(DEFAULT_FEE_RATE),
+            email=form.value("email"),
+        )
+
+
+def read_fee_rate(form: Form) -> Decimal | None:
+    """The field `fee`, a percentage, as a rate. None after a fault."""
+    try:
+        rate = Decimal(form.value("fee").removesuffix("%").strip().replace(",", ".")) / 100
+        check_fee_rate(rate)
+    except (InvalidOperation, FeeRateInvalid):
+        form.fail("fee", FEE_FAULT)
+        return None
+    return rate
+
+
+def spell_percent(rate: Decimal) -> str:
+    """As it is typed: `10`, `7.5`."""
+    return f"{rate * 100:.3f}".rstrip("0").rstrip(".")

@@ -1,0 +1,192 @@
+"""The limits of one account of a customer, and of one API key."""
+
+from dataclasses import dataclass
+
+from tonne.apps.backoffice.customer_page import BASE, find_customer
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OperatorSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
+from tonne.apps.lookup.customer_store import Customer
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import parse_decimal, scaled
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Scope
+from tonne.platform.web.render import see_other
+from tonne.selling.accounts import lookup
+from tonne.selling.accounts.change_account import AccountChange, change_account
+from tonne.selling.accounts.limit_store import AccountLimits, find_limits
+from tonne.selling.accounts.model import Account, ApiKey, Fulfil, PaymentMethod
+from tonne.selling.accounts.organisations.change_billing import BillingChange
+from tonne.selling.accounts.store import find_account
+from tonne.selling.orders.placing.set_limits import NONE, LimitChange, set_account_limits, set_key_limit
+from tonne.selling.orders.quotes.errors import HoldQuotaInvalid
+from tonne.selling.orders.quotes.hold_quota_store import find_quota_grams
+from tonne.selling.orders.quotes.set_hold_quota import read_quota, set_hold_quota
+
+ACCOUNT = f"{BASE}/accounts/{{account_id}}"
+KEY = f"{BASE}/keys/{{key_id}}"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedAccount:
+    customer: Customer
+    account: Account
+    limits: AccountLimits
+    # What its quotes may hold. None: it has no quota of its own.
+    hold_quota_grams: int | None
+
+
+class LimitsPage:
+    def __init__(self, database: Database, layout: PageLayout, *, clock: Clock) -> None:
+        self._database = database
+        self._layout = layout
+        self._clock = clock
+
+    def section(self) -> OperatorSection:
+        return OperatorSection(
+            pages={ACCOUNT: self.show_account, KEY: self.show_key},
+            forms={ACCOUNT: self.change_account, KEY: self.change_key},
+        )
+
+    async def show_account(self, request: Request, viewer: OperatorViewer) -> Response:
+        return self._account_page(request, viewer, await self._find_account(request, viewer), Form())
+
+    async def change_account(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, found = Form(fields), await self._find_account(request, viewer)
+        account, now = found.account, self._clock()
+        limits = LimitChange(
+            monthly_limit=_read_amount(form, "monthly_limit", account.currency) or NONE,
+            minimum_order=_read_amount(form, "minimum_order", account.currency) or NONE,
+        )
+        billing = _read_credit(form, account)
+        hold_quota_grams = _read_hold_quota(form)
+        if form.faults:
+            return self._account_page(request, viewer, found, form)
+        try:
+            async with self._database.transaction() as tx:
+                change = AccountChange(billing=billing)
+                await change_account(tx, account.scope, change, actor=viewer.actor, now=now)
+                await set_account_limits(tx, account.scope, limits, actor=viewer.actor, now=now)
+                scope = account.scope
+                await set_hold_quota(
+                    *(tx, scope.organisation_id, scope.account_id, scope.mode, hold_quota_grams),
+                    actor=viewer.actor,
+                    now=now,
+                )
+        except TonneError as error:
+            form.fail_with(error)
+            return self._account_page(request, viewer, found, form)
+        return see_other(f"{viewer.base}/customers/{found.customer.id}?done=limits")
+
+    async def show_key(self, request: Request, viewer: OperatorViewer) -> Response:
+        return self._key_page(request, viewer, *await self._find_key(request, viewer), Form())
+
+    async def change_key(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, (customer, key) = Form(fields), await self._find_key(request, viewer)
+        limit = _read_amount(form, "monthly_limit", key.currency) or NONE
+        if form.faults:
+            return self._key_page(request, viewer, customer, key, form)
+        async with self._database.transaction() as tx:
+            await set_key_limit(tx, key.id, limit, actor=viewer.actor, now=self._clock())
+        return see_other(f"{viewer.base}/customers/{customer.id}?done=limits")
+
+    async def _find_account(self, request: Request, viewer: OperatorViewer) -> LimitedAccount:
+        async with self._database.connection() as connection:
+            customer = await find_customer(connection, request)
+            account = await find_account(connection, Scope(customer.id, request.path("account_id"), viewer.mode))
+            if account is None:
+                raise DashboardPageNotFound
+            limits = await find_limits(connection, account.scope)
+            quota = await find_quota_grams(connection, customer.id, account.scope.account_id, viewer.mode)
+            return LimitedAccount(customer, account, limits, quota)
+
+    async def _find_key(self, request: Request, viewer: OperatorViewer) -> tuple[Customer, ApiKey]:
+        async with self._database.connection() as connection:
+            customer = await find_customer(connection, request)
+            keys = await lookup.list_keys(connection, customer.id)
+        for key in keys:
+            if key.id == request.path("key_id") and key.scope.mode is viewer.mode:
+                return customer, key
+        raise DashboardPageNotFound
+
+    def _account_page(self, request: Request, viewer: OperatorViewer, found: LimitedAccount, form: Form) -> Response:
+        account, limits, is_sent = found.account, found.limits, bool(form.faults)
+
+        def shown(name: str, minor: int | None) -> str:
+            return form.value(name) if is_sent else _spell(minor, account.currency)
+
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_account_limits.html",
+            "customers",
+            form,
+            customer=found.customer,
+            account=account,
+            takes_credit=account.payment_method is PaymentMethod.INVOICE,
+            on_credit=form.is_checked("on_credit") if is_sent else account.fulfil is Fulfil.ON_ORDER,
+            credit_limit=shown("credit_limit", account.credit_limit_minor),
+            monthly_limit=shown("monthly_limit", limits.monthly_limit_minor),
+            minimum_order=shown("minimum_order", limits.minimum_order_minor),
+            hold_quota=form.value("hold_quota") if is_sent else _spell_quota(found.hold_quota_grams),
+        )
+
+    def _key_page(
+        self, request: Request, viewer: OperatorViewer, customer: Customer, key: ApiKey, form: Form
+    ) -> Response:
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_key_limit.html",
+            "customers",
+            form,
+            customer=customer,
+            key=key,
+            monthly_limit=form.value("monthly_limit") or _spell(key.monthly_limit_minor, key.currency),
+        )
+
+
+def _spell(minor: int | None, currency: str) -> str:
+    return "" if minor is None else format_money(minor, currency)
+
+
+def _spell_quota(grams: int | None) -> str:
+    return "" if grams is None else format_tonnes(grams)
+
+
+def _read_hold_quota(form: Form) -> int | None:
+    text = form.value("hold_quota").strip()
+    try:
+        return read_quota(text) if text else None
+    except HoldQuotaInvalid:
+        form.fail("hold_quota", "Enter tonnes, such as 500, or leave the field empty.")
+        return None
+
+
+def _read_amount(form: Form, name: str, currency: str) -> str:
+    """An amount as the use cases take it; empty if there is none, or after a fault."""
+    text = form.value(name)
+    number = parse_decimal(text) if text else None
+    minor = None if number is None else scaled(number, DECIMALS[currency])
+    if text and (minor is None or minor < 0):
+        example = format_money(100_000, currency)
+        form.fail(name, f"Enter an amount in {currency}, such as {example}, or leave the field empty.")
+        return ""
+    return text
+
+
+def _read_credit(form: Form, account: Account) -> BillingChange:
+    if account.payment_method is not PaymentMethod.INVOICE:
+        return BillingChange()
+    amount = _read_amount(form, "credit_limit", account.currency)
+    if not form.is_checked("on_credit"):
+        return BillingChange(fulfil=Fulfil.ON_PAYMENT)
+    if not amount:
+        form.fail("credit_limit", "Enter the most that may be unpaid at a time.")
+    return BillingChange(fulfil=Fulfil.ON_ORDER, credit_limit=amount)

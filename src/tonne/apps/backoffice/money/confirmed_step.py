@@ -1,0 +1,120 @@
+"""Forms that move money are sent twice: the first answer says what will happen, the second makes it so."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.viewer import OperatorViewer
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.notify import Notifier
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.errors import TonneError
+from tonne.platform.web.render import see_other
+
+T = TypeVar("T")
+Work = Callable[[Connection], Awaitable[T]]
+
+
+async def rehearse(database: Database, work: Work[T]) -> T:
+    """Run `work` and roll it back: its result, and its errors, are those of the real run."""
+    async with database.connection() as connection:
+        transaction = connection.transaction()
+        await transaction.start()
+        try:
+            return await work(connection)
+        finally:
+            await transaction.rollback()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """`effects` says in sentences what the result of `work` means. `fields` are sent again with the confirmation."""
+
+    work: Work[Any]
+    title: str
+    effects: Callable[[Any], Sequence[str]]
+    button: str
+    # Where the operator came from, and where the step leads to.
+    back: str
+    done: str
+    fields: Mapping[str, str] = field(default_factory=dict)
+    is_dangerous: bool = False
+
+
+class Wording(NamedTuple):
+    """The button of a step, the name of the notice afterwards, and what will happen: sentences, or a function that
+    returns them for the result of the rehearsal."""
+
+    button: str
+    notice: str
+    effects: Sequence[str] | Callable[[Any], Sequence[str]]
+
+    def step(
+        self, work: Work[Any], back: str, fields: Mapping[str, str] | None = None, *, title: str = "", done: str = ""
+    ) -> Step:
+        """The title is the button unless it is given. The step leads back unless `done` is another page."""
+        effects = self.effects
+        return Step(
+            work=work,
+            title=title or self.button,
+            effects=effects if callable(effects) else lambda _: effects,
+            button=self.button,
+            back=back,
+            done=f"{done or back}?done={self.notice}",
+            fields=fields or {},
+        )
+
+
+class Attempt(NamedTuple):
+    """`result` is that of the work, or of its rehearsal if it is not made yet."""
+
+    is_made: bool
+    result: Any
+
+
+class ConfirmedSteps:
+    def __init__(self, database: Database, layout: PageLayout, notifier: Notifier) -> None:
+        self._database = database
+        self._layout = layout
+        self._notifier = notifier
+
+    async def take(
+        self,
+        request: Request,
+        viewer: OperatorViewer,
+        form: Form,
+        step: Step,
+        show_faults: Callable[[Request, OperatorViewer, Form], Awaitable[Response]],
+    ) -> Response:
+        """Ask for the confirmation, or make the step if the form is confirmed. Errors are shown on the page before."""
+        attempt = await self.attempt(form, step.work)
+        if attempt is None:
+            return await show_faults(request, viewer, form)
+        if attempt.is_made:
+            return see_other(step.done)
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_confirm.html",
+            "money",
+            step=step,
+            action=request.location.partition("?")[0],
+            effects=step.effects(attempt.result),
+        )
+
+    async def attempt(self, form: Form, work: Work[Any]) -> Attempt | None:
+        """Do the work if the form is confirmed, otherwise rehearse it. None if the form has faults then."""
+        if form.faults:
+            return None
+        try:
+            if not form.is_checked("confirmed"):
+                return Attempt(is_made=False, result=await rehearse(self._database, work))
+            async with self._database.transaction() as tx:
+                result = await work(tx)
+        except TonneError as error:
+            form.fail("", " ".join(fault.message for fault in error.faults))
+            return None
+        self._notifier.notify()
+        return Attempt(is_made=True, result=result)

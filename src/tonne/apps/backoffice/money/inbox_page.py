@@ -1,0 +1,257 @@
+"""The statement inbox: upload a bank statement, see what it would do, import it, and decide about what is left."""
+
+from datetime import UTC, date, datetime
+
+from tonne.apps.backoffice.money.confirmed_step import rehearse
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OperatorSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
+from tonne.money.accounting.matching.decide_doubtful import decide_doubtful
+from tonne.money.accounting.matching.import_statement import BookedLine, StatementOptions
+from tonne.money.accounting.matching.suggest_matches import suggest_matches_any_account
+from tonne.money.accounting.matching.upload_statement import (
+    MAX_UPLOAD_BYTES,
+    discard_upload,
+    find_upload,
+    import_upload,
+    list_uploads,
+    upload_statement,
+)
+from tonne.money.bank.doubtful_store import list_doubtful_any_account
+from tonne.money.bank.formats.csv_statement import Spelling
+from tonne.money.bank.formats.identity import Verdict
+from tonne.money.bank.formats.local_numbers import DateOrder, DecimalMark
+from tonne.money.bank.transfer_model import TransferState
+from tonne.money.bank.transfer_store import (
+    find_transfers_any_account,
+    list_booked_any_account,
+    list_waiting_any_account,
+)
+from tonne.money.invoices.errors import DoubtfulLineNotFound, StatementUploadNotFound
+from tonne.platform.db.pool import Database
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.events.notify import Notifier
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.iban import is_iban
+from tonne.platform.web.render import see_other
+from tonne.selling.users.names import name_actors
+
+PAGE = 20
+# Lines and errors of a file that a page shows.
+SHOWN = 200
+BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+OUTCOMES = {
+    TransferState.MATCHED: ("Pays an invoice", ""),
+    TransferState.PART_PAYMENT: ("Part payment", "warn"),
+    TransferState.OVERPAID: ("Too much", "warn"),
+    TransferState.UNMATCHED: ("No match", "warn"),
+    TransferState.ASSIGNED: ("Assigned", ""),
+    TransferState.TO_RETURN: ("To return", "warn"),
+    TransferState.RETURNED: ("Returned", ""),
+    TransferState.OUTGOING: ("Outgoing", ""),
+    Verdict.KNOWN: ("Imported before", ""),
+    Verdict.DOUBTFUL: ("Maybe imported before", "warn"),
+}
+STATEMENTS = "/money/statements/{upload_id}"
+
+
+class InboxPage:
+    def __init__(
+        self, database: Database, layout: PageLayout, *, clock: Clock, settings: Settings, notifier: Notifier
+    ) -> None:
+        self._database = database
+        self._layout = layout
+        self._clock = clock
+        self._settings = settings
+        self._notifier = notifier
+
+    def section(self) -> OperatorSection:
+        return OperatorSection(
+            pages={"/money/inbox": self.show, STATEMENTS: self.preview, "/money/transfers": self.list_transfers},
+            forms={
+                "/money/inbox": self.upload,
+                f"{STATEMENTS}/import": self.import_,
+                f"{STATEMENTS}/discard": self.discard,
+                "/money/doubtful/{line_id}": self.decide,
+            },
+            errors=(StatementUploadNotFound, DoubtfulLineNotFound),
+            uploads={"/money/inbox": MAX_UPLOAD_BYTES + 64 * 1024},
+        )
+
+    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
+        return await self._inbox(request, viewer, Form())
+
+    async def upload(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, sent = Form(fields), request.file("statement")
+        if sent is None or not sent.content:
+            form.fail("statement", "Choose the file of a bank statement.")
+        elif len(sent.content) > MAX_UPLOAD_BYTES:
+            form.fail("statement", "The file is larger than 4 MB. Import it with `tonne invoice import-statement`.")
+        iban = form.value("iban") or None
+        if iban is not None and not is_iban(iban):
+            form.fail("iban", "The IBAN is not valid: its check digits are wrong.")
+        if form.faults or sent is None:
+            return await self._inbox(request, viewer, form)
+        async with self._database.transaction() as tx:
+            upload_id = await upload_statement(
+                tx,
+                viewer.mode,
+                SheetFile(sent.name, sent.content),
+                StatementOptions(_spelling(form), iban),
+                actor=viewer.actor,
+                now=self._clock(),
+            )
+        return see_other(f"{viewer.base}/money/statements/{upload_id}")
+
+    async def preview(self, request: Request, viewer: OperatorViewer) -> Response:
+        """What the import would do: it is made and rolled back."""
+        upload_id, now = request.path("upload_id"), self._clock()
+        async with self._database.connection() as connection:
+            upload = await find_upload(connection, viewer.mode, upload_id)
+            names = await name_actors(connection, [upload.uploaded_by])
+        booked: list[BookedLine] = []
+        errors: list[str] = []
+        try:
+            booked = await rehearse(
+                self._database,
+                lambda tx: import_upload(
+                    tx, viewer.mode, upload_id, settings=self._settings, actor=viewer.actor, now=now
+                ),
+            )
+        except SheetInvalid as error:
+            errors = [str(each) for each in error.errors]
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_statement.html",
+            "money",
+            tab="inbox",
+            upload=upload,
+            uploaded_by=names.get(upload.uploaded_by, ""),
+            booked=booked[:SHOWN],
+            left_out=max(0, len(booked) - SHOWN),
+            summary=_summary(booked),
+            is_news=any(each.outcome is not Verdict.KNOWN for each in booked),
+            errors=errors[:SHOWN],
+            error_count=len(errors),
+            outcomes=OUTCOMES,
+        )
+
+    async def import_(self, request: Request, viewer: OperatorViewer, _: Fields) -> Response:
+        upload_id = request.path("upload_id")
+        try:
+            async with self._database.transaction() as tx:
+                await import_upload(
+                    tx, viewer.mode, upload_id, settings=self._settings, actor=viewer.actor, now=self._clock()
+                )
+        except SheetInvalid:
+            # The preview lists the errors.
+            return see_other(f"{viewer.base}/money/statements/{upload_id}")
+        self._notifier.notify()
+        return see_other(f"{viewer.base}/money/inbox?done=statement_imported")
+
+    async def discard(self, request: Request, viewer: OperatorViewer, _: Fields) -> Response:
+        async with self._database.transaction() as tx:
+            await discard_upload(tx, viewer.mode, request.path("upload_id"), actor=viewer.actor, now=self._clock())
+        return see_other(f"{viewer.base}/money/inbox?done=statement_discarded")
+
+    async def decide(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        """Whether a doubtful line is a transfer that was imported before."""
+        form, line_id = Form(fields), request.path("line_id")
+        if form.value("decision") not in {"same", "different"}:
+            form.fail("", "Choose whether it is the same transfer or a new one.")
+            return await self._inbox(request, viewer, form)
+        async with self._database.transaction() as tx:
+            if line_id not in {each.id for each in await list_doubtful_any_account(tx, viewer.mode)}:
+                raise DashboardPageNotFound
+            is_same = form.value("decision") == "same"
+            await decide_doubtful(tx, line_id, is_same=is_same, actor=viewer.actor, now=self._clock())
+        self._notifier.notify()
+        return see_other(f"{viewer.base}/money/inbox?done=doubt_decided")
+
+    async def list_transfers(self, request: Request, viewer: OperatorViewer) -> Response:
+        [after] = request.query("after")
+        async with self._database.connection() as connection:
+            found = await list_booked_any_account(connection, viewer.mode, _booked_place(after), PAGE + 1)
+        shown = found[:PAGE]
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_transfers.html",
+            "money",
+            tab="inbox",
+            transfers=shown,
+            next_after=f"{shown[-1].booked_on}_{shown[-1].id}" if len(found) > PAGE else None,
+            outcomes=OUTCOMES,
+        )
+
+    async def _inbox(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
+        [after] = request.query("after")
+        async with self._database.connection() as connection:
+            found = await list_waiting_any_account(connection, viewer.mode, _waiting_place(after), PAGE + 1)
+            shown = found[:PAGE]
+            suggested = await suggest_matches_any_account(connection, viewer.mode, shown)
+            doubtful = await list_doubtful_any_account(connection, viewer.mode)
+            alike = {
+                each.id: each
+                for each in await find_transfers_any_account(connection, [each.transfer_id for each in doubtful])
+            }
+            uploads = await list_uploads(connection, viewer.mode)
+            names = await name_actors(connection, [each.uploaded_by for each in uploads])
+        last = shown[-1] if len(found) > PAGE else None
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_inbox.html",
+            "money",
+            form,
+            tab="inbox",
+            transfers=shown,
+            suggested=suggested,
+            doubtful=[(each, alike[each.transfer_id]) for each in doubtful],
+            uploads=uploads,
+            names=names,
+            outcomes=OUTCOMES,
+            entered={name: form.value(name) for name in ("dates", "decimals", "iban")},
+            next_after=None if last is None else f"{last.imported_at.isoformat().replace('+00:00', 'Z')}_{last.id}",
+        )
+
+
+def _spelling(form: Form) -> Spelling:
+    dates, decimals = form.value("dates"), form.value("decimals")
+    return Spelling(
+        DateOrder(dates) if dates in set(DateOrder) else None,
+        DecimalMark(decimals) if decimals in set(DecimalMark) else None,
+    )
+
+
+def _summary(booked: list[BookedLine]) -> list[tuple[str, int, dict[str, int]]]:
+    """For each outcome: its name, the number of lines, and their sums by currency."""
+    found: dict[str, tuple[int, dict[str, int]]] = {}
+    for each in booked:
+        label = OUTCOMES[each.outcome][0]
+        count, sums = found.get(label, (0, {}))
+        sums[each.line.currency] = sums.get(each.line.currency, 0) + each.line.amount_minor
+        found[label] = (count + 1, sums)
+    return [(label, count, sums) for label, (count, sums) in found.items()]
+
+
+def _waiting_place(after: str | None) -> tuple[datetime, str]:
+    """A position of the list that is not valid is its beginning."""
+    moment, _, id_ = (after or "").partition("_")
+    try:
+        return datetime.fromisoformat(moment).astimezone(UTC), id_
+    except ValueError:
+        return BEGINNING, ""
+
+
+def _booked_place(after: str | None) -> tuple[date, str]:
+    day, _, id_ = (after or "").partition("_")
+    try:
+        return date.fromisoformat(day), id_
+    except ValueError:
+        return date.max, ""

@@ -1,0 +1,242 @@
+"""One invoice for the operator: what it bills, what was paid, and what to do about it."""
+
+from datetime import UTC, date, datetime
+from typing import Any
+
+from tonne.apps.backoffice.money.confirmed_step import ConfirmedSteps, Wording, Work
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OperatorSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
+from tonne.money.accounting.reports.payments import list_charges_of_invoice
+from tonne.money.bank.assignment_store import list_received_any_account
+from tonne.money.invoices.credit_notes.store import find_credit_note_any_account, list_credit_notes
+from tonne.money.invoices.documents.annex import load_annex
+from tonne.money.invoices.documents.billed_lines import billed_lines
+from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.errors import InvoiceNotFound
+from tonne.money.invoices.find_invoice import find_by_number_any_account
+from tonne.money.invoices.invoice_state import describe_invoice
+from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
+from tonne.money.invoices.model import Invoice, InvoiceStatus
+from tonne.money.invoices.remaining import find_remaining
+from tonne.money.invoices.resend_invoice import resend_invoice
+from tonne.money.invoices.settle_invoice import settle_invoice
+from tonne.money.invoices.write_off import approve_write_off, reinstate_invoice, write_off_invoice
+from tonne.money.invoices.write_off_store import WriteOff, WriteOffState, list_write_offs_of_invoice_any_account
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.selling.accounts.names import find_names_any_account
+from tonne.selling.users.names import name_actors
+
+MAX_REASON = 500
+# Orders that the page lists. The PDF has all.
+SHOWN_ORDERS = 50
+SHOWN_LINES = 100
+ONE = "/money/invoices/{number}"
+STILL_OWED = "The customer gets no mail and still owes the money: what arrives later pays the invoice."
+
+
+class OperatorInvoicePage:
+    def __init__(
+        self,
+        database: Database,
+        layout: PageLayout,
+        steps: ConfirmedSteps,
+        render: RenderInvoice,
+        *,
+        clock: Clock,
+        settings: Settings,
+    ) -> None:
+        self._database = database
+        self._render = render
+        self._layout = layout
+        self._steps = steps
+        self._clock = clock
+        self._settings = settings
+
+    def section(self) -> OperatorSection:
+        return OperatorSection(
+            pages={ONE: self.show, f"{ONE}/pdf": self.pdf, "/money/credit-notes/{number}/pdf": self.credit_note},
+            forms={
+                f"{ONE}/settle": self.settle,
+                f"{ONE}/write-off": self.write_off,
+                f"{ONE}/approve-write-off": self.approve,
+                f"{ONE}/reinstate": self.reinstate,
+                f"{ONE}/resend": self.resend,
+            },
+        )
+
+    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
+        return await self._page(request, viewer, Form())
+
+    async def settle(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        """Mark as paid, without a transfer."""
+        form, invoice, now = Form(fields), await self._find(request, viewer), self._clock()
+        note = form.text("note", "Say how it was paid, for the audit log.", longest=MAX_REASON)
+
+        async def work(tx: Connection) -> None:
+            await settle_invoice(tx, invoice, actor=viewer.actor, now=now, note=note)
+
+        effects = [
+            f"Invoice {invoice.reference} for {invoice.due} and {invoice.orders_text} are marked as paid.",
+            "Orders that wait for the payment are fulfilled: this cannot be undone.",
+            "A transfer that arrives later and names the invoice is matched to it.",
+        ]
+        words = Wording("Mark as paid", "invoice_settled", effects)
+        return await self._take(request, viewer, form, invoice, work=work, words=words, note=note)
+
+    async def write_off(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, invoice, now = Form(fields), await self._find(request, viewer), self._clock()
+        reason = form.text("reason", "Say why it is not expected to be paid, for the audit log.", longest=MAX_REASON)
+        releases = form.is_checked("release_credit")
+
+        async def work(tx: Connection) -> WriteOff:
+            return await write_off_invoice(
+                *(tx, invoice),
+                reason=reason,
+                releases_credit=releases,
+                settings=self._settings,
+                actor=viewer.actor,
+                now=now,
+            )
+
+        def effects(made: WriteOff) -> list[str]:
+            credit = (
+                "Its orders no longer use the credit limit." if releases else "Its orders still use the credit limit."
+            )
+            if made.state is WriteOffState.APPROVAL:
+                return [f"{made.amount} wait until a second operator approves the write-off.", STILL_OWED, credit]
+            return [f"{made.amount} of invoice {made.invoice_reference} are written off.", STILL_OWED, credit]
+
+        sent = {"reason": reason, "release_credit": "yes" if releases else ""}
+        words = Wording("Write off", "invoice_written_off", effects)
+        return await self._take(request, viewer, form, invoice, work=work, words=words, **sent)
+
+    async def approve(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, invoice, now = Form(fields), await self._find(request, viewer), self._clock()
+
+        async def work(tx: Connection) -> WriteOff:
+            return await approve_write_off(tx, invoice, actor=viewer.actor, now=now)
+
+        def effects(made: WriteOff) -> list[str]:
+            return [f"{made.amount} of invoice {made.invoice_reference} are written off.", STILL_OWED]
+
+        words = Wording("Approve the write-off", "invoice_written_off", effects)
+        return await self._take(request, viewer, form, invoice, work=work, words=words)
+
+    async def reinstate(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, invoice, now = Form(fields), await self._find(request, viewer), self._clock()
+        reason = form.text("reason", "Say why, for the audit log.", longest=MAX_REASON)
+
+        async def work(tx: Connection) -> WriteOff:
+            return await reinstate_invoice(tx, invoice, reason=reason, actor=viewer.actor, now=now)
+
+        def effects(undone: WriteOff) -> list[str]:
+            if undone.state is WriteOffState.APPROVAL:
+                return [f"Invoice {undone.invoice_reference} is not written off."]
+            left = invoice.money(undone.left_minor)
+            return [f"{left} of invoice {undone.invoice_reference} are expected to be paid again."]
+
+        words = Wording("Reinstate", "invoice_reinstated", effects)
+        return await self._take(request, viewer, form, invoice, work=work, words=words, reason=reason)
+
+    async def resend(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, invoice, now = Form(fields), await self._find(request, viewer), self._clock()
+
+        async def work(tx: Connection) -> list[str]:
+            return await resend_invoice(
+                tx, invoice, render=self._render, settings=self._settings, actor=viewer.actor, now=now
+            )
+
+        def effects(recipients: list[str]) -> list[str]:
+            return [f"{invoice.reference} is mailed to {', '.join(recipients)}."]
+
+        words = Wording("Mail it again", "invoice_resent", effects)
+        return await self._take(request, viewer, form, invoice, work=work, words=words)
+
+    async def pdf(self, request: Request, viewer: OperatorViewer) -> Response:
+        invoice = await self._find(request, viewer)
+        async with self._database.connection() as connection:
+            annex = await load_annex(connection, invoice)
+            remaining = await find_remaining(connection, invoice)
+        pdf = await self._render.invoice(invoice.read_record(), invoice.closing, annex=annex, remaining=remaining)
+        return pdf_response(pdf, invoice.reference)
+
+    async def credit_note(self, request: Request, viewer: OperatorViewer) -> Response:
+        async with self._database.connection() as connection:
+            note = await find_credit_note_any_account(connection, request.path("number"))
+        if note is None or note.mode is not viewer.mode:
+            raise DashboardPageNotFound
+        return pdf_response(await self._render.credit_note(note.read_record()), note.reference)
+
+    async def _find(self, request: Request, viewer: OperatorViewer) -> Invoice:
+        """Only of the viewer's mode."""
+        try:
+            async with self._database.connection() as connection:
+                return await find_by_number_any_account(connection, request.path("number"), viewer.mode)
+        except InvoiceNotFound as error:
+            raise DashboardPageNotFound from error
+
+    async def _take(
+        self,
+        request: Request,
+        viewer: OperatorViewer,
+        form: Form,
+        invoice: Invoice,
+        *,
+        work: Work[Any],
+        words: Wording,
+        **fields: str,
+    ) -> Response:
+        back = f"{viewer.base}/money/invoices/{invoice.reference}"
+        step = words.step(work, back, fields, title=f"{words.button}: {invoice.reference}")
+        return await self._steps.take(request, viewer, form, step, self._page)
+
+    async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
+        invoice = await self._find(request, viewer)
+        async with self._database.connection() as connection:
+            received = await list_received_any_account(connection, invoice.id)
+            charges = await list_charges_of_invoice(connection, invoice)
+            notes = await list_credit_notes(connection, invoice)
+            write_offs = await list_write_offs_of_invoice_any_account(connection, invoice)
+            orders = await list_billed_orders(connection, invoice, SHOWN_ORDERS)
+            names = await find_names_any_account(connection, [invoice.organisation_id])
+            actors = [invoice.settled_by, *(each.requested_by for each in write_offs)]
+            people = await name_actors(connection, [*actors, *(each.approved_by for each in write_offs)])
+        received_minor = sum(each.amount_minor for each in received)
+        active = next((w for w in write_offs if w.state in {WriteOffState.APPROVAL, WriteOffState.BOOKED}), None)
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_invoice.html",
+            "money",
+            form,
+            tab="owed",
+            invoice=invoice,
+            lines=billed_lines(invoice.read_record(), SHOWN_LINES),
+            state=describe_invoice(invoice, received_minor, _today(self._clock()), with_write_offs=True),
+            is_open=invoice.status is InvoiceStatus.OPEN,
+            left_minor=max(0, invoice.due_minor - received_minor) if invoice.closing is None else 0,
+            customer_name=names.of(invoice.organisation_id),
+            received=received,
+            received_minor=received_minor,
+            charges=charges,
+            notes=notes,
+            write_offs=write_offs,
+            write_off=active,
+            orders=orders,
+            people=people,
+            entered={name: form.value(name) for name in ("note", "reason")},
+        )
+
+
+def _today(now: datetime) -> date:
+    return now.astimezone(UTC).date()
+
+
+def pdf_response(pdf: bytes, name: str) -> Response:
+    headers = {"Content-Disposition": f'inline; filename="{name}.pdf"', "Cache-Control": "private, no-store"}
+    return Response(pdf, 200, b"application/pdf", headers)

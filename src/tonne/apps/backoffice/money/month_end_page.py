@@ -1,0 +1,235 @@
+"""Month end: what is still open, the sums of the journal, and the exports for the books."""
+
+import csv
+import io
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, date, datetime
+
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OperatorSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
+from tonne.apps.lookup.doctor.doctor_run_store import find_last_run
+from tonne.money.accounting.journal.export import beancount_entry, beancount_head, csv_entry, csv_head
+from tonne.money.accounting.journal.month_totals import (
+    MonthTotals,
+    find_totals,
+    month_period,
+    store_totals,
+    sum_month_any_account,
+)
+from tonne.money.accounting.journal.open_points import (
+    find_beginning_any_account,
+    find_last_booking_any_account,
+    list_open_points_any_account,
+)
+from tonne.money.accounting.journal.read_journal import (
+    Period,
+    read_entries_any_account,
+    read_opening_any_account,
+    sum_balances_any_account,
+)
+from tonne.money.accounting.reports.sales_list import read_sales_any_account, sales_head, sales_rows
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.money import format_money
+from tonne.platform.web.render import see_other
+from tonne.selling.users.names import name_actors
+
+# Months to choose from.
+MONTHS = 24
+# A month of a million orders is summed and sorted by one statement. It may take longer than a request usually does.
+STATEMENT_S = 300
+BEGINNING = datetime(1990, 1, 1, tzinfo=UTC)
+# Text is sent in parts of about this size.
+PART = 64 * 1024
+POINTS = {
+    "transfers": ("{} unmatched or overpaid", "transfer", "transfers", "/money/inbox"),
+    "doubtful": ("{} of statements to decide about", "line", "lines", "/money/inbox#doubtful"),
+    "returns": ("{} to payers not yet paid", "return", "returns", "/money/returns"),
+    "unbilled": ("{} not yet on a consolidated invoice", "order", "orders", None),
+    "held_back": ("{} without an invoice", "order", "orders", "/orders"),
+    "write_offs": ("{} waiting for a second operator", "write-off", "write-offs", "/money"),
+    "refunds": ("{} not yet made", "refund", "refunds", "/money/refunds"),
+    "disputes": ("{} not yet decided", "dispute", "disputes", "/money/disputes"),
+    "payouts": ("{} of the card gateway not matched with a transfer", "payout", "payouts", "/money/inbox"),
+}
+ONE = "/month-end/{month}"
+Text = AsyncIterator[str]
+
+
+class MonthEndPage:
+    def __init__(self, database: Database, layout: PageLayout, *, clock: Clock) -> None:
+        self._database = database
+        self._layout = layout
+        self._clock = clock
+        self._exports: dict[str, tuple[str, Callable[[Connection, Period], Text]]] = {
+            "journal.csv": ("text/csv", _journal_csv),
+            "journal.beancount": ("text/plain", _journal_beancount),
+            "balances.csv": ("text/csv", _balances_csv),
+            "sales.csv": ("text/csv", _sales_csv),
+        }
+
+    def section(self) -> OperatorSection:
+        return OperatorSection(
+            pages={"/month-end": self.choose, ONE: self.show, f"{ONE}/files/{{name}}": self.download},
+            forms={f"{ONE}/totals": self.compute},
+        )
+
+    async def choose(self, request: Request, viewer: OperatorViewer) -> Response:
+        """The page of the month in the query, or of the last complete month."""
+        [text] = request.query("month")
+        month = _read_month(text) or _before(self._this_month())
+        return see_other(f"{viewer.base}/month-end/{month:%Y-%m}")
+
+    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
+        return await self._page(request, viewer, self._month(request))
+
+    async def compute(self, request: Request, viewer: OperatorViewer, _: Fields) -> Response:
+        month = self._month(request)
+        now = self._clock()
+        async with self._database.long_snapshot(STATEMENT_S) as tx:
+            totals = await sum_month_any_account(tx, viewer.mode, month)
+        async with self._database.transaction() as tx:
+            await store_totals(tx, viewer.mode, month, totals, actor=viewer.actor, now=now)
+        return see_other(f"{viewer.base}/month-end/{month:%Y-%m}?done=month_summed#totals")
+
+    async def download(self, request: Request, viewer: OperatorViewer) -> Response:
+        month, name = self._month(request), request.path("name")
+        if name not in self._exports:
+            raise DashboardPageNotFound
+        media_type, write = self._exports[name]
+        file = f"{viewer.mode}-{month:%Y-%m}-{name}"
+        headers = {"Content-Disposition": f'attachment; filename="{file}"', "Cache-Control": "private, no-store"}
+        stream = self._stream(write, month_period(viewer.mode, month))
+        return Response(b"", 200, f"{media_type}; charset=utf-8".encode(), headers, stream=stream)
+
+    async def _stream(self, write: Callable[[Connection, Period], Text], period: Period) -> AsyncIterator[bytes]:
+        """From one snapshot, on a connection of its own: a slow reader holds it until the end."""
+        held, size = list[str](), 0
+        async with self._database.long_snapshot(STATEMENT_S) as tx:
+            async for text in write(tx, period):
+                held.append(text)
+                size += len(text)
+                if size >= PART:
+                    yield "".join(held).encode()
+                    held, size = [], 0
+        yield "".join(held).encode()
+
+    async def _page(self, request: Request, viewer: OperatorViewer, month: date) -> Response:
+        period = month_period(viewer.mode, month)
+        async with self._database.connection() as connection:
+            points = await list_open_points_any_account(connection, period)
+            last_booking = await find_last_booking_any_account(connection, viewer.mode)
+            totals = await find_totals(connection, viewer.mode, month)
+            doctor = await find_last_run(connection)
+            beginning = await find_beginning_any_account(connection)
+            names = await name_actors(connection, [None if totals is None else totals.computed_by])
+        last_day = (period.end.date()).fromordinal(period.end.date().toordinal() - 1)
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_month_end.html",
+            "month_end",
+            Form(),
+            month=month,
+            months=self._months(beginning),
+            is_over=self._clock() >= period.end,
+            last_day=last_day,
+            points=[(point, *_in_words(point.kind, point.count)) for point in points],
+            last_booking=last_booking,
+            is_booked=last_booking is not None and last_booking >= last_day,
+            doctor=doctor,
+            totals=_by_currency(totals),
+            computed=totals,
+            computed_by="" if totals is None else names.get(totals.computed_by, ""),
+            is_stale=totals is not None and totals.computed_at < period.end,
+        )
+
+    def _month(self, request: Request) -> date:
+        """A month that has begun. Raises DashboardPageNotFound."""
+        month = _read_month(request.path("month"))
+        if month is None or month > self._this_month():
+            raise DashboardPageNotFound
+        return month
+
+    def _this_month(self) -> date:
+        return self._clock().astimezone(UTC).date().replace(day=1)
+
+    def _months(self, beginning: datetime | None) -> list[date]:
+        """The newest first, not before anything was booked."""
+        months = [self._this_month()]
+        first = months[0] if beginning is None else beginning.astimezone(UTC).date().replace(day=1)
+        while len(months) < MONTHS and months[-1] > first:
+            months.append(_before(months[-1]))
+        return months
+
+
+def _by_currency(totals: MonthTotals | None) -> list[tuple[str, list[object], int, int]]:
+    """For each currency its accounts, and the sums of debits and credits, which are equal."""
+    found: list[tuple[str, list[object], int, int]] = []
+    for currency in sorted({each.currency for each in totals.totals}) if totals else ():
+        rows = [each for each in (totals.totals if totals else ()) if each.currency == currency]
+        debit, credit = sum(each.debit_minor for each in rows), sum(each.credit_minor for each in rows)
+        found.append((currency, list(rows), debit, credit))
+    return found
+
+
+def _in_words(kind: str, count: int) -> tuple[str, str | None]:
+    """What is open, and the page on which it is dealt with."""
+    words, one, many, path = POINTS[kind]
+    return words.format(f"{count:,} {one if count == 1 else many}"), path
+
+
+def _read_month(text: str | None) -> date | None:
+    try:
+        return datetime.strptime(text or "", "%Y-%m").replace(tzinfo=UTC).date()
+    except ValueError:
+        return None
+
+
+def _before(month: date) -> date:
+    return month.replace(year=month.year - 1, month=12) if month.month == 1 else month.replace(month=month.month - 1)
+
+
+async def _journal_csv(tx: Connection, period: Period) -> Text:
+    yield csv_head()
+    async for entry in read_entries_any_account(tx, period):
+        yield csv_entry(entry)
+
+
+async def _journal_beancount(tx: Connection, period: Period) -> Text:
+    """Begins with the balances before the month, so that the text is complete by itself."""
+    yield beancount_head(period.start.date())
+    opening = await read_opening_any_account(tx, Period(period.mode, BEGINNING, period.start))
+    if opening is not None:
+        yield beancount_entry(opening)
+    async for entry in read_entries_any_account(tx, period):
+        yield beancount_entry(entry)
+
+
+async def _balances_csv(tx: Connection, period: Period) -> Text:
+    """What the month changed, and the balances at its end."""
+    changed = {(each.account, each.currency): each.amount_minor for each in await sum_balances_any_account(tx, period)}
+    until = Period(period.mode, BEGINNING, period.end)
+    yield _csv_line("account", "currency", "change", "balance")
+    for each in await sum_balances_any_account(tx, until):
+        change = changed.pop((each.account, each.currency), 0)
+        amounts = (format_money(minor, each.currency) for minor in (change, each.amount_minor))
+        yield _csv_line(each.account, each.currency, *amounts)
+    for (account, currency), minor in changed.items():
+        yield _csv_line(account, currency, format_money(minor, currency), format_money(0, currency))
+
+
+async def _sales_csv(tx: Connection, period: Period) -> Text:
+    yield sales_head()
+    async for batch in read_sales_any_account(tx, period.mode, period.start.date(), period.end.date()):
+        for document in batch:
+            yield sales_rows(document)
+
+
+def _csv_line(*cells: str) -> str:
+    stream = io.StringIO()
+    csv.writer(stream).writerow(cells)
+    return stream.getvalue()

@@ -1,0 +1,251 @@
+"""Refunds and disputes: what waits for an operator, what is under way, and what to do."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tonne.apps.backoffice.money.confirmed_step import ConfirmedSteps, Wording, Work
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OperatorSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
+from tonne.money.cards.gateways.payment_record import DisputeState
+from tonne.money.refunds.approve_refund import approve_refund, retry_refund, settle_refund
+from tonne.money.refunds.decline_refund import decline_refund
+from tonne.money.refunds.disputes.dispute_store import find_dispute_any_account, list_disputes_of_mode_any_account
+from tonne.money.refunds.model import Dispute, Refund, RefundMethod, RefundState
+from tonne.money.refunds.store import find_refund_any_account, list_open_any_account, list_refunds_of_mode_any_account
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.money import format_money
+from tonne.selling.accounts.names import find_names_any_account
+from tonne.selling.users.names import name_actors
+
+PAGE = 30
+# Refunds that wait or are under way. More follow as soon as some of them are done.
+MOST_OPEN = 200
+MAX_REASON = 500
+ONE = "/money/refunds/{refund_id}"
+END = datetime(9999, 1, 1, tzinfo=UTC)
+STATES = {
+    RefundState.APPROVAL: ("Waits for a second operator", "warn"),
+    RefundState.DUE: ("Due", "warn"),
+    RefundState.PENDING: ("Under way", ""),
+    RefundState.SUCCEEDED: ("Paid back", ""),
+    RefundState.FAILED: ("Failed", "bad"),
+    RefundState.CANCELLED: ("Not made", ""),
+}
+DISPUTES = {
+    DisputeState.OPENED: ("Open", "bad"),
+    DisputeState.WON: ("Won", ""),
+    DisputeState.LOST: ("Lost", "warn"),
+}
+SOON = timedelta(days=3)
+
+
+class RefundsPage:
+    def __init__(self, database: Database, layout: PageLayout, steps: ConfirmedSteps, *, clock: Clock) -> None:
+        self._database = database
+        self._layout = layout
+        self._steps = steps
+        self._clock = clock
+
+    def section(self) -> OperatorSection:
+        return OperatorSection(
+            pages={
+                "/money/refunds": self.show,
+                ONE: self.show_refund,
+                "/money/disputes": self.list_disputes,
+                "/money/disputes/{dispute_id}": self.show_dispute,
+            },
+            forms={
+                f"{ONE}/approve": self.approve,
+                f"{ONE}/decline": self.decline,
+                f"{ONE}/retry": self.retry,
+                f"{ONE}/settle": self.settle,
+            },
+        )
+
+    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
+        [after] = request.query("after")
+        async with self._database.connection() as connection:
+            waiting = [] if after else await list_open_any_account(connection, viewer.mode, MOST_OPEN)
+            found = await list_refunds_of_mode_any_account(connection, viewer.mode, _place(after), PAGE + 1)
+            done = found[:PAGE]
+            names = await find_names_any_account(connection, [each.scope.organisation_id for each in (*waiting, *done)])
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_refunds.html",
+            "money",
+            tab="refunds",
+            approvals=[each for each in waiting if each.state is RefundState.APPROVAL],
+            under_way=[each for each in waiting if each.state is not RefundState.APPROVAL],
+            done=done,
+            is_first=not after,
+            next_after=_place_of(done[-1].created_at, done[-1].id) if len(found) > PAGE else None,
+            names=names,
+            states=STATES,
+        )
+
+    async def show_refund(self, request: Request, viewer: OperatorViewer) -> Response:
+        return await self._page(request, viewer, Form())
+
+    async def approve(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        found, now = await self._find(request, viewer), self._clock()
+
+        async def work(tx: Connection) -> Refund:
+            return await approve_refund(tx, found.id, actor=viewer.actor, now=now)
+
+        by_bank = "It is planned as a return: export it under Returns."
+        then = "The worker sends it to the card gateway." if found.method is RefundMethod.CARD else by_bank
+        effects = [f"{_money(found)} go back to the payer of order {found.order_id}.", then]
+        return await self._take(
+            request, viewer, Form(fields), work, Wording("Approve the refund", "refund_approved", effects)
+        )
+
+    async def decline(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, found, now = Form(fields), await self._find(request, viewer), self._clock()
+        reason = form.text("reason", "Say why, for the refund and the audit log.", longest=MAX_REASON)
+
+        async def work(tx: Connection) -> Refund:
+            return await decline_refund(tx, found.id, reason, actor=viewer.actor, now=now)
+
+        effects = [f"{_money(found)} do not go back. The amount can be refunded again later."]
+        words = Wording("Decline the refund", "refund_declined", effects)
+        return await self._take(request, viewer, form, work, words, reason=reason)
+
+    async def retry(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        found, now = await self._find(request, viewer), self._clock()
+
+        async def work(tx: Connection) -> Refund:
+            return await retry_refund(tx, found.id, actor=viewer.actor, now=now)
+
+        effects = ["The worker asks the card gateway now. Nothing is refunded twice."]
+        return await self._take(
+            request, viewer, Form(fields), work, Wording("Try again now", "refund_retried", effects)
+        )
+
+    async def settle(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, found, now = Form(fields), await self._find(request, viewer), self._clock()
+        note = form.text("note", "Say how the money went back, for the audit log.", longest=MAX_REASON)
+
+        async def work(tx: Connection) -> Refund:
+            return await settle_refund(tx, found.id, note, actor=viewer.actor, now=now)
+
+        effects = [
+            f"{_money(found)} count as paid back. No money moves: send it back before you confirm.",
+            "The refund is not tried again.",
+        ]
+        words = Wording("Record as paid back", "refund_settled", effects)
+        return await self._take(request, viewer, form, work, words, note=note)
+
+    async def list_disputes(self, request: Request, viewer: OperatorViewer) -> Response:
+        [after] = request.query("after")
+        async with self._database.connection() as connection:
+            found = await list_disputes_of_mode_any_account(connection, viewer.mode, _place(after), PAGE + 1)
+            shown = found[:PAGE]
+            names = await find_names_any_account(connection, [each.scope.organisation_id for each in shown])
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_disputes.html",
+            "money",
+            tab="disputes",
+            disputes=[(each, self._deadline(each)) for each in shown],
+            names=names,
+            states=DISPUTES,
+            next_after=_place_of(shown[-1].recorded_at, shown[-1].id) if len(found) > PAGE else None,
+        )
+
+    async def show_dispute(self, request: Request, viewer: OperatorViewer) -> Response:
+        async with self._database.connection() as connection:
+            found = await find_dispute_any_account(connection, request.path("dispute_id"))
+            if found is None or found.scope.mode is not viewer.mode:
+                raise DashboardPageNotFound
+            scope = found.scope
+            names = await find_names_any_account(connection, [scope.organisation_id, scope.account_id])
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_dispute.html",
+            "money",
+            tab="disputes",
+            dispute=found,
+            deadline=self._deadline(found),
+            names=names,
+            state=DISPUTES[found.state],
+        )
+
+    def _deadline(self, dispute: Dispute) -> tuple[str, str] | None:
+        """How long there is to answer an open dispute, in words, with the tone of the badge."""
+        if dispute.state is not DisputeState.OPENED or dispute.evidence_due is None:
+            return None
+        left = dispute.evidence_due - self._clock()
+        if left < timedelta():
+            return "The deadline has passed", "bad"
+        if left < timedelta(days=1):
+            hours = max(1, int(left.total_seconds() // 3600))
+            return f"{hours} {'hour' if hours == 1 else 'hours'} left", "bad"
+        return f"{left.days} {'day' if left.days == 1 else 'days'} left", "bad" if left < SOON else "warn"
+
+    async def _find(self, request: Request, viewer: OperatorViewer) -> Refund:
+        """Only of the viewer's mode."""
+        async with self._database.connection() as connection:
+            found = await find_refund_any_account(connection, request.path("refund_id"))
+        if found is None or found.scope.mode is not viewer.mode:
+            raise DashboardPageNotFound
+        return found
+
+    async def _take(
+        self,
+        request: Request,
+        viewer: OperatorViewer,
+        form: Form,
+        work: Work[Any],
+        words: Wording,
+        **fields: str,
+    ) -> Response:
+        step = words.step(work, f"{viewer.base}/money/refunds/{request.path('refund_id')}", fields)
+        return await self._steps.take(request, viewer, form, step, self._page)
+
+    async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
+        found = await self._find(request, viewer)
+        async with self._database.connection() as connection:
+            scope = found.scope
+            names = await find_names_any_account(connection, [scope.organisation_id, scope.account_id])
+            people = await name_actors(connection, [found.requested_by, found.approved_by])
+        is_by_hand = found.method is RefundMethod.BANK and not found.return_ids
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_refund.html",
+            "money",
+            form,
+            tab="refunds",
+            refund=found,
+            state=STATES[found.state],
+            names=names,
+            people=people,
+            may_approve=found.state is RefundState.APPROVAL,
+            may_retry=found.method is RefundMethod.CARD and found.state in {RefundState.DUE, RefundState.PENDING},
+            may_settle=found.state is RefundState.DUE and (is_by_hand or found.attempt > 1),
+            entered={name: form.value(name) for name in ("note", "reason")},
+        )
+
+
+def _money(refund: Refund) -> str:
+    return f"{format_money(refund.amount_minor, refund.currency)} {refund.currency}"
+
+
+def _place_of(moment: datetime, id_: str) -> str:
+    return f"{moment.astimezone(UTC).isoformat().replace('+00:00', 'Z')}_{id_}"
+
+
+def _place(after: str | None) -> tuple[datetime, str]:
+    """A position of the list that is not valid is its beginning."""
+    moment, _, id_ = (after or "").partition("_")
+    try:
+        return datetime.fromisoformat(moment).astimezone(UTC), id_
+    except ValueError:
+        return END, ""

@@ -1,0 +1,268 @@
+"""Money that goes back by bank: approve it, export the file for the bank, and record what the bank did."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from tonne.apps.backoffice.money.confirmed_step import ConfirmedSteps, Wording, Work
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OperatorSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
+from tonne.money.bank.export_returns import ReturnFile, export_returns
+from tonne.money.bank.formats.sepa_file import SEPA_CURRENCY
+from tonne.money.bank.return_store import (
+    find_batch_of_mode,
+    find_returns_any_account,
+    list_batches_any_account,
+    list_open_returns_any_account,
+)
+from tonne.money.bank.return_transfer import ReturnTo, approve_return, cancel_return, confirm_return, redirect_return
+from tonne.money.bank.transfer_model import BankReturn, ReturnStatus
+from tonne.money.invoices.errors import ReturnInvalid
+from tonne.money.refunds.bank_refunds import fail_refund_return
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.money import format_money
+from tonne.selling.users.names import name_actors
+
+MAX_NOTE = 500
+ONE = "/money/returns/{return_id}"
+FORMATS = ("sepa", "csv")
+
+
+class ReturnsPage:
+    def __init__(
+        self, database: Database, layout: PageLayout, steps: ConfirmedSteps, *, clock: Clock, settings: Settings
+    ) -> None:
+        self._database = database
+        self._layout = layout
+        self._steps = steps
+        self._clock = clock
+        self._settings = settings
+
+    def section(self) -> OperatorSection:
+        return OperatorSection(
+            pages={
+                "/money/returns": self.show,
+                ONE: self.show_one,
+                "/money/return-files/{batch_id}": self.download,
+            },
+            forms={
+                "/money/returns/export": self.export,
+                f"{ONE}/approve": self.approve,
+                f"{ONE}/redirect": self.redirect,
+                f"{ONE}/cancel": self.cancel,
+                f"{ONE}/returned": self.returned,
+                f"{ONE}/failed": self.failed,
+            },
+        )
+
+    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
+        return await self._list(request, viewer, Form())
+
+    async def show_one(self, request: Request, viewer: OperatorViewer) -> Response:
+        return await self._page(request, viewer, Form())
+
+    async def export(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        """Write the planned returns into a file for the bank, which can be downloaded as often as needed."""
+        form, now = Form(fields), self._clock()
+        currency, format_ = form.value("currency"), form.value("format")
+        if currency not in DECIMALS or format_ not in FORMATS:
+            form.fail("", "Choose a currency and a format.")
+
+        async def work(tx: Connection) -> ReturnFile:
+            written = await export_returns(
+                tx, viewer.mode, currency, format_=format_, settings=self._settings, actor=viewer.actor, now=now
+            )
+            if written.batch_id is None:
+                raise ReturnInvalid(
+                    "Nothing can be exported: the planned returns wait for an approval, or their account is not known."
+                )
+            return written
+
+        def effects(written: ReturnFile) -> Sequence[str]:
+            total = format_money(sum(each.amount_minor for each in written.exported), currency)
+            count = len(written.exported)
+            lines = [f"The file pays {total} {currency} in {count} {'payment' if count == 1 else 'payments'}."]
+            lines.append("Upload it to your bank once. Each return is exported once; the file can be downloaded again.")
+            return lines + [f"Left out: {each.amount} to {each.to_name}." for each, _ in written.left_out]
+
+        back = f"{viewer.base}/money/returns"
+        sent = {"currency": currency, "format": format_}
+        words = Wording("Export", "returns_exported", effects)
+        step = words.step(work, back, sent, title=f"Export returns in {currency}")
+        return await self._steps.take(request, viewer, form, step, self._list)
+
+    async def download(self, request: Request, viewer: OperatorViewer) -> Response:
+        async with self._database.connection() as connection:
+            found = await find_batch_of_mode(connection, viewer.mode, request.path("batch_id"))
+        if found is None:
+            raise DashboardPageNotFound
+        suffix, type_ = (".xml", b"application/xml") if found.format == "sepa" else (".csv", b"text/csv; charset=utf-8")
+        headers = {
+            "Content-Disposition": f'attachment; filename="{found.id}{suffix}"',
+            "Cache-Control": "private, no-store",
+        }
+        return Response(found.content, 200, type_, headers)
+
+    async def approve(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        found, now = await self._find(request, viewer), self._clock()
+
+        async def work(tx: Connection) -> BankReturn:
+            return await approve_return(tx, found.id, actor=viewer.actor, now=now)
+
+        effects = [f"{found.amount} may go to {found.to_name}, {found.to_iban}. The next file for the bank has it."]
+        return await self._take(request, viewer, Form(fields), work, Wording("Approve", "return_approved", effects))
+
+    async def redirect(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, found, now = Form(fields), await self._find(request, viewer), self._clock()
+        iban = form.text("iban", "Enter the IBAN of the account to pay to.", longest=50)
+        name, note = form.value("name")[:200], _note(form, "redirect_note")
+
+        async def work(tx: Connection) -> BankReturn:
+            return await redirect_return(tx, found.id, ReturnTo(iban, name), note, actor=viewer.actor, now=now)
+
+        effects = [
+            f"{found.amount} go to {iban} instead.",
+            "If that is not the payer's account, a second operator must approve it.",
+        ]
+        sent = {"iban": iban, "name": name, "redirect_note": note}
+        return await self._take(
+            request, viewer, form, work, Wording("Change the account", "return_redirected", effects), **sent
+        )
+
+    async def cancel(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, found, now = Form(fields), await self._find(request, viewer), self._clock()
+        note = _note(form)
+
+        async def work(tx: Connection) -> BankReturn:
+            return await cancel_return(tx, found.id, note, actor=viewer.actor, now=now)
+
+        effects = [f"{found.amount} do not go back. The money waits for a decision again, or stays with its invoice."]
+        return await self._take(
+            request, viewer, form, work, Wording("Cancel the return", "return_cancelled", effects), note=note
+        )
+
+    async def returned(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, found, now = Form(fields), await self._find(request, viewer), self._clock()
+        note = _note(form)
+
+        async def work(tx: Connection) -> BankReturn:
+            return await confirm_return(tx, found.id, note, settings=self._settings, actor=viewer.actor, now=now)
+
+        effects = [
+            f"{found.amount} count as paid back to {found.to_name or 'the payer'}. No money moves.",
+            "Statements that show the payment do this by themselves: use it only if no statement will.",
+        ]
+        return await self._take(
+            request, viewer, form, work, Wording("Record as paid", "return_confirmed", effects), note=note
+        )
+
+    async def failed(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, found, now = Form(fields), await self._find(request, viewer), self._clock()
+        note, incoming = _note(form), form.value("transfer")
+
+        async def work(tx: Connection) -> BankReturn:
+            return await fail_refund_return(
+                tx, found.id, note, incoming_id=incoming or None, actor=viewer.actor, now=now
+            )
+
+        then = "The money waits for a decision again." if found.invoice_id is None else "The refund is planned again."
+        effects = [f"The bank did not pay {found.amount}. {then}"]
+        sent = {"note": note, "transfer": incoming}
+        return await self._take(
+            request, viewer, form, work, Wording("Record as failed", "return_failed", effects), **sent
+        )
+
+    async def _find(self, request: Request, viewer: OperatorViewer) -> BankReturn:
+        """Only of the viewer's mode."""
+        async with self._database.connection() as connection:
+            [*found] = await find_returns_any_account(connection, [request.path("return_id")])
+        if not found or found[0].mode is not viewer.mode:
+            raise DashboardPageNotFound
+        return found[0]
+
+    async def _take(
+        self,
+        request: Request,
+        viewer: OperatorViewer,
+        form: Form,
+        work: Work[Any],
+        words: Wording,
+        **fields: str,
+    ) -> Response:
+        returns = f"{viewer.base}/money/returns"
+        step = words.step(work, f"{returns}/{request.path('return_id')}", fields, done=returns)
+        return await self._steps.take(request, viewer, form, step, self._page)
+
+    async def _list(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
+        async with self._database.connection() as connection:
+            found = await list_open_returns_any_account(connection, viewer.mode)
+            batches = await list_batches_any_account(connection, viewer.mode)
+            people = await name_actors(
+                connection, [*(each.created_by for each in found), *(each.created_by for each in batches)]
+            )
+        limit = self._settings.return_approval_above
+        ready = Counter(
+            each.currency
+            for each in found
+            if each.status is ReturnStatus.PLANNED and each.to_iban and not each.waits_for_approval(limit)
+        )
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_returns.html",
+            "money",
+            form,
+            tab="returns",
+            returns=[(each, _state(each, limit)) for each in found],
+            batches=batches,
+            ready=sorted(ready.items()),
+            sepa_currency=SEPA_CURRENCY,
+            people=people,
+        )
+
+    async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
+        found = await self._find(request, viewer)
+        async with self._database.connection() as connection:
+            people = await name_actors(connection, [found.created_by, found.approved_by])
+        limit = self._settings.return_approval_above
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_return.html",
+            "money",
+            form,
+            tab="returns",
+            sent=found,
+            state=_state(found, limit),
+            waits=found.waits_for_approval(limit),
+            people=people,
+            entered={name: form.value(name) for name in ("note", "redirect_note", "iban", "name", "transfer")},
+        )
+
+
+_STATES = {
+    ReturnStatus.PLANNED: ("Ready to export", ""),
+    ReturnStatus.EXPORTED: ("At the bank", ""),
+    ReturnStatus.RETURNED: ("Paid back", ""),
+    ReturnStatus.FAILED: ("Failed", "bad"),
+    ReturnStatus.CANCELLED: ("Cancelled", ""),
+}
+
+
+def _state(found: BankReturn, limit: int) -> tuple[str, str]:
+    """In words, with the tone of the badge."""
+    if found.waits_for_approval(limit):
+        return "Waits for a second operator", "warn"
+    if found.status is ReturnStatus.PLANNED and not found.to_iban:
+        return "Account not known", "bad"
+    return _STATES[found.status]
+
+
+def _note(form: Form, name: str = "note") -> str:
+    return form.text(name, "Say what happened, for the audit log.", longest=MAX_NOTE)

@@ -1,0 +1,266 @@
+"""One bank transfer: match it with an invoice or a payout, return it, or record that it was dealt with."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tonne.apps.backoffice.money.confirmed_step import ConfirmedSteps, Wording, Work
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OperatorSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
+from tonne.money.accounting.journal.match_payout import match_payout, reopen_and_unmatch
+from tonne.money.accounting.journal.payout_store import ListedPayout, list_open_payouts_any_account
+from tonne.money.accounting.matching.assign_transfer import assign_transfer, unassign_transfer
+from tonne.money.accounting.matching.suggest_matches import suggest_matches_any_account
+from tonne.money.bank.assignment_store import list_assignments_any_account
+from tonne.money.bank.resolve_transfer import resolve_transfer
+from tonne.money.bank.return_store import list_returns_of_transfer_any_account
+from tonne.money.bank.return_transfer import ReturnTo, return_transfer
+from tonne.money.bank.transfer_model import Assignment, BankReturn, Transfer
+from tonne.money.bank.transfer_store import find_transfers_any_account
+from tonne.money.invoices.find_invoice import find_by_number_any_account
+from tonne.money.invoices.model import Invoice
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.decimals import parse_decimal, scaled
+from tonne.platform.values.errors import TonneError
+from tonne.selling.users.names import name_actors
+
+MAX_NOTE = 500
+ONE = "/money/transfers/{transfer_id}"
+_FIELDS = (
+    "invoice",
+    "amount",
+    "note",
+    "reason",
+    "return_amount",
+    "iban",
+    "name",
+    "resolution",
+    "undo_note",
+    "reopen_note",
+)
+
+
+class TransferPage:
+    def __init__(
+        self, database: Database, layout: PageLayout, steps: ConfirmedSteps, *, clock: Clock, settings: Settings
+    ) -> None:
+        self._database = database
+        self._layout = layout
+        self._steps = steps
+        self._clock = clock
+        self._settings = settings
+
+    def section(self) -> OperatorSection:
+        return OperatorSection(
+            pages={ONE: self.show},
+            forms={
+                f"{ONE}/assign": self.assign,
+                f"{ONE}/unassign": self.unassign,
+                f"{ONE}/payout": self.match_payout,
+                f"{ONE}/return": self.return_,
+                f"{ONE}/resolve": self.resolve,
+                f"{ONE}/reopen": self.reopen,
+            },
+        )
+
+    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
+        return await self._page(request, viewer, Form())
+
+    async def assign(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, transfer, now = Form(fields), await self._find(request, viewer), self._clock()
+        number = form.text("invoice", "Enter the number of an invoice.", longest=40)
+        note = _optional(form, "note")
+        minor = _amount(form, "amount", transfer)
+        try:
+            async with self._database.connection() as connection:
+                invoice = await find_by_number_any_account(connection, number, viewer.mode)
+        except TonneError:
+            form.fail("invoice", f"There is no such invoice in {viewer.mode} mode. Check the number.")
+            return await self._page(request, viewer, form)
+
+        async def work(tx: Connection) -> tuple[Transfer, Invoice]:
+            return await assign_transfer(tx, transfer.id, invoice, minor, note=note, actor=viewer.actor, now=now)
+
+        def effects(result: tuple[Transfer, Invoice]) -> Sequence[str]:
+            after, paid = result
+            used = transfer.money(transfer.rest_minor - after.rest_minor)
+            lines = [
+                f"{used} of the transfer go to invoice {paid.reference} over {paid.due}, which is then {paid.status}."
+            ]
+            if paid.status != invoice.status:
+                lines.append("Orders that wait for the payment are fulfilled.")
+            if after.rest_minor:
+                lines.append(f"{after.rest} of the transfer are left: assign or return them next.")
+            return lines
+
+        words = Wording("Match it", "transfer_assigned", effects)
+        sent = {"invoice": number, "amount": form.value("amount"), "note": note}
+        return await self._take(request, viewer, form, transfer, work=work, words=words, **sent)
+
+    async def unassign(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, transfer, now = Form(fields), await self._find(request, viewer), self._clock()
+        note, assignment_id = _note(form, "undo_note"), form.value("assignment_id")
+
+        async def work(tx: Connection) -> tuple[Assignment, Transfer]:
+            known = {each.id for each in await list_assignments_any_account(tx, transfer)}
+            if assignment_id not in known:
+                raise DashboardPageNotFound
+            return await unassign_transfer(tx, assignment_id, note=note, actor=viewer.actor, now=now)
+
+        def effects(result: tuple[Assignment, Transfer]) -> Sequence[str]:
+            undone, after = result
+            return [
+                f"The transfer no longer pays invoice {undone.invoice_reference}. {after.rest} of it are left.",
+                "An invoice that it settled stays paid. The next transfer that names the invoice is matched to it.",
+            ]
+
+        words = Wording("Undo the match", "transfer_unassigned", effects)
+        sent = {"undo_note": note, "assignment_id": assignment_id}
+        return await self._take(request, viewer, form, transfer, work=work, words=words, **sent)
+
+    async def match_payout(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, transfer, now = Form(fields), await self._find(request, viewer), self._clock()
+        payout_id = form.value("payout_id")
+
+        async def work(tx: Connection) -> ListedPayout:
+            open_ones = await list_open_payouts_any_account(tx, viewer.mode, transfer.currency, transfer.rest_minor)
+            if payout_id not in {each.id for each in open_ones}:
+                raise DashboardPageNotFound
+            return await match_payout(tx, payout_id, transfer.id, actor=viewer.actor, now=now)
+
+        def effects(matched: ListedPayout) -> Sequence[str]:
+            return [f"The transfer is payout {matched.payout_id} of the card gateway. It pays no invoice."]
+
+        words = Wording("Match the payout", "transfer_resolved", effects)
+        return await self._take(request, viewer, form, transfer, work=work, words=words, payout_id=payout_id)
+
+    async def return_(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, transfer, now = Form(fields), await self._find(request, viewer), self._clock()
+        reason, minor = _note(form, "reason"), _amount(form, "return_amount", transfer)
+        iban, name = form.value("iban"), form.value("name")[:MAX_NOTE]
+        to = ReturnTo(iban, name) if iban else None
+
+        async def work(tx: Connection) -> BankReturn:
+            return await return_transfer(tx, transfer.id, minor, reason=reason, to=to, actor=viewer.actor, now=now)
+
+        def effects(planned: BankReturn) -> Sequence[str]:
+            where = (
+                f"{planned.to_name}, {planned.to_iban}" if planned.to_iban else "the payer, whose account is not known"
+            )
+            lines = [
+                f"{planned.amount} go back to {where}.",
+                "The return is planned. Export it for your bank under Returns.",
+            ]
+            if planned.waits_for_approval(self._settings.return_approval_above):
+                lines.append("A second operator must approve it first.")
+            return lines
+
+        words = Wording("Plan the return", "return_planned", effects)
+        sent = {"reason": reason, "return_amount": form.value("return_amount"), "iban": iban, "name": name}
+        return await self._take(request, viewer, form, transfer, work=work, words=words, **sent)
+
+    async def resolve(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, transfer, now = Form(fields), await self._find(request, viewer), self._clock()
+        note = _note(form, "resolution")
+
+        async def work(tx: Connection) -> Transfer:
+            return await resolve_transfer(tx, transfer.id, note, actor=viewer.actor, now=now)
+
+        effects = [
+            f"{transfer.rest} no longer wait for a decision. No money moves, and no invoice is paid.",
+            "The transfer can be reopened later.",
+        ]
+        words = Wording("Ignore it", "transfer_resolved", effects)
+        return await self._take(request, viewer, form, transfer, work=work, words=words, resolution=note)
+
+    async def reopen(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form, transfer, now = Form(fields), await self._find(request, viewer), self._clock()
+        note = _note(form, "reopen_note")
+
+        async def work(tx: Connection) -> Transfer:
+            return await reopen_and_unmatch(tx, transfer.id, note, actor=viewer.actor, now=now)
+
+        effects = [f"{transfer.money(transfer.resolved_minor)} of the transfer wait for a decision again."]
+        words = Wording("Reopen", "transfer_reopened", effects)
+        return await self._take(request, viewer, form, transfer, work=work, words=words, reopen_note=note)
+
+    async def _find(self, request: Request, viewer: OperatorViewer) -> Transfer:
+        """Only of the viewer's mode."""
+        async with self._database.connection() as connection:
+            [*found] = await find_transfers_any_account(connection, [request.path("transfer_id")])
+        if not found or found[0].mode is not viewer.mode:
+            raise DashboardPageNotFound
+        return found[0]
+
+    async def _take(
+        self,
+        request: Request,
+        viewer: OperatorViewer,
+        form: Form,
+        transfer: Transfer,
+        *,
+        work: Work[Any],
+        words: Wording,
+        **fields: str,
+    ) -> Response:
+        title = f"{words.button}: {transfer.amount}"
+        step = words.step(
+            work,
+            f"{viewer.base}/money/transfers/{transfer.id}",
+            fields,
+            title=f"{title} from {transfer.payer}" if transfer.payer else title,
+        )
+        return await self._steps.take(request, viewer, form, step, self._page)
+
+    async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
+        transfer = await self._find(request, viewer)
+        async with self._database.connection() as connection:
+            assignments = await list_assignments_any_account(connection, transfer)
+            returns = await list_returns_of_transfer_any_account(connection, transfer.id)
+            suggested = await suggest_matches_any_account(connection, viewer.mode, [transfer], per_transfer=8)
+            payouts = await list_open_payouts_any_account(
+                connection, viewer.mode, transfer.currency, transfer.rest_minor
+            )
+            people = await name_actors(connection, [transfer.imported_by, *(each.created_by for each in assignments)])
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_transfer.html",
+            "money",
+            form,
+            tab="inbox",
+            transfer=transfer,
+            assignments=assignments,
+            undoable=[each for each in assignments if not each.undone],
+            returns=returns,
+            suggested=suggested.get(transfer.id, []),
+            payouts=payouts if transfer.amount_minor > 0 and transfer.rest_minor > 0 else [],
+            people=people,
+            entered={name: form.value(name) for name in _FIELDS},
+            may_decide=transfer.rest_minor > 0 and transfer.state in {"unmatched", "overpaid"},
+            may_pay=transfer.amount_minor > 0,
+        )
+
+
+def _note(form: Form, name: str) -> str:
+    return form.text(name, "Say what was done and why, for the audit log.", longest=MAX_NOTE)
+
+
+def _optional(form: Form, name: str) -> str:
+    return form.text(name, "", longest=MAX_NOTE) if form.value(name) else ""
+
+
+def _amount(form: Form, name: str, transfer: Transfer) -> int | None:
+    """None if the field is empty: as much as possible."""
+    if not form.value(name):
+        return None
+    number = parse_decimal(form.value(name))
+    minor = None if number is None else scaled(number, DECIMALS[transfer.currency])
+    if not minor or minor < 0:
+        form.fail(name, f"Enter an amount in {transfer.currency}, such as 12.61, or leave the field empty.")
+    return minor

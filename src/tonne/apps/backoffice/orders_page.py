@@ -1,0 +1,90 @@
+"""Orders of all organisations: search, filters, what they wait for, and export."""
+
+from dataclasses import replace
+
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.order_query import OrderQuery, read_query
+from tonne.apps.dashboard.section import OperatorSection
+from tonne.apps.dashboard.viewer import OperatorViewer
+from tonne.apps.lookup.list_store import MAX_NAMED, ListedOrders, list_named, list_page_any_account
+from tonne.apps.lookup.order_export import csv_response
+from tonne.apps.lookup.order_words import list_values
+from tonne.apps.lookup.search_store import find_keys_any_account
+from tonne.apps.lookup.stuck_orders import explain_waiting
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.errors import RateLimited
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.paging import CursorInvalid, Position
+from tonne.selling.accounts.names import Names, find_names_any_account
+from tonne.supply.certificates.store import normal_number
+
+PAGE = 50
+# Per operator 10 at once, then one every 30 seconds.
+EXPORTS = 10
+EXPORTS_PER_S = 1 / 30
+_TOO_MANY = "Too many exports. Wait a minute, then try again."
+
+
+class OrdersOfAllPage:
+    def __init__(self, database: Database, layout: PageLayout, *, clock: Clock) -> None:
+        self._database = database
+        self._layout = layout
+        self._clock = clock
+        self._exports = TokenBuckets("operator_order_exports", EXPORTS_PER_S, EXPORTS)
+
+    def section(self) -> OperatorSection:
+        return OperatorSection(
+            pages={"/orders": self.show, "/orders.csv": self.export},
+            errors=(CursorInvalid, RateLimited),
+            limits=(self._exports,),
+        )
+
+    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
+        query = read_query(request, viewer.mode, None, self._clock())
+        async with self._database.connection() as connection:
+            page = await _find(connection, query, query.start, PAGE)
+            names = await _names(connection, page)
+            reasons = await explain_waiting(connection, page.orders) if "stuck" in query.shown else {}
+        return self._layout.page(
+            *(request, viewer, "orders.html", "orders", query.form),
+            query=query,
+            page=page,
+            names=names,
+            accounts=None,
+            reasons=reasons,
+            layout="operator.html",
+            is_operator=True,
+            **list_values(),
+        )
+
+    async def export(self, request: Request, viewer: OperatorViewer) -> Response:
+        """Of the filtered list, from its beginning."""
+        query = read_query(request, viewer.mode, None, self._clock())
+        self._exports.require(viewer.user.id, message=_TOO_MANY)
+
+        async def read_page(start: Position, limit: int) -> tuple[ListedOrders, Names]:
+            async with self._database.connection() as connection:
+                page = await _find(connection, query, start, limit)
+                return page, await _names(connection, page)
+
+        name = f"orders-all-{viewer.mode}-{self._clock():%Y-%m-%d}.csv"
+        return csv_response(read_page, name, with_organisation=True)
+
+
+async def _find(connection: Connection, query: OrderQuery, start: Position, limit: int) -> ListedOrders:
+    if query.form.faults:
+        return ListedOrders([], None, is_short=False)
+    if query.term:
+        found = await find_keys_any_account(connection, normal_number(query.term) or query.term)
+        keys = sorted(found, key=lambda key: key.id, reverse=True)[:MAX_NAMED]
+        if keys:
+            # A term that names orders finds them whether or not they are stuck.
+            return await list_named(connection, keys, replace(query.filter, stuck_at=None), start, limit=limit)
+    return await list_page_any_account(connection, query.with_metadata, start, limit=limit)
+
+
+async def _names(connection: Connection, page: ListedOrders) -> Names:
+    ids = {id_ for order in page.orders for id_ in (order.organisation_id, order.account_id)}
+    return await find_names_any_account(connection, ids)

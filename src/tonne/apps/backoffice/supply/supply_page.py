@@ -1,0 +1,147 @@
+"""Supply: what is free, reserved, allocated and retired of each project and lot, backorders, and imports of lots."""
+
+from collections.abc import Callable
+
+from tonne.apps.backoffice.catalogue.staged_import_store import ImportKind
+from tonne.apps.backoffice.catalogue.staged_imports import MAX_UPLOAD_BYTES, StagedImports
+from tonne.apps.backoffice.catalogue.uploads import read_upload
+from tonne.apps.backoffice.supply.supply_bars import LABELS, bar_of_lot, bar_of_project
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OperatorSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.render import see_other
+from tonne.selling.catalogue.snapshot import Catalogues
+from tonne.supply.stock.lots.export_lots import export_lots
+from tonne.supply.stock.lots.lot_store import list_lots, list_project_lots, list_withdrawn_lots
+from tonne.supply.stock.supply_cover import ProjectCover, cover_of, read_sales
+from tonne.supply.stock.supply_reads import (
+    ProjectSupply,
+    add_retired_quickly_any_account,
+    find_project,
+    list_backorders_any_account,
+    list_supply_any_account,
+)
+
+PROJECTS_PER_PAGE = 50
+LOTS_PER_PAGE = 50
+BACKORDERS_SHOWN = 25
+# More are counted only up to here.
+MAX_BACKORDERS = 1000
+
+
+class SupplyPage:
+    def __init__(
+        self, database: Database, layout: PageLayout, imports: StagedImports, catalogues: Catalogues, *, clock: Clock
+    ) -> None:
+        self._database = database
+        self._layout = layout
+        self._imports = imports
+        self._catalogues = catalogues
+        self._clock = clock
+
+    def section(self) -> OperatorSection:
+        return OperatorSection(
+            pages={
+                "/supply": self.show,
+                "/supply/export": self.export,
+                "/supply/projects/{project_id}": self.show_project,
+            },
+            forms={"/supply/import": self.upload},
+            uploads={"/supply/import": MAX_UPLOAD_BYTES + 64 * 1024},
+        )
+
+    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
+        return await self._page(request, viewer, Form())
+
+    async def upload(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form = Form(fields)
+        file = read_upload(request, form, "lots", "tonne catalogue import-lots")
+        if file is None:
+            return await self._page(request, viewer, form)
+        kind, now = ImportKind.LOTS, self._clock()
+        import_id = await self._imports.stage(viewer.mode, kind, [file], actor=viewer.actor, now=now)
+        return see_other(f"{viewer.base}/imports/{import_id}")
+
+    async def export(self, _: Request, viewer: OperatorViewer) -> Response:
+        """The lots that can be corrected."""
+        async with self._database.connection() as connection:
+            lots = [each for each in await list_lots(connection, viewer.mode) if not each.allocated_grams]
+        headers = {"Content-Disposition": 'attachment; filename="lots.csv"', "Cache-Control": "no-store"}
+        return Response(export_lots(lots), media_type=b"text/csv; charset=utf-8", headers=headers)
+
+    async def show_project(self, request: Request, viewer: OperatorViewer) -> Response:
+        project_id, after = request.path("project_id"), request.query("after")[0] or ""
+        vintage, _, lot_id = after.partition(".")
+        start = (int(vintage), lot_id) if vintage.isdecimal() and len(vintage) == 4 else (0, "")
+        async with self._database.connection() as connection:
+            project = await find_project(connection, viewer.mode, project_id)
+            if project is None:
+                raise DashboardPageNotFound
+            found = await list_project_lots(connection, viewer.mode, project_id, after=start, limit=LOTS_PER_PAGE + 1)
+            lots = await add_retired_quickly_any_account(connection, viewer.mode, found[:LOTS_PER_PAGE])
+            withdrawn = [
+                lot
+                for lot in await list_withdrawn_lots(connection, viewer.mode)
+                if (lot.registry, lot.registry_project_id) == (project.registry, project.registry_project_id)
+            ]
+        last = lots[-1] if len(found) > LOTS_PER_PAGE else None
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_supply_project.html",
+            "supply",
+            project=project,
+            lots=[(lot, bar_of_lot(lot)) for lot in lots],
+            withdrawn=withdrawn[-LOTS_PER_PAGE:],
+            labels=LABELS,
+            next_after=None if last is None else f"{last.vintage}.{last.id}",
+        )
+
+    async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
+        catalogue = await self._catalogues.current(viewer.mode)
+        async with self._database.connection() as connection:
+            every = await list_supply_any_account(connection, viewer.mode)
+            sales = await read_sales(connection, viewer.mode)
+            backorders = await list_backorders_any_account(connection, viewer.mode, self._clock(), MAX_BACKORDERS)
+        # Supply of test mode does not end.
+        covers = {} if viewer.mode is Mode.TEST else {each.project_id: each for each in cover_of(catalogue, sales)}
+        ordered = sorted(every, key=_shortest_first(covers))
+        after = request.query("after")[0]
+        start = next((i + 1 for i, each in enumerate(ordered) if each.project_id == after), 0)
+        page = ordered[start : start + PROJECTS_PER_PAGE]
+        with_lots = {each.project_id for each in every}
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_supply.html",
+            "supply",
+            form,
+            projects=[(each, bar_of_project(each), covers.get(each.project_id)) for each in page],
+            without_lots=[each for each in covers.values() if each.project_id not in with_lots],
+            labels=LABELS,
+            sales_days=sales.days,
+            has_cover=viewer.mode is Mode.LIVE,
+            next_after=page[-1].project_id if start + PROJECTS_PER_PAGE < len(ordered) else None,
+            backorders=backorders[:BACKORDERS_SHOWN],
+            backorder_count=len(backorders),
+            is_more=len(backorders) == MAX_BACKORDERS,
+            backorder_grams=sum(each.quantity_grams for each in backorders),
+        )
+
+
+def _shortest_first(covers: dict[str, ProjectCover]) -> Callable[[ProjectSupply], tuple[bool, float, str]]:
+    """Projects on sale whose supply ends first come first; those that are not on sale last."""
+
+    def key(supply: ProjectSupply) -> tuple[bool, float, str]:
+        cover = covers.get(supply.project_id)
+        if cover is None:
+            return True, 0.0, supply.name
+        weeks = cover.weeks if cover.weeks is not None else float("inf")
+        return False, weeks if cover.free_grams else -1.0, supply.name
+
+    return key

@@ -1,0 +1,218 @@
+"""The retirement desk: what is to be retired at the registries, confirmations, and pooled units."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from tonne.apps.backoffice.catalogue.staged_import_store import ImportKind
+from tonne.apps.backoffice.catalogue.staged_imports import MAX_UPLOAD_BYTES, StagedImports
+from tonne.apps.backoffice.catalogue.uploads import read_upload
+from tonne.apps.backoffice.supply.confirmation_form import LINES_PER_PAGE, read_desk_form, seen
+from tonne.apps.backoffice.supply.work_list_groups import group_tasks
+from tonne.apps.backoffice.supply.work_list_store import (
+    ParcelOrder,
+    is_open_unit_any_account,
+    list_parcel_orders_any_account,
+)
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OperatorSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
+from tonne.platform.db.pool import Database
+from tonne.platform.events.notification import WorkKind
+from tonne.platform.events.notify import Notifier
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.web.render import see_other
+from tonne.supply.retirements.confirmations.work_list import Task, export_tasks, list_tasks_any_account
+from tonne.supply.stock.errors import UnitNotOpen
+from tonne.supply.stock.parcels.units import Unit, close_unit_any_account, list_units_any_account
+
+# Parcels that a page reads. The export has all of them.
+MAX_PARCELS_READ = 2000
+MAX_UNITS = 100
+# Orders that are named in a line.
+ORDERS_SHOWN = 5
+_CSV = b"text/csv; charset=utf-8"
+PROJECT = "/retirements/projects/{project_id}"
+UNIT = "/retirements/units/{unit_id}/close"
+
+
+class RetirementDeskPage:
+    def __init__(
+        self,
+        database: Database,
+        layout: PageLayout,
+        imports: StagedImports,
+        *,
+        clock: Clock,
+        settings: Settings,
+        notifier: Notifier,
+    ) -> None:
+        self._database = database
+        self._layout = layout
+        self._imports = imports
+        self._clock = clock
+        self._settings = settings
+        self._notifier = notifier
+
+    def section(self) -> OperatorSection:
+        return OperatorSection(
+            pages={
+                "/retirements": self.show,
+                "/retirements/export": self.export,
+                PROJECT: self.show_project,
+                UNIT: self.show_close,
+            },
+            forms={"/retirements/import": self.upload, PROJECT: self.confirm, UNIT: self.close},
+            errors=(UnitNotOpen,),
+            uploads={"/retirements/import": MAX_UPLOAD_BYTES + 64 * 1024},
+        )
+
+    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
+        return await self._desk(request, viewer, Form())
+
+    async def export(self, _: Request, viewer: OperatorViewer) -> Response:
+        """The work list, to be filled in and uploaded."""
+        async with self._database.connection() as connection:
+            tasks = await list_tasks_any_account(connection, viewer.mode)
+        name = f"retirements-{viewer.mode}-{self._clock():%Y-%m-%d}.csv"
+        headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+        return Response(export_tasks(tasks), media_type=_CSV, headers=headers)
+
+    async def upload(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        form = Form(fields)
+        file = read_upload(request, form, "confirmations", "tonne retirement import")
+        if file is None:
+            return await self._desk(request, viewer, form)
+        kind, now = ImportKind.CONFIRMATIONS, self._clock()
+        import_id = await self._imports.stage(viewer.mode, kind, [file], actor=viewer.actor, now=now)
+        return see_other(f"{viewer.base}/imports/{import_id}")
+
+    async def show_project(self, request: Request, viewer: OperatorViewer) -> Response:
+        return await self._project(request, viewer, Form())
+
+    async def confirm(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+        """Check the confirmations, and show what they would do. Nothing is recorded yet."""
+        form, now = Form(fields), self._clock()
+        confirmation = read_desk_form(form, fields, now)
+        if confirmation is not None:
+            file, actor = confirmation.file, viewer.actor
+            errors = await self._imports.rehearse_confirmations(viewer.mode, file, actor=actor, now=now)
+            confirmation.add_faults(form, errors)
+        if confirmation is None or form.faults:
+            return await self._project(request, viewer, form, chosen=fields.get("line", ()))
+        import_id = await self._imports.stage(
+            viewer.mode,
+            ImportKind.CONFIRMATIONS,
+            [confirmation.file],
+            actor=viewer.actor,
+            now=now,
+            reference=confirmation.reference,
+        )
+        return see_other(f"{viewer.base}/imports/{import_id}")
+
+    async def show_close(self, request: Request, viewer: OperatorViewer) -> Response:
+        unit = await self._unit(request, viewer)
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_unit_close.html",
+            "retirements",
+            unit=unit,
+            service_name=self._settings.seller_name,
+        )
+
+    async def close(self, request: Request, viewer: OperatorViewer, _: Fields) -> Response:
+        unit_id = request.path("unit_id")
+        async with self._database.transaction() as tx:
+            if not await is_open_unit_any_account(tx, viewer.mode, unit_id):
+                raise UnitNotOpen("The unit is not open any more. Go back to the retirement desk.")
+            await close_unit_any_account(
+                tx, unit_id, service_name=self._settings.seller_name, actor=viewer.actor, now=self._clock()
+            )
+        self._notifier.notify(WorkKind.POOLED_UNITS)
+        return see_other(f"{viewer.base}/retirements?done=unit_closed")
+
+    async def _unit(self, request: Request, viewer: OperatorViewer) -> Unit:
+        async with self._database.connection() as connection:
+            units = await list_units_any_account(connection, viewer.mode)
+        for unit in units:
+            if unit.id == request.path("unit_id") and unit.status == "open":
+                return unit
+        raise DashboardPageNotFound
+
+    async def _desk(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
+        now = self._clock()
+        async with self._database.connection() as connection:
+            tasks = await list_tasks_any_account(connection, viewer.mode, max_parcels=MAX_PARCELS_READ)
+            units = await list_units_any_account(connection, viewer.mode)
+        parcel_count = sum(len(task.parcel_ids) for task in tasks)
+        open_units = [unit for unit in units if unit.status == "open"]
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_retirements.html",
+            "retirements",
+            form,
+            groups=group_tasks(tasks),
+            line_count=len(tasks),
+            grams=sum(task.quantity_grams for task in tasks),
+            oldest=min((task.opened_at for task in tasks), default=None),
+            is_more=parcel_count >= MAX_PARCELS_READ,
+            units=[(unit, time_left(unit.close_at, now)) for unit in open_units[:MAX_UNITS]],
+            unit_count=len(open_units),
+            due_days=self._settings.retirement_days,
+            late_before=now - timedelta(days=self._settings.retirement_days),
+        )
+
+    async def _project(
+        self, request: Request, viewer: OperatorViewer, form: Form, chosen: Sequence[str] = ()
+    ) -> Response:
+        project_id, after = request.path("project_id"), request.query("after")[0]
+        async with self._database.connection() as connection:
+            tasks = await list_tasks_any_account(
+                connection, viewer.mode, project_id=project_id, max_parcels=MAX_PARCELS_READ
+            )
+            start = next((i + 1 for i, task in enumerate(tasks) if task.parcel_id == after), 0)
+            page = tasks[start : start + LINES_PER_PAGE]
+            orders = await list_parcel_orders_any_account(
+                connection, viewer.mode, [id_ for task in page for id_ in task.parcel_ids]
+            )
+        if not tasks and not form.faults:
+            # All of it is confirmed.
+            return see_other(f"{viewer.base}/retirements")
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_retirement_project.html",
+            "retirements",
+            form,
+            project_id=project_id,
+            tasks=[(task, seen(task), _of_task(task, orders)) for task in page],
+            total_grams=sum(task.quantity_grams for task in tasks),
+            line_count=len(tasks),
+            next_after=page[-1].parcel_id if start + LINES_PER_PAGE < len(tasks) else None,
+            chosen=set(chosen),
+            orders_shown=ORDERS_SHOWN,
+            entered=form,
+            retired_on=form.value("retired_on") or f"{self._clock():%Y-%m-%d}",
+        )
+
+
+def _of_task(task: Task, orders: Sequence[ParcelOrder]) -> list[ParcelOrder]:
+    """The orders of a line, each once."""
+    ids = set(task.parcel_ids)
+    return list({order.order_id: order for order in orders if order.parcel_id in ids}.values())
+
+
+def time_left(until: datetime | None, now: datetime) -> str:
+    """In words: `in 12 days`, `in 5 hours`, `now`."""
+    if until is None:
+        return ""
+    minutes = int((until - now) / timedelta(minutes=1))
+    for size, word in ((1440, "day"), (60, "hour"), (1, "minute")):
+        count = minutes // size
+        if count >= 1:
+            return f"in {count} {word if count == 1 else word + 's'}"
+    return "now"

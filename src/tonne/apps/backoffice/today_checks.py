@@ -1,0 +1,113 @@
+"""Everything that needs a person: the checks of `tonne doctor`, grouped, each with the page that deals with it."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from tonne.apps.lookup.doctor.doctor_checks import ALL_WAITING
+from tonne.platform.db.pool import Connection
+from tonne.platform.db.waiting_check import Topic, WaitingCheck
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode
+from tonne.supply.retirements.confirmations.work_list import IS_HELD
+
+# Counting stops here: a long list must not make the page slow.
+MAX_COUNTED = 100
+MAX_LISTED = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class TopicHeading:
+    """`path` is the page that deals with it, after the operator's base."""
+
+    title: str
+    label: str
+    path: str
+
+    @property
+    def anchor(self) -> str:
+        return self.title.lower().replace(" ", "-")
+
+
+HEADINGS = {
+    Topic.SERVICE: TopicHeading("The service", "Jobs and queues", "/jobs"),
+    Topic.ORDERS: TopicHeading("Orders that wait", "Stuck orders", "/orders?stuck=1"),
+    Topic.PAYMENTS: TopicHeading("Payments and disputes", "Disputes", "/money/disputes"),
+    Topic.BANK: TopicHeading("Unmatched money", "Statement inbox", "/money/inbox"),
+    Topic.REFUNDS: TopicHeading("Refunds", "Refunds", "/money/refunds"),
+    Topic.INVOICES: TopicHeading("Invoices", "Invoices", "/money/invoices"),
+    Topic.RETIREMENTS: TopicHeading("Retirements", "Retirement desk", "/retirements"),
+    Topic.SUPPLY: TopicHeading("Supply", "Supply", "/supply"),
+    Topic.RATES: TopicHeading("Prices and exchange rates", "Catalogue and prices", "/catalogue"),
+    Topic.WEBHOOKS: TopicHeading("Webhooks", "Jobs and queues", "/jobs"),
+    Topic.MAILS: TopicHeading("Mails", "Mails given up", "/mails"),
+}
+# The pages of objects, by the prefix of their ids. Invoices are found by their number.
+OBJECT_PAGES = {
+    "org": "/customers",
+    "ord": "/orders",
+    "trf": "/money/transfers",
+    "ret": "/money/returns",
+    "rfd": "/money/refunds",
+    "dsp": "/money/disputes",
+    "lot": "/supply/lots",
+    "prj": "/supply/projects",
+    "bun": "/catalogue/bundles",
+    "mail": "/mails",
+    "invoice": "/money/invoices",
+}
+# Oldest first without reading the shares of every parcel, as the doctor does to find those that are late.
+_READY_TO_RETIRE = WaitingCheck(
+    "live credits are retired",
+    "Credits of customers are ready to be retired at their registries.",
+    "Retire them at the registries and enter the confirmations; or use `tonne retirement export` and `tonne retirement "
+    "import`.",
+    f"""
+    SELECT format('parcel %s: %s t of project %s, since %s', parcel.id, trim_scale(parcel.quantity_grams / 1000000.0),
+                  parcel.project_id, to_char(parcel.opened_at, 'YYYY-MM-DD HH24:MI')) AS "where"
+    FROM parcels parcel
+    WHERE parcel.mode = 'live' AND parcel.status = 'to_retire' AND parcel.opened_at < $1::timestamptz AND NOT {IS_HELD}
+    ORDER BY parcel.opened_at, parcel.id
+    """,  # noqa: S608 - a constant
+    topic=Topic.RETIREMENTS,
+)
+_REPLACED = {"live retirements are confirmed within TONNE_RETIREMENT_DAYS": _READY_TO_RETIRE}
+TODAY_CHECKS = tuple(_REPLACED.get(check.name, check) for check in ALL_WAITING)
+
+
+@dataclass(frozen=True, slots=True)
+class TodayItem:
+    """What one check has found, oldest first. `is_more`: there are more than were counted."""
+
+    check: WaitingCheck
+    places: Sequence[str]
+    is_more: bool
+
+    @property
+    def slug(self) -> str:
+        return slug_of(self.check)
+
+    @property
+    def count(self) -> str:
+        return f"{len(self.places):,}{'+' if self.is_more else ''}"
+
+
+def slug_of(check: WaitingCheck) -> str:
+    """The check in addresses."""
+    return re.sub(r"[^a-z0-9]+", "-", check.name.lower()).strip("-")
+
+
+def checks_of(mode: Mode) -> list[WaitingCheck]:
+    """Work of test mode waits for nobody: it needs only the checks that concern both modes."""
+    return [check for check in TODAY_CHECKS if mode is Mode.LIVE or check.topic is Topic.SERVICE]
+
+
+async def find_item(
+    connection: Connection, check: WaitingCheck, settings: Settings, now: datetime, limit: int
+) -> TodayItem | None:
+    """What waits now, also if it waits for less time than the doctor tolerates. None if nothing does."""
+    statement = f'SELECT "where" FROM ({check.sql}) AS waiting LIMIT {limit + 1}'  # noqa: S608 - our own queries
+    rows = await connection.fetch(statement, *check.parameters(settings, now + check.patience))
+    places = [row["where"] for row in rows]
+    return TodayItem(check, places[:limit], is_more=len(places) > limit) if places else None

@@ -1,0 +1,101 @@
+"""The operator's first page: everything that needs a person, each with its next step."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from markupsafe import Markup
+
+from tonne.apps.backoffice.found_text import found_text
+from tonne.apps.backoffice.today_checks import (
+    HEADINGS,
+    MAX_COUNTED,
+    MAX_LISTED,
+    OBJECT_PAGES,
+    TodayItem,
+    TopicHeading,
+    checks_of,
+    find_item,
+    slug_of,
+)
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OperatorSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, OperatorViewer
+from tonne.apps.lookup.doctor.doctor_run_store import find_last_run
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.visitor import locale_of
+from tonne.selling.catalogue.snapshot import Catalogues
+from tonne.supply.stock.supply_cover import cover_of, read_sales
+
+# Objects listed per check before the link to all.
+SHOWN = 5
+# The doctor should run once a day; see the documentation of operations.
+DOCTOR_EVERY = timedelta(days=2)
+
+
+class TodayPage:
+    def __init__(
+        self, database: Database, layout: PageLayout, catalogues: Catalogues, *, clock: Clock, settings: Settings
+    ) -> None:
+        self._database = database
+        self._layout = layout
+        self._catalogues = catalogues
+        self._clock = clock
+        self._settings = settings
+
+    def section(self) -> OperatorSection:
+        return OperatorSection(pages={"/today": self.show, "/today/{check}": self.show_all})
+
+    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
+        now = self._clock()
+        groups: dict[TopicHeading, list[TodayItem]] = {}
+        async with self._database.connection() as connection:
+            for check in checks_of(viewer.mode):
+                found = await find_item(connection, check, self._settings, now, MAX_COUNTED)
+                if found is not None:
+                    groups.setdefault(HEADINGS[check.topic], []).append(found)
+            sales = await read_sales(connection, viewer.mode)
+            doctor = await find_last_run(connection)
+        # Test supply does not run out.
+        supply = cover_of(await self._catalogues.current(viewer.mode), sales) if viewer.mode is Mode.LIVE else []
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_today.html",
+            "today",
+            short=[cover for cover in supply if cover.is_short],
+            sales_days=sales.days,
+            doctor=doctor,
+            doctor_is_old=doctor is None or now - doctor.finished_at > DOCTOR_EVERY,
+            groups=[(each, groups[each]) for each in HEADINGS.values() if each in groups],
+            now=now,
+            shown=SHOWN,
+            text=_writer(request, viewer),
+        )
+
+    async def show_all(self, request: Request, viewer: OperatorViewer) -> Response:
+        wanted = request.path("check")
+        check = next((each for each in checks_of(viewer.mode) if slug_of(each) == wanted), None)
+        if check is None:
+            raise DashboardPageNotFound
+        async with self._database.connection() as connection:
+            found = await find_item(connection, check, self._settings, self._clock(), MAX_LISTED)
+        return self._layout.page(
+            request,
+            viewer,
+            "operator_today_all.html",
+            "today",
+            check=check,
+            heading=HEADINGS[check.topic],
+            found=found,
+            text=_writer(request, viewer),
+        )
+
+
+def _writer(request: Request, viewer: OperatorViewer) -> Callable[[str], Markup]:
+    locale = locale_of(request.headers.get(b"accept-language", b"").decode("latin-1"))
+    pages = {prefix: f"{viewer.base}{path}" for prefix, path in OBJECT_PAGES.items()}
+    return lambda text: found_text(text, pages, locale)

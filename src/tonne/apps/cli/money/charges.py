@@ -1,0 +1,105 @@
+"""tonne charge"""
+
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from tonne.apps.cli.database import run_in_transaction
+from tonne.apps.cli.money.mismatched_charges import accept_charge, refund_charge
+from tonne.apps.cli.output import (
+    STATUS_STYLES,
+    Format,
+    MoneyColumn,
+    Output,
+    TimeColumn,
+    ValueColumn,
+    output_options,
+    print_object,
+    print_rows,
+)
+from tonne.apps.cli.parameters import MODE, MOMENT
+from tonne.apps.lookup.charge_search_store import (
+    ChargeSearch,
+    FoundCharge,
+    find_charge_any_account,
+    search_charges_any_account,
+)
+from tonne.money.cards.errors import ChargeUnknown
+from tonne.money.cards.model import ChargeStatus
+from tonne.platform.db.pool import Connection
+from tonne.selling.accounts.names import Names, find_names_any_account
+
+
+@click.group()
+def charge() -> None:
+    """Find and show charges of cards, and decide on mismatched ones."""
+
+
+charge.add_command(refund_charge)
+charge.add_command(accept_charge)
+
+
+@charge.command("list")
+@click.option("--order", "order_id", metavar="ID", help="Only charges of this order, or of its invoice.")
+@click.option("--invoice", metavar="NUMBER", help="Only charges of this invoice, such as TN-LIVE-000123.")
+@click.option("--reference", help="Only the charge with this reference of the gateway.")
+@click.option("--status", type=click.Choice([each.value for each in ChargeStatus]), help="Only charges of this status.")
+@click.option("--mode", type=MODE, help="Only charges of this mode.")
+@click.option("--org", "organisation_id", metavar="ID", help="Only charges of this organisation.")
+@click.option("--account", "account_id", metavar="ID", help="Only charges of this account.")
+@click.option("--since", type=MOMENT, help="Only charges made from this time on.")
+@click.option("--until", type=MOMENT, help="Only charges made before this time.")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many at most.")
+@output_options
+def list_(limit: int, output: Output, **filters: Any) -> None:
+    """List the newest charges of all organisations."""
+
+    async def work(tx: Connection) -> tuple[list[FoundCharge], Names]:
+        found = await search_charges_any_account(tx, ChargeSearch(**filters), limit + 1)
+        return found, await find_names_any_account(tx, [each.account_id for each in found])
+
+    found, names = run_in_transaction(work)
+    print_rows(found[:limit], _columns(names), output, empty="No charge matches.")
+    if output.format is Format.TABLE and len(found) > limit:
+        click.echo(f"There are more: these are the newest {limit:,}. Use --limit or --until.", err=True)
+
+
+@charge.command("show")
+@click.argument("charge_id")
+@output_options
+def show(charge_id: str, output: Output) -> None:
+    """Show a charge. CHARGE_ID may also be the gateway's reference."""
+
+    async def work(tx: Connection) -> tuple[FoundCharge, Names]:
+        found = await find_charge_any_account(tx, charge_id)
+        if found is None:
+            raise ChargeUnknown(f"There is no charge {charge_id}. Run `tonne charge list` to see charges.")
+        return found, await find_names_any_account(tx, [found.account_id])
+
+    found, names = run_in_transaction(work)
+    print_object(found, [replace(column, in_table=True) for column in _columns(names)], output)
+
+
+def _columns(names: Names) -> tuple[ValueColumn[FoundCharge], ...]:
+    return (
+        ValueColumn("id", lambda c: c.id, head="charge"),
+        ValueColumn("status", lambda c: c.status, styles=STATUS_STYLES),
+        TimeColumn("created_at", lambda c: c.created_at, head="created"),
+        MoneyColumn("amount", lambda c: c.amount_minor, lambda c: c.currency),
+        ValueColumn("account_name", lambda c: names.of(c.account_id), head="account", shrinks=True),
+        ValueColumn("outcome", lambda c: c.code or c.outcome, shrinks=True),
+        ValueColumn("order_id", lambda c: c.order_id, head="order"),
+        ValueColumn("invoice", lambda c: c.invoice),
+        ValueColumn("reference", lambda c: c.reference, in_table=False),
+        ValueColumn("message", lambda c: c.message, in_table=False),
+        ValueColumn("attempt", lambda c: c.attempt, in_table=False),
+        ValueColumn("gateway", lambda c: c.gateway, in_table=False),
+        ValueColumn("source", lambda c: c.source, in_table=False),
+        ValueColumn("mode", lambda c: c.mode, in_table=False),
+        TimeColumn("settled_at", lambda c: c.settled_at, head="settled", in_table=False),
+        TimeColumn("refunded_at", lambda c: c.refunded_at, head="refunded", in_table=False),
+        TimeColumn("next_attempt_at", lambda c: c.next_attempt_at, head="next attempt", in_table=False),
+        ValueColumn("account_id", lambda c: c.account_id, in_table=False),
+        ValueColumn("organisation_id", lambda c: c.organisation_id, head="organisation", in_table=False),
+    )

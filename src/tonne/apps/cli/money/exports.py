@@ -1,0 +1,147 @@
+"""tonne export"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+from tonne.apps.cli.database import run_in_snapshot
+from tonne.apps.cli.output import MoneyColumn, Output, ValueColumn, output_options, print_rows
+from tonne.apps.cli.parameters import MODE
+from tonne.money.accounting.journal.export import beancount_entry, beancount_head, csv_entry, csv_head
+from tonne.money.accounting.journal.model import JournalEntry, Posting
+from tonne.money.accounting.journal.read_journal import (
+    Period,
+    read_entries_any_account,
+    read_opening_any_account,
+    sum_balances_any_account,
+)
+from tonne.platform.db.pool import Connection
+from tonne.platform.process.progress import progress
+from tonne.platform.values.scope import Mode
+
+# Before the first entry of any installation.
+BEGINNING = datetime(1990, 1, 1, tzinfo=UTC)
+
+
+class JournalFormat(StrEnum):
+    CSV = "csv"
+    BEANCOUNT = "beancount"
+
+
+WRITERS: dict[JournalFormat, Callable[[JournalEntry], str]] = {
+    JournalFormat.CSV: csv_entry,
+    JournalFormat.BEANCOUNT: beancount_entry,
+}
+
+
+class _Month(click.ParamType[datetime]):
+    name = "month"
+
+    def convert(self, value: object, _param: click.Parameter | None, _ctx: click.Context | None) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        try:
+            return datetime.strptime(str(value), "%Y-%m").replace(tzinfo=UTC)
+        except ValueError:
+            self.fail("expected a month such as 2026-11")
+
+
+MONTH = _Month()
+_mode_option = click.option("--mode", type=MODE, default=Mode.LIVE.value, show_default=True, help="Whose books.")
+
+
+@click.group("export")
+def export_group() -> None:
+    """Export the books: the journal and its balances."""
+
+
+@export_group.command("journal")
+@click.option("--month", type=MONTH, required=True, help="Month to export, in UTC: 2026-11.")
+@_mode_option
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice([each.value for each in JournalFormat]),
+    default=JournalFormat.CSV.value,
+    show_default=True,
+    help="CSV, or the text of beancount.",
+)
+@click.option("--opening-balances", is_flag=True, help="Begin with an entry of the balances before the month.")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write, instead of stdout."
+)
+def journal(month: datetime, mode: str, format_: str, opening_balances: bool, output: Path | None) -> None:
+    """Export the double-entry journal of a month.
+
+    Debits are positive in beancount, and in a column of their own in CSV. Every entry sums to zero in every currency.
+    A month exported again gives the same entries: corrections are entries of the month in which they were made.
+    """
+    period = Period(Mode(mode), month, _next_month(month))
+    chosen = JournalFormat(format_)
+
+    async def work(tx: Connection) -> int:
+        count, days = 0, (period.end - period.start).days
+        with _opened(output) as stream:
+            stream.write(csv_head() if chosen is JournalFormat.CSV else beancount_head(month.date()))
+            if opening_balances and (
+                opening := await read_opening_any_account(tx, Period(period.mode, BEGINNING, month))
+            ):
+                stream.write(WRITERS[chosen](opening))
+            # A bar would be drawn between the entries on a terminal.
+            with progress("Writing the journal", days if output else 0) as advance:
+                day = 0
+                async for entry in read_entries_any_account(tx, period):
+                    stream.write(WRITERS[chosen](entry))
+                    count += 1
+                    if entry.booked_on.day > day:
+                        advance(entry.booked_on.day - day)
+                        day = entry.booked_on.day
+        return count
+
+    # Part of it may have been written when a replica cancels a query.
+    count = run_in_snapshot(work, repeatable=False)
+    if output is not None:
+        click.echo(f"{output}: {count:,} {'entry' if count == 1 else 'entries'}.")
+
+
+@export_group.command("balances")
+@click.option("--month", type=MONTH, help="Only what this month changed. Otherwise all entries so far.")
+@_mode_option
+@output_options
+def balances(month: datetime | None, mode: str, output: Output) -> None:
+    """Show the balance of each account of the journal, per currency."""
+    start, end = (BEGINNING, datetime.max.replace(tzinfo=UTC)) if month is None else (month, _next_month(month))
+
+    async def work(tx: Connection) -> list[Posting]:
+        return await sum_balances_any_account(tx, Period(Mode(mode), start, end))
+
+    found = run_in_snapshot(work)
+    columns: list[ValueColumn[Posting]] = [
+        ValueColumn("account", lambda posting: posting.account),
+        MoneyColumn("balance", lambda posting: posting.amount_minor, lambda posting: posting.currency),
+    ]
+    print_rows(found, columns, output, empty="Nothing is booked.")
+
+
+def _next_month(month: datetime) -> datetime:
+    return month.replace(year=month.year + month.month // 12, month=month.month % 12 + 1)
+
+
+@contextmanager
+def _opened(output: Path | None) -> Iterator[TextIO]:
+    if output is None:
+        yield sys.stdout
+        return
+    try:
+        with output.open("x", encoding="utf-8", newline="") as stream:
+            yield stream
+    except FileExistsError as error:
+        raise click.ClickException(f"{output} already exists: choose another name, or move the file.") from error
+    except OSError as error:
+        raise click.ClickException(f"Cannot write {output}: {error.strerror}.") from error

@@ -1,0 +1,326 @@
+"""tonne invoice"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tonne.apps.cli.database import ACTOR, plain_failures, run_connected, run_in_transaction, settings_from_environment
+from tonne.apps.cli.imports import FILE, read_file, reported_errors
+from tonne.apps.cli.money.credit_notes import credit, credit_pdf
+from tonne.apps.cli.money.receivables import ageing, statement
+from tonne.apps.cli.money.write_offs import WRITE_OFFS, approve, reinstate, write_off, write_offs
+from tonne.apps.cli.output import (
+    STATUS_STYLES,
+    MoneyColumn,
+    Output,
+    Table,
+    TimeColumn,
+    ValueColumn,
+    output_options,
+    print_object,
+    print_rows,
+    print_table,
+)
+from tonne.apps.cli.parameters import MODE
+from tonne.apps.cli.supply.signed_files import render_invoice
+from tonne.apps.lookup.charge_search_store import ChargeSearch, FoundCharge, search_charges_any_account
+from tonne.money.accounting.matching.import_statement import BookedLine, StatementOptions, import_statement
+from tonne.money.bank.assignment_store import sum_received_any_account
+from tonne.money.bank.formats.csv_statement import Spelling
+from tonne.money.bank.formats.identity import Verdict
+from tonne.money.bank.formats.local_numbers import DateOrder, DecimalMark
+from tonne.money.bank.transfer_model import Transfer, TransferState
+from tonne.money.bank.transfer_store import list_transfers_any_account
+from tonne.money.invoices.credit_notes.credit_note import CreditNote
+from tonne.money.invoices.credit_notes.store import list_credit_notes
+from tonne.money.invoices.documents.annex import load_annex
+from tonne.money.invoices.documents.seller_details import missing_settings
+from tonne.money.invoices.find_invoice import find_by_number_any_account, organisations_without_recipient
+from tonne.money.invoices.model import Invoice, InvoiceStatus
+from tonne.money.invoices.remaining import find_remaining
+from tonne.money.invoices.resend_invoice import resend_invoice
+from tonne.money.invoices.settle_invoice import settle_invoice
+from tonne.money.invoices.store import list_invoices_any_account, list_live_orders_without_invoice_any_account
+from tonne.money.invoices.write_off_store import list_write_offs_of_invoice_any_account
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.iban import is_iban
+from tonne.platform.values.scope import Mode
+from tonne.selling.accounts.names import Names, find_names_any_account
+
+# Orders named in a message.
+SHOWN = 10
+_mode_of_number = click.option("--mode", type=MODE, help="Mode of the invoice. Not needed with a full reference.")
+
+FACTS: tuple[ValueColumn[Invoice], ...] = (
+    ValueColumn("number", lambda i: i.reference),
+    ValueColumn("status", lambda i: i.status, styles=STATUS_STYLES),
+    MoneyColumn("total", lambda i: i.total_minor, lambda i: i.currency),
+    TimeColumn("issued_on", lambda i: i.issued_on, head="issued"),
+    TimeColumn("due_on", lambda i: i.due_on, head="due"),
+    TimeColumn("mailed_at", lambda i: i.mailed_at, head="mailed"),
+    TimeColumn("reminded_at", lambda i: i.reminded_at, head="reminded"),
+    TimeColumn("settled_at", lambda i: i.settled_at, head="settled"),
+    ValueColumn("settled_by", lambda i: i.settled_by),
+    ValueColumn(
+        "order_id", lambda i: i.first_order_id if i.order_count == 1 else None, head="order", show=lambda i: _orders(i)
+    ),
+    ValueColumn("order_count", lambda i: i.order_count, in_table=False),
+    ValueColumn("organisation_id", lambda i: i.organisation_id, head="organisation"),
+    MoneyColumn("credited", lambda i: i.credited_minor, lambda i: i.currency),
+    ValueColumn("billing", lambda i: i.billing),
+    TimeColumn("written_off_at", lambda i: i.written_off_at, head="written off"),
+    ValueColumn("payment_method", lambda i: i.payment_method, head="paid by"),
+)
+TRANSFERS: tuple[ValueColumn[Transfer], ...] = (
+    ValueColumn("id", lambda t: t.id, head="transfer"),
+    TimeColumn("booked_on", lambda t: t.booked_on, head="booked"),
+    MoneyColumn("amount", lambda t: t.amount_minor, lambda t: t.currency),
+    ValueColumn("payer", lambda t: t.payer, show=lambda t: quoted(t.payer), shrinks=True),
+    ValueColumn("state", lambda t: t.state, styles=STATUS_STYLES),
+)
+CHARGES: tuple[ValueColumn[FoundCharge], ...] = (
+    ValueColumn("id", lambda c: c.id, head="charge"),
+    TimeColumn("created_at", lambda c: c.created_at, head="created"),
+    MoneyColumn("amount", lambda c: c.amount_minor, lambda c: c.currency),
+    ValueColumn("status", lambda c: c.status, styles=STATUS_STYLES),
+    ValueColumn("outcome", lambda c: c.code or c.outcome, shrinks=True),
+)
+# Charges of a card that `tonne invoice show` lists. More attempts than the schedule allows are not made.
+MAX_CHARGES = 100
+PAID_CHARGES = {"captured", "refunded"}
+CREDIT_NOTES: tuple[ValueColumn[CreditNote], ...] = (
+    ValueColumn("number", lambda n: n.reference),
+    MoneyColumn("total", lambda n: n.total_minor, lambda n: n.currency),
+    TimeColumn("issued_on", lambda n: n.issued_on, head="issued"),
+    TimeColumn("mailed_at", lambda n: n.mailed_at, head="mailed"),
+    ValueColumn("cause", lambda n: n.cause),
+    ValueColumn("reason", lambda n: n.reason, shrinks=True),
+)
+
+
+@click.group()
+def invoice() -> None:
+    """List, settle, credit, resend and export invoices."""
+
+
+invoice.add_command(credit)
+invoice.add_command(credit_pdf)
+invoice.add_command(ageing)
+invoice.add_command(statement)
+invoice.add_command(write_off)
+invoice.add_command(approve)
+invoice.add_command(reinstate)
+invoice.add_command(write_offs)
+
+
+@invoice.command("list")
+@click.option("--mode", type=MODE, help="Show only invoices of this mode.")
+@click.option(
+    "--status",
+    type=click.Choice([status.value for status in InvoiceStatus]),
+    help="Show only invoices with this status.",
+)
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Maximum number per mode."
+)
+@output_options
+def list_(mode: str | None, status: str | None, limit: int, output: Output) -> None:
+    """List invoices, newest first."""
+
+    with plain_failures():
+        settings = settings_from_environment()
+        missing = missing_settings(settings, settings.seller_tax.treatment)
+
+    async def work(tx: Connection) -> tuple[list[Invoice], Names, list[str], list[str]]:
+        modes = Mode if mode is None else (Mode(mode),)
+        wanted = None if status is None else InvoiceStatus(status)
+        found = [each for one in modes for each in await list_invoices_any_account(tx, one, wanted, limit)]
+        is_asked = Mode.LIVE in modes and wanted in {None, InvoiceStatus.OPEN}
+        held_back = await list_live_orders_without_invoice_any_account(tx) if missing and is_asked else []
+        names = await find_names_any_account(tx, [each.organisation_id for each in found])
+        return found, names, await organisations_without_recipient(tx, found), held_back
+
+    invoices, names, unreachable, held_back = run_in_transaction(work)
+    print_rows(invoices, _columns(names), output, empty="No invoices.")
+    for organisation_id in unreachable:
+        click.echo(
+            f"{organisation_id} has no admin to mail its invoices to. Add one with `tonne org add-admin`, then run "
+            "`tonne invoice resend`.",
+            err=True,
+        )
+    if held_back:
+        count = len(held_back)
+        more = f" and {count - SHOWN:,} more" if count > SHOWN else ""
+        waiting = "1 live order waits for its invoice" if count == 1 else f"{count:,} live orders wait for invoices"
+        click.echo(
+            f"{waiting}: {', '.join(held_back[:SHOWN])}{more}. Set "
+            f"{', '.join(missing)} and restart Tonne: they are then issued and mailed.",
+            err=True,
+        )
+
+
+@invoice.command("show")
+@click.argument("number")
+@_mode_of_number
+@output_options
+def show_(number: str, mode: str | None, output: Output) -> None:
+    """Show an invoice with payments, credits and write-offs. NUMBER is 123 or TN-LIVE-000123."""
+
+    async def work(tx: Connection) -> tuple[Invoice, int, list[Table[Any]]]:
+        found = await _find(tx, number, mode)
+        received = (await sum_received_any_account(tx, [found.id])).get(found.id, 0)
+        charges = await search_charges_any_account(tx, ChargeSearch(invoice=found.reference), MAX_CHARGES)
+        if any(each.status in PAID_CHARGES for each in charges):
+            received = found.settled_minor or 0
+        transfers = await list_transfers_any_account(tx, [*TransferState], invoice_id=found.id)
+        tables: list[Table[Any]] = [
+            Table("transfers", transfers, TRANSFERS),
+            Table("charges", charges, CHARGES),
+            Table("credit_notes", await list_credit_notes(tx, found), CREDIT_NOTES),
+            Table("write_offs", await list_write_offs_of_invoice_any_account(tx, found), WRITE_OFFS[1:]),
+        ]
+        return found, received, tables
+
+    found, received, tables = run_in_transaction(work)
+    left = max(found.due_minor - received, 0) if found.closing is None else 0
+    sums: tuple[ValueColumn[Invoice], ...] = (
+        MoneyColumn("received", lambda _: received, lambda i: i.currency),
+        MoneyColumn("still_due", lambda _: left, lambda i: i.currency, head="still due"),
+    )
+    print_object(found, (*FACTS, *sums), output, tables)
+
+
+@invoice.command("settle")
+@click.argument("number")
+@_mode_of_number
+@click.option("--note", default="", help="How it was paid, for the audit log.")
+def settle(number: str, mode: str | None, note: str) -> None:
+    """Mark an invoice and its order as paid. NUMBER is 123 or TN-LIVE-000123."""
+
+    async def work(tx: Connection) -> Invoice:
+        found = await _find(tx, number, mode)
+        await settle_invoice(tx, found, actor=ACTOR, now=utc_now(), note=note)
+        return found
+
+    settled = run_in_transaction(work)
+    click.echo(f"Invoice {settled.reference} for {settled.due} and {settled.orders_text} are marked as paid.")
+
+
+@invoice.command("resend")
+@click.argument("number")
+@_mode_of_number
+def resend(number: str, mode: str | None) -> None:
+    """Mail an invoice again to the admins of the organisation. NUMBER is 123 or TN-LIVE-000123.
+
+    The mail of a paid or cancelled invoice says so and does not ask for money.
+    """
+    with plain_failures():
+        settings = settings_from_environment()
+
+    async def work(tx: Connection) -> tuple[Invoice, list[str]]:
+        found = await _find(tx, number, mode)
+        render = render_invoice(tx, settings)
+        return found, await resend_invoice(tx, found, render=render, settings=settings, actor=ACTOR, now=utc_now())
+
+    found, recipients = run_in_transaction(work)
+    click.echo(f"{found.reference} will be mailed to {', '.join(recipients)}.")
+
+
+@invoice.command("pdf")
+@click.argument("number")
+@_mode_of_number
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The file to write."
+)
+def pdf(number: str, mode: str | None, output: Path) -> None:
+    """Write an invoice to a PDF file. NUMBER is 123 or TN-LIVE-000123."""
+
+    async def work(connection: Connection, settings: Settings) -> tuple[Invoice, bytes]:
+        found = await _find(connection, number, mode)
+        annex, remaining = await load_annex(connection, found), await find_remaining(connection, found)
+        render = render_invoice(connection, settings)
+        return found, await render.invoice(found.read_record(), found.closing, annex=annex, remaining=remaining)
+
+    found, content = run_connected(work)
+    try:
+        output.write_bytes(content)
+    except OSError as error:
+        raise click.ClickException(f"{output} cannot be written: {error.strerror}.") from error
+    click.echo(f"{output}: invoice {found.reference} for {found.total}.")
+
+
+@invoice.command("import-statement")
+@FILE
+@click.option("--mode", type=MODE, required=True, help="Mode of the invoices that the statement pays.")
+@click.option(
+    "--dates",
+    type=click.Choice([order.value for order in DateOrder]),
+    help="Order of day, month and year in a CSV file.",
+)
+@click.option(
+    "--decimals", type=click.Choice([mark.value for mark in DecimalMark]), help="Decimal mark of amounts in a CSV file."
+)
+@click.option("--iban", help="Your account that it is a statement of, if the file does not name it by its IBAN.")
+def import_(file: Path, mode: str, dates: str | None, decimals: str | None, iban: str | None) -> None:
+    """Import a bank statement and settle the invoices it pays.
+
+    The file is a camt.053 or MT940 statement, or CSV with the columns booked_on, amount, currency, payer and
+    reference. Lines that were imported before are skipped, so statements may overlap.
+
+    If the file has errors, all of them are listed, nothing is imported, and the exit code is 1.
+    """
+    upload = read_file(file)
+    spelling = Spelling(DateOrder(dates) if dates else None, DecimalMark(decimals) if decimals else None)
+    if iban is not None and not is_iban(iban):
+        raise click.BadParameter("its check digits are wrong", param_hint="--iban")
+    with plain_failures():
+        settings = settings_from_environment()
+    options = StatementOptions(spelling, iban)
+    with reported_errors():
+        booked = run_in_transaction(
+            import_statement, Mode(mode), upload, settings=settings, actor=ACTOR, now=utc_now(), options=options
+        )
+    _print_report(booked)
+
+
+def _print_report(booked: list[BookedLine]) -> None:
+    rows = [
+        (str(b.line.line), b.outcome, b.reference or "-", b.line.amount, quoted(b.line.payer), b.message)
+        for b in booked
+    ]
+    if rows:
+        print_table(("line", "outcome", "invoice", "amount", "payer", ""), rows)
+        click.echo()
+    counts = Counter(each.outcome for each in booked)
+    outcomes = (*TransferState, Verdict.DOUBTFUL, Verdict.KNOWN)
+    parts = [f"{counts[outcome]} {outcome.replace('_', ' ')}" for outcome in outcomes if counts[outcome]]
+    click.echo(f"{len(booked)} {'line' if len(booked) == 1 else 'lines'}{': ' if parts else '.'}{', '.join(parts)}")
+
+
+async def _find(tx: Connection, number: str, mode: str | None) -> Invoice:
+    return await find_by_number_any_account(tx, number, None if mode is None else Mode(mode))
+
+
+def _orders(found: Invoice) -> str:
+    return found.first_order_id if found.order_count == 1 else found.orders_text
+
+
+def _columns(names: Names) -> tuple[ValueColumn[Invoice], ...]:
+    return (
+        *FACTS[:3],
+        ValueColumn("organisation_name", lambda i: names.of(i.organisation_id), head="organisation", shrinks=True),
+        *(replace(column, show=_day_of(column)) for column in FACTS[4:8]),
+        *(replace(column, in_table=False) for column in (FACTS[3], *FACTS[8:])),
+    )
+
+
+def _day_of(column: ValueColumn[Invoice]) -> Callable[[Invoice], str]:
+    """Days are enough in a list."""
+    return lambda i: column.text(i).partition(" ")[0]

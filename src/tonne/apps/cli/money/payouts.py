@@ -1,0 +1,61 @@
+"""tonne payout"""
+
+from pathlib import Path
+
+import click
+
+from tonne.apps.cli.database import ACTOR, run_in_transaction
+from tonne.apps.cli.imports import FILE, read_file, reported_errors
+from tonne.apps.cli.output import MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_rows
+from tonne.apps.cli.parameters import MODE
+from tonne.money.accounting.journal.import_payouts import import_payouts
+from tonne.money.accounting.journal.match_payout import match_payout
+from tonne.money.accounting.journal.payout_store import ListedPayout, list_payouts_any_account
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Mode
+
+COLUMNS: tuple[ValueColumn[ListedPayout], ...] = (
+    ValueColumn("payout_id", lambda payout: payout.payout_id, head="payout"),
+    TimeColumn("paid_on", lambda payout: payout.paid_on),
+    MoneyColumn("amount", lambda payout: payout.amount_minor, lambda payout: payout.currency),
+    MoneyColumn("fee", lambda payout: payout.fee_minor, lambda payout: payout.currency),
+    ValueColumn("transfer_id", lambda payout: payout.transfer_id, head="transfer"),
+    ValueColumn("id", lambda payout: payout.id, in_table=False),
+)
+
+
+@click.group()
+def payout() -> None:
+    """Import payouts of the card gateway and fees, for the journal."""
+
+
+@payout.command("import")
+@FILE
+def import_(file: Path) -> None:
+    """Import payouts and fees from a CSV FILE: all or nothing.
+
+    The columns are payout_id, paid_on, currency, amount (what arrived at the bank) and fee (what the gateway kept).
+    Importing a payout again changes nothing.
+    """
+    with reported_errors():
+        result = run_in_transaction(import_payouts, Mode.LIVE, read_file(file), actor=ACTOR, now=utc_now())
+    click.echo(f"{result.added} imported, {result.known} imported before.")
+
+
+@payout.command("match")
+@click.argument("payout_id", metavar="PAYOUT")
+@click.argument("transfer_id", metavar="TRANSFER")
+def match(payout_id: str, transfer_id: str) -> None:
+    """Match a PAYOUT with the bank TRANSFER that shows it."""
+    matched = run_in_transaction(match_payout, payout_id, transfer_id, actor=ACTOR, now=utc_now())
+    click.echo(f"Payout {matched.payout_id} is matched with transfer {transfer_id}.")
+
+
+@payout.command("list")
+@click.option("--mode", type=MODE, default=Mode.LIVE.value, show_default=True, help="Whose payouts.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="How many to list.")
+@output_options
+def list_(mode: str, limit: int, output: Output) -> None:
+    """List payouts, newest first."""
+    found = run_in_transaction(list_payouts_any_account, Mode(mode), limit)
+    print_rows(found, COLUMNS, output, empty="No payout was imported.")

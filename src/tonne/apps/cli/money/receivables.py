@@ -1,0 +1,134 @@
+"""tonne invoice ageing, tonne invoice statement"""
+
+from datetime import UTC, date
+from pathlib import Path
+
+import click
+
+from tonne.apps.cli.database import plain_failures, run_in_transaction, settings_from_environment
+from tonne.apps.cli.output import Format, MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_rows
+from tonne.apps.cli.parameters import MODE
+from tonne.money.accounting.reports.account_statement import (
+    AccountStatement,
+    PrintedStatement,
+    account_statement_pdf,
+    make_statements,
+    print_statement,
+    signed_money,
+)
+from tonne.money.accounting.reports.ageing import AgedDebt, list_aged_debts
+from tonne.money.accounting.reports.statement_store import StatementEntry
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Mode
+from tonne.selling.accounts.lookup import require_organisation
+
+_DAY = click.DateTime(formats=["%Y-%m-%d"])
+_AGED: tuple[ValueColumn[AgedDebt], ...] = (
+    ValueColumn("organisation_name", lambda d: d.organisation_name, head="organisation", shrinks=True),
+    ValueColumn("invoices", lambda d: d.invoices, align_right=True),
+    MoneyColumn("up_to_30_days", lambda d: d.up_to_30_minor, lambda d: d.currency, head="0-30 days"),
+    MoneyColumn("up_to_60_days", lambda d: d.up_to_60_minor, lambda d: d.currency, head="31-60"),
+    MoneyColumn("up_to_90_days", lambda d: d.up_to_90_minor, lambda d: d.currency, head="61-90"),
+    MoneyColumn("older", lambda d: d.older_minor, lambda d: d.currency, head="90+"),
+    MoneyColumn("total", lambda d: d.total_minor, lambda d: d.currency),
+    MoneyColumn("overdue", lambda d: d.overdue_minor, lambda d: d.currency),
+    MoneyColumn("written_off", lambda d: d.written_off_minor, lambda d: d.currency, head="written off"),
+    ValueColumn("organisation_id", lambda d: d.organisation_id, in_table=False),
+)
+
+
+@click.command("ageing")
+@click.option("--mode", type=MODE, default=Mode.LIVE.value, show_default=True, help="Mode of the invoices.")
+@click.option("--org", "organisation_id", help="Only this organisation.")
+@output_options
+def ageing(mode: str, organisation_id: str | None, output: Output) -> None:
+    """List what organisations owe, by age.
+
+    The age is in days since the invoice was issued. Part payments and credit notes are subtracted. Overdue is the part
+    after its due date. What was written off is in a column of its own and in none of the others.
+    """
+    today = utc_now().astimezone(UTC).date()
+    found = run_in_transaction(list_aged_debts, Mode(mode), today, organisation_id)
+    print_rows(found, _AGED, output, empty="Nothing is owed.")
+
+
+class _Line:
+    """A line of the table: an entry, or the balance at the start or the end."""
+
+    def __init__(self, statement: AccountStatement, entry: StatementEntry | None, kind: str, on: date) -> None:
+        balance = statement.opening_minor if kind == "opening_balance" else statement.closing_minor
+        self.currency = statement.currency
+        self.on, self.kind = on, kind
+        self.reference = None if entry is None else entry.reference
+        self.text = None if entry is None else entry.text
+        self.amount = None if entry is None else signed_money(entry.amount_minor, self.currency)
+        self.balance = signed_money(balance if entry is None else entry.balance_minor, self.currency)
+
+
+_LINES: tuple[ValueColumn[_Line], ...] = (
+    TimeColumn("on", lambda line: line.on, head="date"),
+    ValueColumn("kind", lambda line: line.kind, head="entry", show=lambda line: line.kind.replace("_", " ")),
+    ValueColumn("reference", lambda line: line.reference),
+    ValueColumn("text", lambda line: line.text, shrinks=True),
+    ValueColumn("amount", lambda line: line.amount, align_right=True),
+    ValueColumn("balance", lambda line: line.balance, align_right=True),
+    ValueColumn("currency", lambda line: line.currency),
+)
+
+
+@click.command("statement")
+@click.argument("organisation_id")
+@click.option("--from", "first_day", type=_DAY, required=True, help="First day, such as 2026-01-01 (UTC).")
+@click.option("--to", "last_day", type=_DAY, required=True, help="Last day (UTC).")
+@click.option("--mode", type=MODE, default=Mode.LIVE.value, show_default=True, help="Mode of the invoices.")
+@click.option(
+    "--pdf",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Also write a PDF for each currency to this folder.",
+)
+@output_options
+def statement(
+    organisation_id: str, *, first_day: date, last_day: date, mode: str, folder: Path | None, output: Output
+) -> None:
+    """Print an organisation's statement of account.
+
+    It has the opening balance, the invoices, credit notes, payments and refunds of the period, and the closing balance.
+    Write-offs are listed here, but not in the PDF, which is for the customer: what is written off is still owed.
+    """
+    first, last = _day(first_day), _day(last_day)
+    if last < first:
+        raise click.BadParameter("must not be before --from", param_hint="--to")
+    with plain_failures():
+        settings = settings_from_environment()
+
+    async def work(tx: Connection) -> list[tuple[AccountStatement, PrintedStatement]]:
+        await require_organisation(tx, organisation_id)
+        made = await make_statements(tx, organisation_id, Mode(mode), first, last)
+        return [(each, await print_statement(tx, each, organisation_id, settings)) for each in made]
+
+    made = run_in_transaction(work)
+    lines = [line for each, _ in made for line in _lines(each)]
+    print_rows(lines, _LINES, output, empty="The organisation was never billed.")
+    if folder is not None:
+        for each, printed in made:
+            path = folder / f"statement-{each.currency}-{first}-{last}.pdf"
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(account_statement_pdf(printed))
+            except OSError as error:
+                raise click.ClickException(f"{path} cannot be written: {error.strerror}.") from error
+            click.echo(f"{path} is written.", err=output.format is not Format.TABLE)
+
+
+def _lines(made: AccountStatement) -> list[_Line]:
+    return [
+        _Line(made, None, "opening_balance", made.first_day),
+        *(_Line(made, entry, entry.kind, entry.on) for entry in made.entries),
+        _Line(made, None, "closing_balance", made.last_day),
+    ]
+
+
+def _day(moment: date) -> date:
+    return date(moment.year, moment.month, moment.day)

@@ -1,0 +1,234 @@
+"""tonne refund, tonne dispute and tonne order refund"""
+
+import click
+
+from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
+from tonne.apps.cli.output import (
+    STATUS_STYLES,
+    MoneyColumn,
+    Output,
+    TimeColumn,
+    ValueColumn,
+    output_options,
+    print_object,
+    print_rows,
+)
+from tonne.apps.cli.parameters import MODE, REASON
+from tonne.money.cards.gateways.payment_record import DisputeState
+from tonne.money.refunds.approve_refund import approve_refund, retry_refund, settle_refund
+from tonne.money.refunds.decline_refund import decline_refund
+from tonne.money.refunds.disputes.dispute_store import (
+    DisputeSearch,
+    find_dispute_any_account,
+    search_disputes_any_account,
+)
+from tonne.money.refunds.errors import DisputeNotFound, RefundNotFound
+from tonne.money.refunds.model import Dispute, Refund, RefundMethod, RefundState
+from tonne.money.refunds.request_refund import RefundRequest, parse_amount, request_refund
+from tonne.money.refunds.store import RefundSearch, find_refund_any_account, search_refunds_any_account
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.money import format_money
+from tonne.selling.orders.errors import OrderNotFound
+from tonne.selling.orders.load import load_order
+from tonne.selling.orders.scope_store import find_scope_any_account
+
+_LIMIT = click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most.")
+REFUND_COLUMNS: tuple[ValueColumn[Refund], ...] = (
+    ValueColumn("id", lambda each: each.id, head="refund"),
+    ValueColumn("state", lambda each: each.state, styles={**STATUS_STYLES, "approval": "yellow", "due": "yellow"}),
+    MoneyColumn("amount", lambda each: each.amount_minor, lambda each: each.currency),
+    ValueColumn("method", lambda each: each.method),
+    TimeColumn("created_at", lambda each: each.created_at, head="requested"),
+    ValueColumn("order_id", lambda each: each.order_id, head="order"),
+    ValueColumn("attempt", lambda each: each.attempt),
+    ValueColumn("purpose", lambda each: each.purpose),
+    ValueColumn("reason", lambda each: each.reason, shrinks=True),
+    ValueColumn("charge_id", lambda each: each.charge_id, head="charge", in_table=False),
+    ValueColumn("mode", lambda each: each.scope.mode, in_table=False),
+    ValueColumn("account_id", lambda each: each.scope.account_id, in_table=False),
+)
+REFUND_FACTS: tuple[ValueColumn[Refund], ...] = (
+    *REFUND_COLUMNS[:9],
+    ValueColumn("message", lambda each: each.message, head="message"),
+    ValueColumn("requested_by", lambda each: each.requested_by),
+    ValueColumn("approved_by", lambda each: each.approved_by),
+    TimeColumn("next_attempt_at", lambda each: each.next_attempt_at, head="next attempt"),
+    TimeColumn("settled_at", lambda each: each.settled_at, head="settled"),
+    ValueColumn("repeats", lambda each: each.repeats),
+    ValueColumn("reference", lambda each: each.reference, head="at the gateway"),
+    ValueColumn("charge_id", lambda each: each.charge_id, head="charge"),
+    ValueColumn("returns", lambda each: each.return_ids),
+    ValueColumn("mode", lambda each: each.scope.mode),
+    ValueColumn("account_id", lambda each: each.scope.account_id, head="account"),
+    ValueColumn("organisation_id", lambda each: each.scope.organisation_id, head="organisation"),
+)
+DISPUTE_COLUMNS: tuple[ValueColumn[Dispute], ...] = (
+    ValueColumn("id", lambda each: each.id, head="dispute"),
+    ValueColumn("state", lambda each: each.state, styles={**STATUS_STYLES, "opened": "red"}),
+    MoneyColumn("amount", lambda each: each.amount_minor, lambda each: each.currency),
+    ValueColumn("reason", lambda each: each.reason),
+    TimeColumn("evidence_due", lambda each: each.evidence_due, head="evidence due"),
+    TimeColumn("opened_at", lambda each: each.opened_at, head="opened"),
+    ValueColumn("order_id", lambda each: each.order_id, head="order"),
+    TimeColumn("closed_at", lambda each: each.closed_at, in_table=False),
+    ValueColumn("reference", lambda each: each.reference, in_table=False),
+    ValueColumn("mode", lambda each: each.scope.mode, in_table=False),
+)
+DISPUTE_FACTS: tuple[ValueColumn[Dispute], ...] = (
+    *DISPUTE_COLUMNS[:7],
+    TimeColumn("closed_at", lambda each: each.closed_at, head="closed"),
+    MoneyColumn("withdrawn", lambda each: each.withdrawn_minor, lambda each: each.currency, head="taken back"),
+    ValueColumn("reference", lambda each: each.reference, head="at the gateway"),
+    ValueColumn("charge_id", lambda each: each.charge_id, head="charge"),
+    ValueColumn("mode", lambda each: each.scope.mode),
+    ValueColumn("account_id", lambda each: each.scope.account_id, head="account"),
+    ValueColumn("organisation_id", lambda each: each.scope.organisation_id, head="organisation"),
+)
+
+
+@click.group("refund")
+def refund_group() -> None:
+    """List, show, approve, decline, retry and settle refunds."""
+
+
+@refund_group.command("list")
+@click.option("--mode", type=MODE, help="Only refunds of this mode.")
+@click.option("--state", type=click.Choice([each.value for each in RefundState]), help="Only refunds in this state.")
+@click.option("--order", "order_id", help="Only refunds of this order.")
+@click.option("--org", "organisation_id", help="Only refunds of this organisation.")
+@_LIMIT
+@output_options
+def list_refunds(limit: int, output: Output, **filters: str | None) -> None:
+    """List the newest refunds of all organisations."""
+    found = run_in_transaction(lambda tx: search_refunds_any_account(tx, RefundSearch(**filters), limit))
+    print_rows(found, REFUND_COLUMNS, output, empty="No refund matches.")
+
+
+@refund_group.command("show")
+@click.argument("refund_id")
+@output_options
+def show_refund(refund_id: str, output: Output) -> None:
+    """Show a refund, who requested it, and what the gateway says."""
+
+    async def work(tx: Connection) -> Refund:
+        found = await find_refund_any_account(tx, refund_id)
+        if found is None:
+            raise RefundNotFound(f"There is no refund {refund_id}. Run `tonne refund list` to see all refunds.")
+        return found
+
+    print_object(run_in_transaction(work), REFUND_FACTS, output)
+
+
+@refund_group.command("approve")
+@click.argument("refund_id")
+def approve(refund_id: str) -> None:
+    """Approve a refund that another person requested.
+
+    Refunds above TONNE_REFUND_APPROVAL_ABOVE wait for it.
+    """
+    approved = run_in_transaction(approve_refund, refund_id, actor=ACTOR, now=utc_now())
+    click.echo(f"Refund {approved.id} of {_money(approved)} is approved.")
+
+
+@refund_group.command("decline")
+@click.argument("refund_id")
+@click.option("--reason", type=REASON, required=True, help="Why, for the refund and the audit log.")
+def decline(refund_id: str, reason: str) -> None:
+    """Decline a refund that waits for an approval. No money moves.
+
+    The refund of a cancelled order is owed and cannot be declined.
+    """
+    declined = run_in_transaction(decline_refund, refund_id, reason, actor=ACTOR, now=utc_now())
+    click.echo(f"Refund {declined.id} of {_money(declined)} is declined. The amount can be refunded again later.")
+
+
+@refund_group.command("retry")
+@click.argument("refund_id")
+def retry(refund_id: str) -> None:
+    """Let the worker repeat a refund by card now.
+
+    Otherwise it is repeated at the time that `tonne refund show` names.
+    """
+    due = run_in_transaction(retry_refund, refund_id, actor=ACTOR, now=utc_now())
+    click.echo(f"Refund {due.id} of {_money(due)} is due now.")
+
+
+@refund_group.command("settle")
+@click.argument("refund_id")
+@click.option("--note", type=REASON, required=True, help="How the money went back, for the audit log.")
+def settle(refund_id: str, note: str) -> None:
+    """Record that a refund was paid back by other means. Moves no money.
+
+    For a refund that keeps failing, or of an invoice that was settled by hand. Send the money back before. Refused
+    while the gateway or the bank may still make the refund.
+    """
+    settled = run_in_transaction(settle_refund, refund_id, note, actor=ACTOR, now=utc_now())
+    click.echo(f"Refund {settled.id} of {_money(settled)} is settled.")
+
+
+@click.group("dispute")
+def dispute_group() -> None:
+    """List and show payments that payers dispute at their banks."""
+
+
+@dispute_group.command("list")
+@click.option("--mode", type=MODE, help="Only disputes of this mode.")
+@click.option("--state", type=click.Choice([each.value for each in DisputeState]), help="Only disputes in this state.")
+@click.option("--order", "order_id", help="Only disputes of this order.")
+@_LIMIT
+@output_options
+def list_disputes(limit: int, output: Output, **filters: str | None) -> None:
+    """List the newest disputes of all organisations."""
+    found = run_in_transaction(lambda tx: search_disputes_any_account(tx, DisputeSearch(**filters), limit))
+    print_rows(found, DISPUTE_COLUMNS, output, empty="No dispute matches.")
+
+
+@dispute_group.command("show")
+@click.argument("dispute_id")
+@output_options
+def show_dispute(dispute_id: str, output: Output) -> None:
+    """Show a dispute. Answer it at the gateway, before the evidence is due."""
+
+    async def work(tx: Connection) -> Dispute:
+        found = await find_dispute_any_account(tx, dispute_id)
+        if found is None:
+            raise DisputeNotFound(f"There is no dispute {dispute_id}. Run `tonne dispute list` to see all disputes.")
+        return found
+
+    print_object(run_in_transaction(work), DISPUTE_FACTS, output)
+
+
+@click.command("refund")
+@click.argument("order_id")
+@click.option("--amount", help="How much, such as 5.00. Leave it out to refund all that is left.")
+@click.option("--reason", type=REASON, required=True, help="Why, for the refund and the audit log.")
+def refund_order(order_id: str, amount: str | None, reason: str) -> None:
+    """Refund a paid order, wholly or in part. Its status and its tonnes do not change.
+
+    A payment by card goes back to the card, one by bank transfer to the account that it came from. To cancel a paid
+    order as well, use `tonne order cancel --refund`.
+    """
+    with plain_failures():
+        settings = settings_from_environment()
+
+    async def work(tx: Connection) -> Refund:
+        scope = await find_scope_any_account(tx, order_id)
+        order = None if scope is None else await load_order(tx, scope, order_id)
+        if order is None:
+            raise OrderNotFound
+        minor = None if amount is None else parse_amount(amount, order.currency)
+        asked = RefundRequest(amount_minor=minor, reason=reason)
+        return await request_refund(tx, order.scope, order_id, asked, settings=settings, actor=ACTOR, now=utc_now())
+
+    found = run_in_transaction(work)
+    then = "is made by the worker"
+    if found.state is RefundState.APPROVAL:
+        then = f"waits until another person runs `tonne refund approve {found.id}`"
+    elif found.method is RefundMethod.BANK:
+        then = "goes back by bank: see `tonne refund show`"
+    click.echo(f"Refund {found.id} of {_money(found)} {then}.")
+
+
+def _money(refund: Refund) -> str:
+    return f"{format_money(refund.amount_minor, refund.currency)} {refund.currency}"

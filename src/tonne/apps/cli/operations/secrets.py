@@ -1,0 +1,152 @@
+"""tonne secrets"""
+
+from typing import NamedTuple
+
+import click
+
+from tonne.apps.cli.database import ACTOR, run_connected
+from tonne.apps.cli.output import STATUS_STYLES, Output, ValueColumn, output_options, print_rows
+from tonne.channels.checkout.links.reseal_link_secrets import reseal_links_any_account
+from tonne.channels.checkout.order_pages.reseal_mail_links import (
+    reseal_card_links_any_account,
+    reseal_order_links_any_account,
+)
+from tonne.channels.checkout.reseal_checkout_tokens import reseal_checkouts_any_account
+from tonne.platform.db.pool import Connection
+from tonne.platform.keys import reseal_secrets
+from tonne.platform.keys import secret_key_store as secret_store
+from tonne.platform.keys.check_secret_key import check_secret_key, find_unreadable_any_account
+from tonne.platform.keys.reseal_signing_keys import reseal_signing_keys
+from tonne.platform.keys.secret_box import SecretBox, SecretKeyMissing, create_key_file
+from tonne.platform.process.progress import progress
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
+from tonne.selling.users.second_factor.reseal_totp import reseal_totp
+
+
+class KeyUse(NamedTuple):
+    key_id: str
+    role: str
+    values: int
+
+
+COLUMNS: tuple[ValueColumn[KeyUse], ...] = (
+    ValueColumn("key_id", lambda use: use.key_id, head="key", show=lambda use: use.key_id or "(no key id)"),
+    ValueColumn("configured", lambda use: use.role, styles=STATUS_STYLES),
+    ValueColumn("values", lambda use: use.values),
+)
+
+
+@click.group()
+def secrets() -> None:
+    """Manage the keys that encrypt secrets in the database."""
+
+
+@secrets.command("status")
+@output_options
+def status(output: Output) -> None:
+    """Show how many values are sealed with which key."""
+    print_rows(run_connected(_read_status), COLUMNS, output, empty="No keys.")
+
+
+@secrets.command("rotate")
+def rotate() -> None:
+    """Encrypt all values again with the current key.
+
+    Before, set TONNE_SECRET_KEY to the new key and TONNE_SECRET_KEYS_OLD to the previous one, for all processes, and
+    restart them. The service can keep running. If the command is interrupted, run it again.
+    """
+    box, resealed, unreadable, retired = run_connected(_rotate)
+    click.echo(f"{resealed} secret(s) encrypted again with key {box.key_id}.")
+    if retired:
+        click.echo(
+            f"No value needs key {' and '.join(retired)} any more. You can remove it from TONNE_SECRET_KEYS_OLD."
+        )
+    if unreadable:
+        raise click.ClickException(
+            f"{len(unreadable)} secret(s) cannot be opened: {', '.join(unreadable[:10])}. Add their key to "
+            "TONNE_SECRET_KEYS_OLD and run the command again. `tonne secrets status` lists the keys."
+        )
+
+
+@secrets.command("reset")
+@click.confirmation_option(prompt="Secrets sealed with a key that is not configured stay unreadable. Continue?")
+def reset() -> None:
+    """Accept the loss of a key.
+
+    Makes the configured keys the only ones of this database, so that Tonne starts again. Webhooks whose secret was
+    sealed with a lost key deliver nothing, and offset links refuse signed queries, until their owners rotate the
+    secret. No event is lost. The URLs of checkouts that the API created cannot be read again; create new ones.
+    """
+    box, given_up, unreadable = run_connected(_reset)
+    click.echo(f"This database now uses key {box.key_id}.")
+    if given_up:
+        click.echo(f"Given up: key {' and '.join(given_up)}.")
+    if unreadable:
+        click.echo(f"Rotate {len(unreadable)} secret(s), which cannot be opened:")
+        for owner_id in unreadable:
+            click.echo(f"- {owner_id}")
+
+
+async def _read_status(connection: Connection, settings: Settings) -> list[KeyUse]:
+    try:
+        box: SecretBox | None = SecretBox.from_settings(settings)
+    except SecretKeyMissing:
+        box = None
+    counts = dict.fromkeys([*(box.key_ids if box else ()), *await secret_store.list_key_ids(connection)], 0)
+    counts |= await secret_store.count_secrets_any_account(connection)
+    return [
+        KeyUse(key_id, _role(box, key_id), count)
+        for key_id, count in sorted(counts.items(), key=lambda entry: (box is None or entry[0] != box.key_id, entry[0]))
+    ]
+
+
+def _role(box: SecretBox | None, key_id: str) -> str:
+    if not key_id:
+        return "-"
+    if box is None or key_id not in box.key_ids:
+        return "no"
+    return "current" if key_id == box.key_id else "old"
+
+
+async def _rotate(connection: Connection, settings: Settings) -> tuple[SecretBox, int, list[str], list[str]]:
+    box = await check_secret_key(connection, settings)
+    resealed, unreadable = 0, list[str]()
+    counts = await secret_store.count_secrets_any_account(connection)
+    left = sum(count for key_id, count in counts.items() if key_id != box.key_id)
+    with progress("Encrypting secrets", left) as advance:
+        for reseal_batch in (
+            reseal_secrets.reseal_batch_any_account,
+            reseal_links_any_account,
+            reseal_checkouts_any_account,
+            reseal_order_links_any_account,
+            reseal_card_links_any_account,
+            reseal_totp,
+            reseal_signing_keys,
+        ):
+            after = reseal_secrets.START
+            while True:
+                # One transaction per batch, so that no row is locked for long and an interrupted run loses nothing.
+                async with connection.transaction():
+                    batch = await reseal_batch(connection, box, after, actor=ACTOR, now=utc_now())
+                if batch is None:
+                    break
+                after, resealed = batch.last, resealed + batch.resealed
+                advance(batch.resealed)
+                unreadable += batch.unreadable
+    async with connection.transaction():
+        retired = await reseal_secrets.retire_keys_any_account(connection, box, actor=ACTOR, now=utc_now())
+    return box, resealed, unreadable, retired
+
+
+async def _reset(connection: Connection, settings: Settings) -> tuple[SecretBox, list[str], list[str]]:
+    try:
+        box = SecretBox.from_settings(settings)
+    except SecretKeyMissing:
+        if settings.database_url:
+            raise
+        create_key_file(settings)
+        box = SecretBox.from_settings(settings)
+    async with connection.transaction():
+        given_up = await reseal_secrets.give_up_keys_any_account(connection, box, actor=ACTOR, now=utc_now())
+        return box, given_up, [secret.id for secret in await find_unreadable_any_account(connection, box)]

@@ -1,0 +1,261 @@
+"""tonne account"""
+
+import os
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import click
+
+from tonne.apps.cli.database import ACTOR, run_for_account, run_in_transaction
+from tonne.apps.cli.output import MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_object, print_rows
+from tonne.apps.cli.parameters import BUNDLE_CHOICE, MODE
+from tonne.apps.cli.selling.closing import close_account_command, reopen_account_command
+from tonne.money.refunds.disputes.resume_orders import resume_orders
+from tonne.platform.db.pool import Connection
+from tonne.platform.settings.load_settings import load_settings
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.ids import new_id
+from tonne.platform.values.language import LANGUAGES, LanguageCode
+from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.spending_limit import month_of
+from tonne.selling.accounts import lookup
+from tonne.selling.accounts.change_account import AccountChange, change_account
+from tonne.selling.accounts.limit_store import AccountLimits, find_limits, list_closed_accounts
+from tonne.selling.accounts.model import Account, AccountKind, Billing, Fulfil, PaymentMethod
+from tonne.selling.accounts.open_account import open_account
+from tonne.selling.accounts.organisations.change_billing import BillingChange
+from tonne.selling.catalogue.selection import BundleChoiceIn
+from tonne.selling.catalogue.set_default_selection import set_account_default
+from tonne.selling.catalogue.store import load_catalogue
+from tonne.selling.orders.placing.set_limits import LimitChange, set_account_limits
+from tonne.selling.orders.placing.spending import sum_spending
+
+_METHOD = click.Choice([method.value for method in PaymentMethod])
+COLUMNS: tuple[ValueColumn[Account], ...] = (
+    ValueColumn("id", lambda a: a.scope.account_id),
+    ValueColumn("mode", lambda a: a.scope.mode),
+    ValueColumn("name", lambda a: a.name, shrinks=True),
+    ValueColumn("currency", lambda a: a.currency),
+    ValueColumn("payment_method", lambda a: a.payment_method, head="pays by"),
+    ValueColumn("kind", lambda a: a.kind),
+    ValueColumn("beneficiary", lambda a: a.beneficiary, shrinks=True),
+    ValueColumn("billing", lambda a: a.billing, in_table=False),
+    MoneyColumn("billing_threshold", lambda a: a.billing_threshold_minor, lambda a: a.currency, in_table=False),
+    ValueColumn("fulfil", lambda a: a.fulfil, in_table=False),
+    MoneyColumn("credit_limit", lambda a: a.credit_limit_minor, lambda a: a.currency, in_table=False),
+    ValueColumn("refunds_by_api", lambda a: a.refunds_by_api, head="refunds by API", in_table=False),
+    ValueColumn("receipt_email", lambda a: a.receipt_email, head="receipts to", in_table=False),
+    ValueColumn("card_email", lambda a: a.card_email, head="card problems to", in_table=False),
+    ValueColumn("language", lambda a: a.language, in_table=False),
+    ValueColumn("auto_advance", lambda a: a.auto_advance, head="advances", in_table=False),
+    ValueColumn("handle", lambda a: a.handle, in_table=False),
+    ValueColumn(
+        "external_pages_visibility", lambda a: a.external_pages_visibility, head="public pages", in_table=False
+    ),
+    ValueColumn("reference", lambda a: a.reference, in_table=False),
+    TimeColumn("archived_at", lambda a: a.archived_at, head="archived", in_table=False),
+    ValueColumn("organisation_id", lambda a: a.scope.organisation_id, in_table=False),
+    TimeColumn("created_at", lambda a: a.created_at, head="created", in_table=False),
+)
+
+
+@click.group()
+def account() -> None:
+    """Manage accounts and client accounts, which place the orders."""
+
+
+account.add_command(close_account_command)
+account.add_command(reopen_account_command)
+
+
+@account.command("create")
+@click.argument("organisation_id")
+@click.argument("name")
+@click.option("--mode", type=MODE, required=True, help="Live or test. It cannot be changed later.")
+@click.option("--currency", required=True, help="ISO 4217 code such as EUR. It cannot be changed later.")
+@click.option("--beneficiary", help="The name credits are retired for. [default: the account's name]")
+@click.option(
+    "--payment-method",
+    type=_METHOD,
+    default=PaymentMethod.INVOICE.value,
+    show_default=True,
+    help="How the account pays for its orders.",
+)
+@click.option("--client", is_flag=True, help="Create a client account, for a customer of the organisation.")
+def create(
+    organisation_id: str,
+    name: str,
+    *,
+    mode: str,
+    currency: str,
+    beneficiary: str | None,
+    payment_method: str,
+    client: bool,
+) -> None:
+    """Create an account called NAME and print its id."""
+    opened = Account(
+        scope=Scope(organisation_id, new_id("acc"), Mode(mode)),
+        kind=AccountKind.CLIENT_ACCOUNT if client else AccountKind.ACCOUNT,
+        name=name.strip(),
+        currency=currency.upper(),
+        beneficiary=(beneficiary or name).strip(),
+        payment_method=PaymentMethod(payment_method),
+        created_at=utc_now(),
+    )
+    warning = run_in_transaction(_open, opened)
+    click.echo(opened.scope.account_id)
+    if warning is not None:
+        click.echo(f"Warning: {warning}", err=True)
+
+
+async def _open(tx: Connection, account: Account) -> str | None:
+    """Returns why orders of the new account would wait, if they would."""
+    await open_account(tx, account, actor=ACTOR)
+    mode, currency = account.scope.mode, account.currency
+    catalogue = await load_catalogue(tx, mode, "")
+    if catalogue is None or currency == catalogue.currency:
+        return None
+    limit = timedelta(days=load_settings(os.environ).rate_max_age_days)
+    rate = catalogue.rates.get(currency)
+    if rate is not None and (mode is Mode.TEST or account.created_at - rate.as_of <= limit):
+        return None
+    pair = f"from {catalogue.currency} to {currency}"
+    return (
+        f"the {mode} catalogue has no {'recent ' if rate else ''}exchange rate {pair}, so orders of this account wait. "
+        f"Import one: `tonne catalogue import --mode {mode} exchange_rates.csv`, with the line "
+        f"{catalogue.currency},{currency},RATE,SOURCE,{account.created_at:%Y-%m-%d} below the header "
+        "base,quote,rate,source,as_of."
+    )
+
+
+@account.command("list")
+@click.argument("organisation_id")
+@output_options
+def list_(organisation_id: str, output: Output) -> None:
+    """List the accounts of an organisation."""
+
+    async def work(tx: Connection) -> tuple[list[Account], dict[str, datetime]]:
+        found = await lookup.list_accounts(tx, organisation_id)
+        return found, await list_closed_accounts(tx, organisation_id)
+
+    found, closed = run_in_transaction(work)
+    closed_at: ValueColumn[Account] = TimeColumn("closed_at", lambda a: closed.get(a.scope.account_id), head="closed")
+    print_rows(found, (*COLUMNS, closed_at), output, empty="No accounts. Create one with `tonne account create`.")
+
+
+@account.command("show")
+@click.argument("account_id")
+@output_options
+def show(account_id: str, output: Output) -> None:
+    """Show an account, its limits and what it has spent this month."""
+
+    async def work(tx: Connection, scope: Scope) -> tuple[Account, AccountLimits, int]:
+        found = await lookup.require_account_any_account(tx, account_id)
+        spent = await sum_spending(tx, scope.organisation_id, scope.account_id, month_of(utc_now()))
+        return found, await find_limits(tx, scope), spent
+
+    found, limits, spent = run_for_account(account_id, work)
+    print_object(found, [*(replace(column, in_table=True) for column in COLUMNS), *_limits(limits, spent)], output)
+
+
+def _limits(limits: AccountLimits, spent_minor: int) -> tuple[ValueColumn[Account], ...]:
+    closed_at = limits.closed_at or limits.organisation_closed_at
+    return (
+        MoneyColumn("monthly_limit", lambda _: limits.monthly_limit_minor, lambda a: a.currency),
+        MoneyColumn("spent_this_month", lambda _: spent_minor, lambda a: a.currency),
+        MoneyColumn("minimum_order", lambda _: limits.minimum_order_minor, lambda a: a.currency),
+        TimeColumn("closed_at", lambda _: closed_at, head="closed"),
+        ValueColumn("closed_reason", lambda _: limits.closed_reason),
+    )
+
+
+@account.command("update")
+@click.argument("account_id")
+@click.option("--name", help="The name of the account.")
+@click.option("--beneficiary", help="The name credits are retired for.")
+@click.option("--payment-method", type=_METHOD, help="How the account pays for its orders.")
+@click.option(
+    "--advance/--wait", default=None, help="Test accounts: advance orders automatically, or wait for the test helpers."
+)
+@click.option("--receipt-email", help="Who gets a receipt for each order paid by the stored card. Empty: nobody.")
+@click.option("--card-email", help="Who is mailed about problems with the card. Empty: the organisation's admins.")
+@click.option("--language", type=click.Choice(list(LANGUAGES)), help="Language of its mails, PDFs and pages.")
+@click.option(
+    "--refunds-by-api/--no-refunds-by-api", default=None, help="Let its API keys refund orders and cancel paid ones."
+)
+@click.option(
+    "--billing",
+    type=click.Choice([billing.value for billing in Billing]),
+    help="Bill each order, or orders together: monthly, or at a threshold.",
+)
+@click.option("--billing-threshold", help="The amount at which orders are billed with --billing threshold.")
+@click.option(
+    "--fulfil",
+    type=click.Choice([fulfil.value for fulfil in Fulfil]),
+    help="Fulfil orders when they are paid, or at once within the credit limit.",
+)
+@click.option("--credit-limit", help="The most that may be unpaid with --fulfil on_order.")
+@click.option("--monthly-limit", help="How much it may order per calendar month (UTC), such as 1000.00, or none.")
+@click.option("--minimum-order", help="Smallest total of an order, such as 5.00; none: that of the settings.")
+def update(
+    account_id: str,
+    *,
+    monthly_limit: str | None,
+    minimum_order: str | None,
+    name: str | None,
+    beneficiary: str | None,
+    payment_method: str | None,
+    advance: bool | None,
+    receipt_email: str | None,
+    card_email: str | None,
+    language: str | None,
+    refunds_by_api: bool | None,
+    billing: str | None,
+    billing_threshold: str | None,
+    fulfil: str | None,
+    credit_limit: str | None,
+) -> None:
+    """Change an account. Orders placed earlier keep the old values.
+
+    With --advance, orders that waited for the test helpers continue automatically, too.
+    """
+    change = AccountChange(
+        name=name,
+        beneficiary=beneficiary,
+        payment_method=None if payment_method is None else PaymentMethod(payment_method),
+        auto_advance=advance,
+        receipt_email=receipt_email,
+        card_email=card_email,
+        language=None if language is None else LanguageCode(language),
+        refunds_by_api=refunds_by_api,
+        billing=BillingChange(
+            billing=None if billing is None else Billing(billing),
+            threshold=billing_threshold,
+            fulfil=None if fulfil is None else Fulfil(fulfil),
+            credit_limit=credit_limit,
+        ),
+    )
+    limits = LimitChange(monthly_limit=monthly_limit, minimum_order=minimum_order)
+    run_for_account(account_id, _change, change, limits)
+    click.echo(f"Account {account_id} is updated.")
+
+
+async def _change(tx: Connection, scope: Scope, change: AccountChange, limits: LimitChange) -> None:
+    now = utc_now()
+    await change_account(tx, scope, change, actor=ACTOR, now=now)
+    if limits != LimitChange():
+        await set_account_limits(tx, scope, limits, actor=ACTOR, now=now)
+    if change.auto_advance:
+        await resume_orders(tx, scope, service_name=load_settings(os.environ).seller_name, now=now)
+
+
+@account.command("set-bundles")
+@click.argument("account_id")
+@click.argument("bundles", nargs=-1, type=BUNDLE_CHOICE, metavar="[BUNDLE_ID[=PERCENTAGE]]...")
+def set_bundles(account_id: str, bundles: tuple[BundleChoiceIn, ...]) -> None:
+    """Set an account's default bundles. Give none to clear them.
+
+    Without default bundles of its own, an account uses those of its organisation.
+    """
+    run_for_account(account_id, set_account_default, bundles, actor=ACTOR, now=utc_now())
+    click.echo(f"The default bundles of {account_id} are {'set' if bundles else 'cleared'}.")

@@ -1,0 +1,164 @@
+"""tonne catalogue"""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+
+import click
+
+from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
+from tonne.apps.cli.imports import FILE, read_file, reported_errors
+from tonne.apps.cli.output import (
+    MoneyColumn,
+    Output,
+    TonnesColumn,
+    ValueColumn,
+    output_options,
+    print_rows,
+    print_table,
+)
+from tonne.apps.cli.parameters import MODE
+from tonne.apps.cli.table import printable
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Mode
+from tonne.selling.catalogue.bundle_store import ListedBundle, list_bundles
+from tonne.selling.catalogue.imports.import_catalogue import CatalogueError
+from tonne.selling.catalogue.imports.rows import FileKind, Files
+from tonne.selling.catalogue.switch_bundle import switch_bundle
+from tonne.supply.stock.lots.import_lots import import_files
+
+# Corrections printed after an import.
+SHOWN = 100
+_NAMES = f"the names are {', '.join(FileKind)}"
+_mode_option = click.option("--mode", type=MODE, required=True, help="Catalogue to use: live and test have one each.")
+
+COLUMNS: tuple[ValueColumn[ListedBundle], ...] = (
+    ValueColumn("id", lambda b: b.id),
+    ValueColumn("slug", lambda b: b.slug),
+    MoneyColumn("unit_price", lambda b: b.unit_price_minor, lambda b: b.currency, head="price"),
+    ValueColumn("enabled", lambda b: b.enabled),
+    TonnesColumn("free_quantity", lambda b: b.free_grams, head="free tonnes"),
+    ValueColumn("name", lambda b: b.name, shrinks=True),
+)
+
+
+@click.group()
+def catalogue() -> None:
+    """Manage projects, bundles, prices and supply."""
+
+
+@catalogue.command("import")
+@_mode_option
+@click.option("--currency", metavar="CODE", help="Currency of the prices, such as EUR. Required for the first import.")
+@click.option(
+    "--allow-large-change", is_flag=True, help="Accept exchange rates that differ much from the previous ones."
+)
+@click.argument(
+    "sources", metavar="FOLDER_OR_FILES...", type=click.Path(exists=True, path_type=Path), nargs=-1, required=True
+)
+def import_(mode: str, currency: str | None, *, allow_large_change: bool, sources: tuple[Path, ...]) -> None:
+    """Import CSV files into a catalogue: all or nothing.
+
+    A file is recognised by its name: projects.csv, bundles.csv, bundle_projects.csv, exchange_rates.csv, lots.csv,
+    defaults.csv. Name any of them, or a folder that contains them. Rows that already exist are updated; importing the
+    same files again changes nothing.
+
+    If a file has errors, all of them are listed, nothing is imported, and the exit code is 1. An exchange rate that
+    differs from the previous one by more than TONNE_RATE_CHANGE_FACTOR counts as an error, unless --allow-large-change
+    is given.
+    """
+    _import(Mode(mode), _collect(sources), currency, allow_large_change=allow_large_change)
+
+
+@catalogue.command("import-lots")
+@_mode_option
+@FILE
+def import_lots(mode: str, file: Path) -> None:
+    """Import lots from one CSV FILE with any name.
+
+    The columns are those of lots.csv, and the projects must already be in the catalogue.
+    """
+    _import(Mode(mode), {FileKind.LOTS: read_file(file)}, None)
+
+
+@catalogue.command("list")
+@_mode_option
+@output_options
+def list_all(mode: str, output: Output) -> None:
+    """List the bundles of a catalogue, including those not on sale."""
+    bundles = run_in_transaction(list_bundles, Mode(mode))
+    empty = f"The {mode} catalogue has no bundles yet: import some with `tonne catalogue import --mode {mode}`."
+    print_rows(bundles, COLUMNS, output, empty=empty)
+
+
+@catalogue.command()
+@click.argument("bundle_id")
+def enable(bundle_id: str) -> None:
+    """Put a bundle on sale."""
+    bundle = run_in_transaction(switch_bundle, bundle_id, enabled=True, actor=ACTOR, now=utc_now())
+    click.echo(f"{bundle.slug} ({bundle.mode}) is {'already' if bundle.enabled else 'now'} on sale.")
+
+
+@catalogue.command()
+@click.argument("bundle_id")
+def disable(bundle_id: str) -> None:
+    """Take a bundle off sale. Existing orders do not change."""
+    bundle = run_in_transaction(switch_bundle, bundle_id, enabled=False, actor=ACTOR, now=utc_now())
+    click.echo(f"{bundle.slug} ({bundle.mode}) is {'now' if bundle.enabled else 'already'} off sale.")
+    if bundle.in_default_selection:
+        click.echo(
+            "It is part of the catalogue's default selection, so orders without a bundle selection now wait for a "
+            "price: import a defaults.csv without it.",
+            err=True,
+        )
+
+
+def _import(mode: Mode, files: Files, currency: str | None, *, allow_large_change: bool = False) -> None:
+    with plain_failures():
+        factor = Decimal(str(settings_from_environment().rate_change_factor))
+    try:
+        with reported_errors():
+            report = run_in_transaction(
+                import_files,
+                mode,
+                files,
+                utc_now(),
+                actor=ACTOR,
+                currency=currency,
+                max_rate_change=None if allow_large_change else factor,
+            )
+    except CatalogueError as error:
+        raise click.ClickException(f"{error} {error.command}") from error
+    catalogue = f"the {mode} catalogue ({report.currency})"
+    outcome = f"Imported: {catalogue} is now at" if report.changed else f"No changes: {catalogue} stays at"
+    click.echo(f"{outcome} version {report.version}.")
+    click.echo()
+    rows = [
+        (each.file, *map(str, (len(each.new), len(each.changed), each.unchanged_count, len(each.removed))))
+        for each in report.files
+    ]
+    print_table(("file", "new", "changed", "unchanged", "removed"), rows)
+    if report.details:
+        click.echo()
+        for detail in report.details[:SHOWN]:
+            click.echo(printable(detail))
+        if len(report.details) > SHOWN:
+            click.echo(f"... and {len(report.details) - SHOWN:,} more.")
+
+
+def _collect(sources: Sequence[Path]) -> Files:
+    """The files and those in the folders. Other names are refused: they may be misspelt."""
+    files: dict[FileKind, SheetFile] = {}
+    for source in sources:
+        paths = sorted(source.glob("*.csv")) if source.is_dir() else [source]
+        if not paths:
+            raise click.ClickException(f"The folder {source} contains no CSV file: {_NAMES}.")
+        for path in paths:
+            if path.name not in set(FileKind):
+                raise click.ClickException(f"{path} is not a file of a catalogue: {_NAMES}.")
+            kind = FileKind(path.name)
+            if kind in files:
+                raise click.ClickException(f"{kind} was given twice: import one after the other.")
+            files[kind] = read_file(path)
+    return files

@@ -1,0 +1,33 @@
+"""tonne estimate"""
+
+import click
+
+from tonne.apps.cli.database import run_for_account
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.decimals import parse_decimal
+from tonne.platform.values.mass import MassUnit
+from tonne.selling.estimates.errors import MassInvalid
+from tonne.selling.estimates.record_estimate import mass_in_grams, record_estimate
+
+
+@click.group()
+def estimate() -> None:
+    """Record emission estimates to place orders for."""
+
+
+@estimate.command("create")
+@click.argument("account_id")
+@click.argument("amount")
+@click.argument("unit", type=click.Choice([unit.value for unit in MassUnit]))
+@click.option("--description", help="What caused the emissions.")
+def create(account_id: str, amount: str, unit: str, description: str | None) -> None:
+    """Record an emission of AMOUNT UNIT (g, kg or t) and print its id."""
+    number = parse_decimal(amount)
+    if number is None:
+        raise click.BadParameter("expected a decimal such as 1.105697", param_hint="AMOUNT")
+    try:
+        mass_in_grams(number, MassUnit(unit))
+    except MassInvalid as error:
+        raise click.BadParameter(str(error), param_hint="AMOUNT") from error
+    recorded = run_for_account(account_id, record_estimate, number, MassUnit(unit), description, now=utc_now())
+    click.echo(recorded.id)

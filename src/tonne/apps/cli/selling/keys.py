@@ -1,0 +1,157 @@
+"""tonne key"""
+
+from datetime import datetime, timedelta
+
+import click
+
+from tonne.apps.cli.database import ACTOR, run_for_account, run_in_transaction
+from tonne.apps.cli.output import MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_rows
+from tonne.platform.db.pool import Connection
+from tonne.platform.http.permissions import PERMISSIONS
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.clock import utc_now
+from tonne.selling.accounts import lookup
+from tonne.selling.accounts.errors import KeyNotFound
+from tonne.selling.accounts.keys import store as key_store
+from tonne.selling.accounts.keys.api_keys import issue_key, revoke_key, rotate_key
+from tonne.selling.accounts.keys.restrictions import KeyRight, check_restrictions
+from tonne.selling.accounts.model import ApiKey
+from tonne.selling.orders.placing.set_limits import set_key_limit
+
+
+def _permissions(key: ApiKey) -> str:
+    permissions = key.restrictions.permissions
+    return "all" if permissions is None else ", ".join(permissions)
+
+
+COLUMNS: tuple[ValueColumn[ApiKey], ...] = (
+    ValueColumn("id", lambda k: k.id),
+    ValueColumn("mode", lambda k: k.scope.mode),
+    ValueColumn("name", lambda k: k.name, shrinks=True),
+    ValueColumn("last_four", lambda k: k.last_four, head="key", show=lambda k: f"...{k.last_four}"),
+    MoneyColumn("monthly_limit", lambda k: k.monthly_limit_minor, lambda k: k.currency),
+    ValueColumn("permissions", lambda k: k.restrictions.permissions, show=_permissions, shrinks=True),
+    ValueColumn("rights", lambda k: k.rights, in_table=False),
+    ValueColumn("account_ids", lambda k: k.restrictions.account_ids, head="accounts", in_table=False),
+    ValueColumn("networks", lambda k: [str(each) for each in k.restrictions.networks], in_table=False),
+    TimeColumn("last_used_at", lambda k: k.last_used_at, head="last used"),
+    TimeColumn("expires_at", lambda k: k.restrictions.expires_at, head="expires"),
+    TimeColumn("revoked_at", lambda k: k.revoked_at, head="revoked"),
+    ValueColumn("account_id", lambda k: k.scope.account_id, head="default account"),
+    ValueColumn("organisation_id", lambda k: k.scope.organisation_id, in_table=False),
+    TimeColumn("created_at", lambda k: k.created_at, in_table=False),
+    ValueColumn("created_by", lambda k: k.created_by, in_table=False),
+    ValueColumn("replaced_by", lambda k: k.replaced_by, in_table=False),
+)
+
+
+@click.group()
+def key() -> None:
+    """Create, list, rotate and revoke API keys."""
+
+
+@key.command("create")
+@click.argument("account_id")
+@click.option("--name", default="API key", show_default=True, help="A name that tells you what the key is for.")
+@click.option(
+    "--allow",
+    "rights",
+    multiple=True,
+    type=click.Choice([right.value for right in KeyRight]),
+    help="Allow more to a key that may do everything. persons: export and erase the data of persons. api_keys: create, "
+    "rotate and revoke keys.",
+)
+@click.option(
+    "--permit",
+    "permissions",
+    multiple=True,
+    metavar="GROUP:ACCESS",
+    help="Allow only this, such as orders:write, which includes reading. Repeat it for more. "
+    f"{', '.join(PERMISSIONS)}.",
+)
+@click.option("--account", "accounts", multiple=True, metavar="ID", help="Allow only this account. Repeat it for more.")
+@click.option(
+    "--network", "networks", multiple=True, metavar="CIDR", help="Allow only this network. Repeat it for more."
+)
+@click.option("--expires-in-days", type=click.IntRange(1, 3650), help="The key stops working after this many days.")
+def create(
+    account_id: str,
+    name: str,
+    rights: tuple[str, ...],
+    permissions: tuple[str, ...],
+    *,
+    accounts: tuple[str, ...],
+    networks: tuple[str, ...],
+    expires_in_days: int | None,
+) -> None:
+    """Create an API key and print it.
+
+    The key is for the account's organisation and mode. Requests use the account ACCOUNT_ID unless they name another
+    one. The key is shown only once: Tonne stores a hash of it.
+    """
+    allowed, now = [KeyRight(right) for right in dict.fromkeys(rights)], utc_now()
+    if allowed and permissions:
+        raise click.UsageError("Use --permit or --allow: with --permit, persons:write and api_keys:write exist.")
+    expires_at = None if expires_in_days is None else now + timedelta(days=expires_in_days)
+    restrictions = check_restrictions(permissions or None, accounts or None, networks, expires_at, now)
+    _, secret = run_for_account(
+        account_id, issue_key, name, actor=ACTOR, now=now, rights=allowed, restrictions=restrictions
+    )
+    click.echo(secret)
+
+
+@key.command("list")
+@click.argument("organisation_id")
+@output_options
+def list_(organisation_id: str, output: Output) -> None:
+    """List an organisation's keys by their last four characters."""
+    found = run_in_transaction(lookup.list_keys, organisation_id)
+    print_rows(found, COLUMNS, output, empty="No keys. Create one with `tonne key create`.")
+
+
+@key.command("rotate")
+@click.argument("key_id")
+@click.option(
+    "--overlap-hours",
+    type=click.IntRange(0, 168),
+    default=24,
+    show_default=True,
+    help="How long the old key still works.",
+)
+def rotate(key_id: str, overlap_hours: int) -> None:
+    """Replace a key by a new one and print it.
+
+    The new key has the same name, permissions, restrictions and limit. The old one stops working after the overlap.
+    """
+    _, secret = run_in_transaction(_rotate, key_id, timedelta(hours=overlap_hours), actor=ACTOR, now=utc_now())
+    click.echo(secret)
+
+
+async def _rotate(
+    tx: Connection, key_id: str, overlap: timedelta, *, actor: Actor, now: datetime
+) -> tuple[ApiKey, str]:
+    place = await key_store.find_key_place_any_account(tx, key_id)
+    if place is None:
+        raise KeyNotFound(f"There is no API key {key_id}. Run `tonne key list` to see the keys of an organisation.")
+    return await rotate_key(tx, *place, key_id, overlap=overlap, actor=actor, now=now)
+
+
+@key.command("revoke")
+@click.argument("key_id")
+def revoke(key_id: str) -> None:
+    """Revoke a key. It stops working within 5 seconds."""
+    revoked = run_in_transaction(revoke_key, key_id, actor=ACTOR, now=utc_now())
+    click.echo(f"{revoked.id} (...{revoked.last_four}) is revoked.")
+
+
+@key.command("limit")
+@click.argument("key_id")
+@click.argument("amount")
+def limit(key_id: str, amount: str) -> None:
+    """Limit what a key may order per month. AMOUNT is 100.00, or none.
+
+    The amount is in the currency of the key's default account, and months are calendar months (UTC). A key with a limit
+    cannot order in other currencies. Takes effect within 5 seconds.
+    """
+    set_to = run_in_transaction(set_key_limit, key_id, amount, actor=ACTOR, now=utc_now())
+    click.echo(f"The monthly limit of {key_id} is {set_to}.")

@@ -1,0 +1,176 @@
+"""tonne order"""
+
+from dataclasses import replace
+from typing import Any
+
+import click
+import msgspec
+
+from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
+from tonne.apps.cli.money.refunds import refund_order
+from tonne.apps.cli.output import (
+    STATUS_STYLES,
+    Format,
+    MoneyColumn,
+    Output,
+    Table,
+    TimeColumn,
+    TonnesColumn,
+    ValueColumn,
+    output_options,
+    print_object,
+    print_rows,
+)
+from tonne.apps.cli.parameters import MODE, MOMENT, REASON
+from tonne.apps.cli.selling.order_columns import FACTS, TIMELINE
+from tonne.apps.cli.selling.order_names import certificates, rename
+from tonne.apps.cli.selling.order_resend import resend
+from tonne.apps.lookup.order_facts import ShownOrder, describe_order
+from tonne.apps.lookup.order_timeline import collect_timeline
+from tonne.apps.lookup.search_store import (
+    FoundOrder,
+    OrderSearch,
+    filter_orders_any_account,
+    find_keys_any_account,
+    search_orders_any_account,
+)
+from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.timeline import TimelineEntry
+from tonne.selling.accounts.lookup import require_account_any_account, require_organisation
+from tonne.selling.accounts.names import Names, find_names_any_account
+from tonne.selling.orders.errors import OrderNotFound
+from tonne.selling.orders.load import load_order
+from tonne.selling.orders.model import Order, OrderStatus, PaymentState
+from tonne.selling.orders.scope_store import find_scope_any_account
+
+
+@click.group()
+def order() -> None:
+    """Find and show orders, and cancel them on behalf of a client."""
+
+
+@order.command("list")
+@click.argument("term", required=False)
+@click.option("--mode", type=MODE, help="Only orders of this mode.")
+@click.option("--status", type=click.Choice([each.value for each in OrderStatus]), help="Only orders of this status.")
+@click.option(
+    "--payment-state", type=click.Choice([each.value for each in PaymentState]), help="Only orders in this state."
+)
+@click.option("--org", "organisation_id", metavar="ID", help="Only orders of this organisation.")
+@click.option("--account", "account_id", metavar="ID", help="Only orders of this account.")
+@click.option("--email", help="Only orders of the customer with this address.")
+@click.option("--reference", "idempotency_key", help="Only the orders with this idempotency key.")
+@click.option("--metadata", help="Only orders whose metadata contains this text.")
+@click.option("--since", type=MOMENT, help="Only orders received from this time on.")
+@click.option("--until", type=MOMENT, help="Only orders received before this time.")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many at most.")
+@output_options
+def list_(term: str | None, limit: int, output: Output, idempotency_key: str | None, **filters: Any) -> None:
+    """List the newest orders, or those that TERM names.
+
+    TERM is an id, an e-mail address, an idempotency key, the number of a certificate or an invoice, or the reference of
+    a charge or a transfer. An id may be the order's, or that of its charge, invoice, transfer or checkout. If it is
+    none of these, TERM is searched in the metadata, where clients keep their own references.
+    """
+
+    async def work(tx: Connection) -> tuple[list[FoundOrder], Names]:
+        search = OrderSearch(**filters)
+        if search.organisation_id is not None:
+            await require_organisation(tx, search.organisation_id)
+        if search.account_id is not None:
+            await require_account_any_account(tx, search.account_id)
+        found = await _search(tx, term, idempotency_key, search, limit + 1)
+        return found, await find_names_any_account(tx, [each.account_id for each in found])
+
+    found, names = run_in_transaction(work)
+    print_rows(found[:limit], _columns(names), output, empty="No order matches.")
+    if output.format is Format.TABLE and len(found) > limit:
+        click.echo(f"There are more: these are the newest {limit:,}. Use --limit or --until.", err=True)
+
+
+async def _search(
+    tx: Connection, term: str | None, idempotency_key: str | None, search: OrderSearch, limit: int
+) -> list[FoundOrder]:
+    named = [set(await find_keys_any_account(tx, each.strip())) for each in (term, idempotency_key) if each is not None]
+    if term is not None and not named[0] and search.metadata is None:
+        # No index has the client's own reference.
+        search, named = replace(search, metadata=term.strip()), named[1:]
+    if not named:
+        return await search_orders_any_account(tx, search, limit)
+    found = await filter_orders_any_account(tx, sorted(set.intersection(*named)), search, limit)
+    return [each for each in found if idempotency_key is None or each.idempotency_key == idempotency_key]
+
+
+def _columns(names: Names) -> tuple[ValueColumn[FoundOrder], ...]:
+    return (
+        ValueColumn("id", lambda o: o.id, head="order"),
+        ValueColumn("status", lambda o: o.status, styles=STATUS_STYLES),
+        TimeColumn("created_at", lambda o: o.created_at, head="received"),
+        TonnesColumn("quantity", lambda o: o.quantity_grams, head="tonnes"),
+        MoneyColumn("total_cost", lambda o: o.total_cost_minor, lambda o: o.currency, head="total"),
+        ValueColumn("account_name", lambda o: names.of(o.account_id), head="account", shrinks=True),
+        ValueColumn("payment_state", lambda o: o.payment_state, head="money", styles=STATUS_STYLES),
+        ValueColumn("email", lambda o: o.email, head="customer", shrinks=True),
+        ValueColumn("mode", lambda o: o.mode),
+        ValueColumn("payment_method", lambda o: o.payment_method, head="payment"),
+        MoneyColumn("amount_due", lambda o: o.amount_due_minor, lambda o: o.currency, in_table=False),
+        MoneyColumn("refunded_amount", lambda o: o.refunded_minor, lambda o: o.currency, in_table=False),
+        ValueColumn("beneficiary", lambda o: o.beneficiary, in_table=False),
+        ValueColumn("idempotency_key", lambda o: o.idempotency_key, in_table=False),
+        ValueColumn("offset_link_id", lambda o: o.offset_link_id, in_table=False),
+        ValueColumn("metadata", lambda o: msgspec.json.decode(o.metadata, type=dict[str, msgspec.Raw]), in_table=False),
+        ValueColumn("account_id", lambda o: o.account_id, in_table=False),
+        ValueColumn("organisation_id", lambda o: o.organisation_id, in_table=False),
+    )
+
+
+@order.command("show")
+@click.argument("order_id")
+@output_options
+def show(order_id: str, output: Output) -> None:
+    """Show an order, its timeline and what it waits for."""
+    with plain_failures():
+        settings = settings_from_environment()
+
+    async def work(tx: Connection) -> tuple[ShownOrder, list[TimelineEntry]]:
+        scope = await find_scope_any_account(tx, order_id)
+        found = None if scope is None else await load_order(tx, scope, order_id)
+        if found is None:
+            raise OrderNotFound(f"There is no order {order_id}. Find it with `tonne order list TERM`.")
+        return await describe_order(tx, found, settings), await collect_timeline(tx, found.scope, found.id)
+
+    found, timeline = run_in_transaction(work)
+    print_object(found, FACTS, output, [Table("timeline", timeline, TIMELINE)])
+
+
+@order.command("cancel")
+@click.argument("order_id")
+@click.option("--reason", type=REASON, required=True, help="Why, for the audit log and the mail about the invoice.")
+@click.option("--refund", is_flag=True, help="Also cancel an order that is paid, and refund what was paid.")
+def cancel(order_id: str, *, reason: str, refund: bool) -> None:
+    """Cancel an order that has no credits yet.
+
+    A paid order is cancelled only with --refund. Its open invoice is cancelled too, and everyone who was mailed the
+    invoice gets a mail with the reason. If a card is charged meanwhile, the charge is refunded. Once credits are
+    allocated, no order can be cancelled: only a goodwill refund remains (`tonne order refund`).
+    """
+    with plain_failures():
+        settings = settings_from_environment()
+
+    async def work(tx: Connection) -> Order:
+        scope = await find_scope_any_account(tx, order_id)
+        if scope is None:
+            raise OrderNotFound
+        cancellation = Cancellation(reason=reason, with_refund=refund)
+        return await cancel_by_id(tx, scope, order_id, cancellation, settings=settings, actor=ACTOR, now=utc_now())
+
+    cancelled = run_in_transaction(work)
+    click.echo(f"Order {cancelled.id} is cancelled.")
+
+
+order.add_command(resend)
+order.add_command(rename)
+order.add_command(certificates)
+order.add_command(refund_order)

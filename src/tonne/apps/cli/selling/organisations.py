@@ -1,0 +1,190 @@
+"""tonne org"""
+
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+
+import click
+
+from tonne.apps.cli.database import ACTOR, run_in_transaction
+from tonne.apps.cli.output import Output, TimeColumn, ValueColumn, output_options, print_object, print_rows
+from tonne.apps.cli.parameters import BUNDLE_CHOICE, EMAIL, FEE_RATE, MODE
+from tonne.apps.cli.selling.closing import close_organisation_command, reopen_organisation_command
+from tonne.apps.cli.selling.organisation_tax import tax
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.decimals import format_scaled
+from tonne.platform.values.scope import Mode
+from tonne.selling.accounts import store
+from tonne.selling.accounts.limit_store import find_organisation_closed
+from tonne.selling.accounts.lookup import require_organisation
+from tonne.selling.accounts.model import Organisation, OrganisationDetails
+from tonne.selling.accounts.organisations import change_organisation
+from tonne.selling.accounts.organisations.open_organisation import DEFAULT_FEE_RATE, open_organisation
+from tonne.selling.catalogue.selection import BundleChoiceIn
+from tonne.selling.catalogue.set_default_selection import set_organisation_default
+
+COLUMNS: tuple[ValueColumn[Organisation], ...] = (
+    ValueColumn("id", lambda o: o.id),
+    ValueColumn("name", lambda o: o.name, shrinks=True),
+    ValueColumn("fee_rate", lambda o: _spell(o.fee_rate), align_right=True),
+    TimeColumn("created_at", lambda o: o.created_at, head="created"),
+)
+FACTS: tuple[ValueColumn[OrganisationDetails], ...] = (
+    ValueColumn("id", lambda o: o.organisation.id),
+    ValueColumn("name", lambda o: o.organisation.name),
+    ValueColumn("fee_rate", lambda o: _spell(o.organisation.fee_rate)),
+    TimeColumn("created_at", lambda o: o.organisation.created_at, head="created"),
+    ValueColumn(
+        "address", lambda o: o.address.split("\n") if o.address else [], show=lambda o: o.address or "-", has_lines=True
+    ),
+    ValueColumn("admins", lambda o: o.admins),
+    ValueColumn("redirect_hosts", lambda o: o.redirect_hosts, head="redirects to"),
+    ValueColumn(
+        "test_mail_addresses",
+        lambda o: o.test_mail_addresses,
+        head="test mail to",
+        show=lambda o: ", ".join(["admins", *o.test_mail_addresses]),
+    ),
+)
+
+
+@click.group()
+def org() -> None:
+    """Manage organisations, the clients of this service."""
+
+
+org.add_command(tax)
+
+
+org.add_command(close_organisation_command)
+org.add_command(reopen_organisation_command)
+
+
+@org.command("create")
+@click.argument("name")
+@click.option(
+    "--fee-rate",
+    type=FEE_RATE,
+    default=str(DEFAULT_FEE_RATE),
+    show_default=True,
+    help="The service's share of what the customer pays.",
+)
+def create(name: str, fee_rate: Decimal) -> None:
+    """Create an organisation called NAME and print its id."""
+    click.echo(run_in_transaction(open_organisation, name, fee_rate, actor=ACTOR, now=utc_now()).id)
+
+
+@org.command("list")
+@output_options
+def list_(output: Output) -> None:
+    """List all organisations."""
+    found = run_in_transaction(store.list_organisations_any_account)
+    print_rows(found, COLUMNS, output, empty="No organisations. Create one with `tonne org create`.")
+
+
+@org.command("show")
+@click.argument("organisation_id")
+@output_options
+def show(organisation_id: str, output: Output) -> None:
+    """Show an organisation, its admins and its hosts."""
+
+    async def work(tx: Connection) -> tuple[OrganisationDetails, datetime | None]:
+        return await require_organisation(tx, organisation_id), await find_organisation_closed(tx, organisation_id)
+
+    found, closed_at = run_in_transaction(work)
+    closed: TimeColumn[OrganisationDetails] = TimeColumn("closed_at", lambda _: closed_at, head="closed")
+    print_object(found, [*FACTS, closed], output)
+
+
+@org.command("set-fee")
+@click.argument("organisation_id")
+@click.argument("fee_rate", type=FEE_RATE)
+def set_fee(organisation_id: str, fee_rate: Decimal) -> None:
+    """Set an organisation's fee rate. Orders placed earlier keep theirs."""
+    run_in_transaction(change_organisation.set_fee_rate, organisation_id, fee_rate, actor=ACTOR, now=utc_now())
+    click.echo(f"New orders of {organisation_id} have the fee rate {_spell(Fraction(fee_rate))}.")
+
+
+@org.command("set-address")
+@click.argument("organisation_id")
+@click.argument("line", nargs=-1)
+def set_address(organisation_id: str, line: tuple[str, ...]) -> None:
+    """Set the billing address, one argument per LINE. Give none to clear it."""
+    address = "\n".join(part.strip() for part in line)
+    run_in_transaction(change_organisation.set_address, organisation_id, address, actor=ACTOR, now=utc_now())
+    click.echo(f"The address of {organisation_id} is {'set' if address else 'cleared'}.")
+
+
+@org.command("add-admin")
+@click.argument("organisation_id")
+@click.argument("email", type=EMAIL)
+def add_admin(organisation_id: str, email: str) -> None:
+    """Send an organisation's invoices and alerts to EMAIL."""
+    run_in_transaction(change_organisation.add_admin, organisation_id, email, actor=ACTOR, now=utc_now())
+    click.echo(f"{email} is an admin of {organisation_id}.")
+
+
+@org.command("remove-admin")
+@click.argument("organisation_id")
+@click.argument("email")
+def remove_admin(organisation_id: str, email: str) -> None:
+    """Stop sending invoices and alerts to EMAIL."""
+    run_in_transaction(change_organisation.remove_admin, organisation_id, email, actor=ACTOR, now=utc_now())
+    click.echo(f"{email} is no longer an admin of {organisation_id}.")
+
+
+@org.command("allow-redirect")
+@click.argument("organisation_id")
+@click.argument("host")
+def allow_redirect(organisation_id: str, host: str) -> None:
+    """Allow checkouts to redirect to HOST (shop.example.com)."""
+    allowed = run_in_transaction(change_organisation.allow_redirect, organisation_id, host, actor=ACTOR, now=utc_now())
+    click.echo(f"Checkouts may redirect to {allowed}.")
+
+
+@org.command("forbid-redirect")
+@click.argument("organisation_id")
+@click.argument("host")
+def forbid_redirect(organisation_id: str, host: str) -> None:
+    """Stop redirecting to HOST, also from links that name it."""
+    forbidden = run_in_transaction(
+        change_organisation.forbid_redirect, organisation_id, host, actor=ACTOR, now=utc_now()
+    )
+    click.echo(f"Checkouts no longer redirect to {forbidden}.")
+
+
+@org.command("allow-test-mail")
+@click.argument("organisation_id")
+@click.argument("email", type=EMAIL)
+def allow_test_mail(organisation_id: str, email: str) -> None:
+    """Send mail of test checkouts to EMAIL.
+
+    Admins get it without this. Mail to all other addresses is held: `tonne mail list --state held` lists it.
+    """
+    run_in_transaction(change_organisation.allow_test_mail, organisation_id, email, actor=ACTOR, now=utc_now())
+    click.echo(f"Test checkouts of {organisation_id} may send mail to {email}.")
+
+
+@org.command("forbid-test-mail")
+@click.argument("organisation_id")
+@click.argument("email")
+def forbid_test_mail(organisation_id: str, email: str) -> None:
+    """Hold mail of test checkouts to EMAIL again."""
+    run_in_transaction(change_organisation.forbid_test_mail, organisation_id, email, actor=ACTOR, now=utc_now())
+    click.echo(f"Test checkouts of {organisation_id} no longer send mail to {email}.")
+
+
+@org.command("set-bundles")
+@click.argument("organisation_id")
+@click.option("--mode", type=MODE, required=True, help="Set the default for live or for test orders.")
+@click.argument("bundles", nargs=-1, type=BUNDLE_CHOICE, metavar="[BUNDLE_ID[=PERCENTAGE]]...")
+def set_bundles(organisation_id: str, mode: str, bundles: tuple[BundleChoiceIn, ...]) -> None:
+    """Set an organisation's default bundles. Give none to clear them."""
+    run_in_transaction(set_organisation_default, organisation_id, Mode(mode), bundles, actor=ACTOR, now=utc_now())
+    click.echo(f"The default bundles of {organisation_id} in {mode} mode are {'set' if bundles else 'cleared'}.")
+
+
+def _spell(fee_rate: Fraction) -> str:
+    """Exact: fee rates have at most 5 decimals."""
+    return format_scaled(int(fee_rate * 100_000), 5).rstrip("0").rstrip(".")

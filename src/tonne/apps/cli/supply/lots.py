@@ -1,0 +1,282 @@
+"""tonne lot"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tonne.apps.cli.database import ACTOR, run_in_transaction
+from tonne.apps.cli.output import (
+    STATUS_STYLES,
+    Output,
+    Table,
+    TimeColumn,
+    TonnesColumn,
+    ValueColumn,
+    detect_output,
+    group,
+    output_options,
+    print_object,
+    print_rows,
+)
+from tonne.apps.cli.parameters import MODE
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.scope import Mode
+from tonne.platform.values.serials import serial_range
+from tonne.supply.retirements.resupply.invalidate_lot import invalidate_lot
+from tonne.supply.retirements.resupply.lot_holders import LotHolder, list_holders_any_account
+from tonne.supply.retirements.resupply.resolve_lot_case import Decision, resolve_lot_cases
+from tonne.supply.stock.errors import LotNotFound
+from tonne.supply.stock.lots.export_lots import export_lots
+from tonne.supply.stock.lots.lot_case_store import CaseState
+from tonne.supply.stock.lots.lot_store import (
+    ListedLot,
+    ListedParcel,
+    add_retired_any_account,
+    find_lot,
+    find_withdrawn_lot,
+    list_lots,
+    list_parcels_any_account,
+    list_withdrawn_lots,
+)
+from tonne.supply.stock.lots.withdraw_lot import withdraw_lot
+
+MAX_REASON = 500
+_mode_option = click.option("--mode", type=MODE, required=True, help="Catalogue to use: live and test have one each.")
+
+COLUMNS: tuple[ValueColumn[ListedLot], ...] = (
+    ValueColumn("id", lambda each: each.id, head="lot"),
+    ValueColumn("registry", lambda each: each.registry),
+    ValueColumn("registry_project_id", lambda each: each.registry_project_id, head="project"),
+    ValueColumn("vintage", lambda each: each.vintage, show=lambda each: str(each.vintage)),
+    TonnesColumn("quantity", lambda each: each.quantity_grams, head="tonnes"),
+    TonnesColumn("free_quantity", lambda each: each.free_grams, head="free"),
+    TonnesColumn("allocated_quantity", lambda each: each.held_grams, head="allocated", in_table=False),
+    TonnesColumn("retired_quantity", lambda each: each.retired_grams, head="retired", in_table=False),
+    ValueColumn(
+        "status", lambda each: each.status, show=lambda each: _status(each), styles=STATUS_STYLES, shrinks=True
+    ),
+    ValueColumn("serials", lambda each: _serials(each), shrinks=True),
+    ValueColumn("unit_cost", lambda each: each.unit_cost, show=lambda each: _cost(each), head="cost", align_right=True),
+    ValueColumn("cost_currency", lambda each: each.cost_currency, in_table=False),
+    ValueColumn("mode", lambda each: each.mode, in_table=False),
+    ValueColumn("serial_block", lambda each: each.serial_block, in_table=False),
+    ValueColumn("first_number", lambda each: each.first_number, in_table=False),
+    ValueColumn("last_number", lambda each: each.last_number, in_table=False),
+    TimeColumn("retired_on", lambda each: each.retired_on, in_table=False),
+    TimeColumn("withdrawn_at", lambda each: each.withdrawn_at, in_table=False),
+    TimeColumn("invalidated_at", lambda each: each.invalidated_at, in_table=False),
+    ValueColumn("reason", lambda each: each.reason, in_table=False),
+    TimeColumn("created_at", lambda each: each.created_at, head="imported", in_table=False),
+)
+_HIDDEN_FACTS = {
+    *("serial_block", "first_number", "last_number", "retired_on", "withdrawn_at", "invalidated_at", "reason"),
+    "cost_currency",
+}
+FACTS = tuple(replace(column, in_table=column.name not in _HIDDEN_FACTS) for column in COLUMNS)
+HOLDER_COLUMNS: tuple[ValueColumn[LotHolder], ...] = (
+    ValueColumn("order_id", lambda each: each.order_id, head="order"),
+    ValueColumn("status", lambda each: each.order_status, styles=STATUS_STYLES),
+    TonnesColumn("quantity", lambda each: each.quantity_grams, head="tonnes"),
+    TonnesColumn("retired_quantity", lambda each: each.retired_grams, head="retired"),
+    ValueColumn("certificate", lambda each: each.certificate_number),
+    ValueColumn("certificate_state", lambda each: each.certificate_state, head="state"),
+    ValueColumn("invalid_credits", lambda each: each.case_state, head="decision"),
+    ValueColumn("beneficiary", lambda each: each.beneficiary, shrinks=True),
+    ValueColumn("account_id", lambda each: each.account_id, in_table=False),
+    ValueColumn("organisation_id", lambda each: each.organisation_id, in_table=False),
+)
+
+
+@click.group()
+def lot() -> None:
+    """List, export, withdraw and invalidate lots of credits."""
+
+
+@lot.command("list")
+@_mode_option
+@output_options
+def list_(mode: str, output: Output) -> None:
+    """List all lots with their free tonnes, also withdrawn ones."""
+
+    async def work(tx: Connection) -> list[ListedLot]:
+        held = await add_retired_any_account(tx, Mode(mode), await list_lots(tx, Mode(mode)))
+        return [*held, *await list_withdrawn_lots(tx, Mode(mode))]
+
+    lots = run_in_transaction(work)
+    empty = f"There are no lots in {mode} mode: import some with `tonne catalogue import-lots --mode {mode}`."
+    print_rows(lots, COLUMNS, output, empty=empty)
+
+
+@lot.command("show")
+@click.argument("lot_id")
+@output_options
+def show(lot_id: str, output: Output) -> None:
+    """Show a lot, its orders, certificates and parcels."""
+
+    async def work(tx: Connection) -> tuple[ListedLot, list[LotHolder], list[ListedParcel]]:
+        found = await find_lot(tx, lot_id) or await find_withdrawn_lot(tx, lot_id)
+        if found is None:
+            raise LotNotFound
+        (found,) = await add_retired_any_account(tx, found.mode, [found])
+        return found, await list_holders_any_account(tx, found), await list_parcels_any_account(tx, found)
+
+    found, holders, parcels = run_in_transaction(work)
+    parcel_columns: tuple[ValueColumn[ListedParcel], ...] = (
+        ValueColumn("id", lambda each: each.id, head="parcel"),
+        ValueColumn("serials", lambda each: _parcel_serials(found, each)),
+        TonnesColumn("quantity", lambda each: each.quantity_grams, head="tonnes"),
+        ValueColumn("status", lambda each: each.status, styles=STATUS_STYLES),
+        TimeColumn("retired_on", lambda each: each.retired_on, head="retired"),
+        ValueColumn("order_ids", lambda each: each.order_ids, head="orders", shrinks=True),
+    )
+    tables: list[Table[Any]] = [Table("orders", holders, HOLDER_COLUMNS), Table("parcels", parcels, parcel_columns)]
+    print_object(found, FACTS, output, tables)
+
+
+def _parcel_serials(found: ListedLot, each: ListedParcel) -> str:
+    return serial_range(found.serial_block, found.first_number, each.start_grams, each.quantity_grams)
+
+
+@lot.command("export")
+@_mode_option
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="File to write.")
+def export(mode: str, output: Path) -> None:
+    """Write the lots of which no order holds credits to a CSV file.
+
+    To correct lots, change the file and import it with `tonne catalogue import-lots`.
+    """
+    lots = [each for each in run_in_transaction(list_lots, Mode(mode)) if not each.allocated_grams]
+    try:
+        with output.open("xb") as stream:
+            stream.write(export_lots(lots))
+    except FileExistsError as error:
+        raise click.ClickException(f"{output} already exists: choose another name, or move the file.") from error
+    except OSError as error:
+        raise click.ClickException(f"Cannot write {output}: {error.strerror}.") from error
+    click.echo(f"{output}: {len(lots):,} {'lot' if len(lots) == 1 else 'lots'} that can be corrected.")
+
+
+@lot.command("withdraw")
+@click.argument("lot_id")
+@click.option("--reason", required=True, help="Why, for the records.")
+def withdraw(lot_id: str, reason: str) -> None:
+    """Withdraw a lot of which no order holds credits.
+
+    It supplies no orders any more. Its serial numbers may be imported again.
+    """
+    reason = _checked(reason)
+    withdrawn = run_in_transaction(withdraw_lot, lot_id, reason=reason, actor=ACTOR, now=utc_now())
+    click.echo(f"Lot {withdrawn.id} ({_serials(withdrawn)}, {_tonnes(withdrawn.quantity_grams)}) is withdrawn.")
+
+
+@lot.command("invalidate")
+@click.argument("lot_id")
+@click.option(
+    "--reason", required=True, help="Why, in a sentence: certificates that are replaced or withdrawn state it."
+)
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+def invalidate(lot_id: str, reason: str, yes: bool) -> None:
+    """Invalidate a lot whose credits turned out to be worthless.
+
+    Lists the orders and certificates that it affects, and asks. Then its free tonnes leave supply. Orders without a
+    certificate get other credits automatically. For orders with one, decide with `tonne lot resolve`.
+    """
+    reason = _checked(reason)
+
+    async def look(tx: Connection) -> tuple[ListedLot, list[LotHolder]]:
+        found = await find_lot(tx, lot_id)
+        if found is None:
+            raise LotNotFound
+        return found, await list_holders_any_account(tx, found)
+
+    found, holders = run_in_transaction(look)
+    if found.invalidated_at is not None:
+        click.echo(f"Lot {lot_id} is already invalid: {found.reason}")
+        return
+    if holders:
+        print_rows(holders, HOLDER_COLUMNS, detect_output())
+        certified = sum(holder.certificate_number is not None for holder in holders)
+        click.echo(f"{_count(len(holders), 'order')} affected, {_count(certified, 'certificate')} issued.")
+    if holders and not yes:
+        click.confirm(f"Invalidate lot {lot_id} ({_serials(found)})? This cannot be undone.", abort=True)
+    done = run_in_transaction(invalidate_lot, lot_id, reason=reason, actor=ACTOR, now=utc_now())
+    resupply = sum(case.state is CaseState.RESUPPLY for case in done.cases)
+    undecided = sum(case.state is CaseState.UNDECIDED for case in done.cases)
+    click.echo(f"Lot {lot_id} is invalid. {_tonnes(done.lot.free_grams)} that were free left supply.")
+    if resupply:
+        click.echo(f"{_count(resupply, 'order')} without a certificate: other credits are allocated automatically.")
+    if undecided:
+        click.echo(
+            f"{_count(undecided, 'order')} with a certificate: decide with `tonne lot resolve {lot_id} --order ORDER "
+            "--resupply` or `--withdraw`."
+        )
+    if done.lost_holds:
+        click.echo(
+            f"{_count(len(done.lost_holds), 'checkout')} held tonnes of it: if these customers pay, their orders wait "
+            "for supply."
+        )
+
+
+@lot.command("resolve")
+@click.argument("lot_id")
+@click.option("--order", "order_ids", multiple=True, help="An order that holds credits of the lot. May be repeated.")
+@click.option("--all", "every", is_flag=True, help="All orders about which nothing is decided yet.")
+@click.option(
+    "--resupply", "decision", flag_value="resupply", help="Allocate other credits, then issue a new certificate."
+)
+@click.option(
+    "--withdraw", "decision", flag_value="withdraw", help="Withdraw the certificate, with the reason of the lot."
+)
+def resolve(lot_id: str, order_ids: tuple[str, ...], every: bool, decision: str | None) -> None:
+    """Decide about certificates that state an invalid lot.
+
+    With --resupply the order gets credits of other lots, and the worker issues a new certificate when they are retired.
+    With --withdraw the certificate is withdrawn at once; --resupply is still possible later.
+    """
+    if decision is None:
+        raise click.UsageError("Choose --resupply or --withdraw.")
+    if bool(order_ids) == every:
+        raise click.UsageError("Name orders with --order, or use --all.")
+    wanted = None if every else list(order_ids)
+    changed = run_in_transaction(resolve_lot_cases, lot_id, wanted, Decision(decision), actor=ACTOR, now=utc_now())
+    if not changed:
+        click.echo("No changes: nothing is undecided.")
+    elif decision == Decision.RESUPPLY:
+        click.echo(f"{_count(len(changed), 'order')} will get other credits and a new certificate.")
+    else:
+        click.echo(f"{_count(len(changed), 'certificate')} withdrawn.")
+
+
+def _checked(reason: str) -> str:
+    reason = reason.strip()
+    if not reason or len(reason) > MAX_REASON:
+        raise click.BadParameter(f"expected 1 to {MAX_REASON} characters", param_hint="--reason")
+    return reason
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun if number == 1 else noun + 's'}"
+
+
+def _tonnes(grams: int) -> str:
+    return f"{group(format_tonnes(grams))} t"
+
+
+def _cost(each: ListedLot) -> str:
+    return "-" if each.unit_cost is None else f"{each.unit_cost} {each.cost_currency}"
+
+
+def _serials(each: ListedLot) -> str:
+    return serial_range(each.serial_block, each.first_number, 0, each.quantity_grams)
+
+
+def _status(each: ListedLot) -> str:
+    if each.withdrawn_at is not None:
+        return f"withdrawn on {each.withdrawn_at.date()}: {each.reason}"
+    if each.invalidated_at is not None:
+        return f"invalid since {each.invalidated_at.date()}: {each.reason}"
+    return f"{each.status} on {each.retired_on}" if each.retired_on else each.status

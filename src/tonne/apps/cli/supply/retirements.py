@@ -1,0 +1,115 @@
+"""tonne retirement"""
+
+from pathlib import Path
+
+import click
+
+from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
+from tonne.apps.cli.imports import FILE, read_file, reported_errors
+from tonne.apps.cli.output import Format, Output, TimeColumn, TonnesColumn, ValueColumn, output_options, print_rows
+from tonne.apps.cli.parameters import MODE
+from tonne.apps.cli.progress import bars_on_terminal
+from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.scope import Mode
+from tonne.supply.retirements.confirmations.import_confirmations import import_confirmations
+from tonne.supply.retirements.confirmations.work_list import Task, export_tasks, list_tasks_any_account
+
+# Longer lists are exported to a file.
+SHOWN = 100
+
+_mode_option = click.option("--mode", type=MODE, required=True, help="Work list to use: live and test have one each.")
+
+COLUMNS: tuple[ValueColumn[Task], ...] = (
+    ValueColumn("parcel_id", lambda t: t.parcel_id, head="parcel"),
+    ValueColumn("registry", lambda t: t.registry),
+    ValueColumn("registry_project_id", lambda t: t.registry_project_id, head="project"),
+    TonnesColumn("quantity", lambda t: t.quantity_grams, head="tonnes"),
+    TimeColumn("opened_at", lambda t: t.opened_at, head="waiting since"),
+    ValueColumn("serials", lambda t: t.serials, shrinks=True),
+    ValueColumn("beneficiary", lambda t: t.named, show=lambda t: quoted(t.named), shrinks=True),
+    ValueColumn("project_name", lambda t: t.project_name, in_table=False),
+    ValueColumn("vintage", lambda t: t.vintage, in_table=False),
+    ValueColumn("serial_block", lambda t: t.serial_block, in_table=False),
+    ValueColumn("first_number", lambda t: t.first_number, in_table=False),
+    ValueColumn("last_number", lambda t: t.last_number, in_table=False),
+    ValueColumn("parcel_ids", lambda t: t.parcel_ids, in_table=False),
+)
+
+
+@click.group()
+def retirement() -> None:
+    """Export credits to retire and import confirmations."""
+
+
+@retirement.command("list")
+@_mode_option
+@output_options
+def list_(mode: str, output: Output) -> None:
+    """List the credits to retire, oldest first."""
+    tasks = run_in_transaction(list_tasks_any_account, Mode(mode))
+    is_table = output.format is Format.TABLE
+    print_rows(tasks[:SHOWN] if is_table else tasks, COLUMNS, output, empty=f"Nothing to retire in {mode} mode.")
+    if is_table and len(tasks) > SHOWN:
+        click.echo(f"... and {len(tasks) - SHOWN:,} more: `tonne retirement export` writes them all to a file.")
+
+
+@retirement.command("export")
+@_mode_option
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="File to write.")
+def export(mode: str, output: Path) -> None:
+    """Write the work list to a CSV file.
+
+    Retire the credits, fill in the columns retired_on and retirement_url, and import the file with
+    `tonne retirement import`.
+    """
+    tasks = run_in_transaction(list_tasks_any_account, Mode(mode))
+    with bars_on_terminal():
+        content = export_tasks(tasks)
+    try:
+        # Never overwrite: the file may be an earlier list that is partly filled in.
+        with output.open("xb") as stream:
+            stream.write(content)
+    except FileExistsError as error:
+        raise click.ClickException(f"{output} already exists: choose another name, or move the file.") from error
+    except OSError as error:
+        raise click.ClickException(f"Cannot write {output}: {error.strerror}.") from error
+    tonnes = format_tonnes(sum(task.quantity_grams for task in tasks))
+    click.echo(f"{output}: {_count(len(tasks))} of {tonnes} t to retire.")
+
+
+@retirement.command("import")
+@_mode_option
+@FILE
+def import_(mode: str, file: Path) -> None:
+    """Import confirmations from a CSV FILE: all or nothing.
+
+    The columns are parcel_id, serial_block, first_number, last_number, retired_on and retirement_url; other columns of
+    an exported list may stay. Importing the same file again changes nothing. A confirmation can be corrected until a
+    certificate states it. If the registry retired a part of a parcel, or other serials of the work list, enter those.
+
+    If the file has errors, all of them are listed, nothing is imported, and the exit code is 1.
+    """
+    upload = read_file(file)
+    with plain_failures():
+        pages = settings_from_environment().retirement_pages
+    with reported_errors():
+        report = run_in_transaction(import_confirmations, Mode(mode), upload, now=utc_now(), actor=ACTOR, pages=pages)
+    if report.confirmed_count:
+        tonnes = format_tonnes(report.confirmed_grams)
+        click.echo(f"{_count(report.confirmed_count)} of {tonnes} t confirmed. Their orders complete automatically.")
+    if report.corrected_count:
+        click.echo(f"{_count(report.corrected_count)} corrected.")
+    if not report.confirmed_count and not report.corrected_count:
+        click.echo("No changes.")
+    for detail in report.details[:SHOWN]:
+        click.echo(detail)
+    if len(report.details) > SHOWN:
+        click.echo(f"... and {len(report.details) - SHOWN:,} more.")
+    if report.known_count:
+        click.echo(f"{_count(report.known_count)} had already been confirmed.")
+
+
+def _count(parcels: int) -> str:
+    return "1 parcel" if parcels == 1 else f"{parcels:,} parcels"

@@ -1,0 +1,109 @@
+"""tonne signing-keys"""
+
+from datetime import datetime
+
+import click
+
+from tonne.apps.cli.database import ACTOR, run_connected, run_in_transaction
+from tonne.apps.cli.output import Output, TimeColumn, ValueColumn, output_options, print_rows
+from tonne.apps.cli.parameters import PAST
+from tonne.platform.db.pool import Connection
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.keys.signing.key_store import list_signing_keys
+from tonne.platform.keys.signing.model import KeyPurpose, KeyRecord
+from tonne.platform.keys.signing.operator_key import has_outside_key
+from tonne.platform.keys.signing.replace_key import retire_key, revoke_key, rotate_key
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import utc_now
+
+COLUMNS: tuple[ValueColumn[KeyRecord], ...] = (
+    ValueColumn("id", lambda key: key.id),
+    ValueColumn("purpose", lambda key: key.purpose),
+    TimeColumn("created_at", lambda key: key.created_at, head="created"),
+    TimeColumn("retired_at", lambda key: key.retired_at, head="retired"),
+    TimeColumn("revoked_from", lambda key: key.revoked_from, head="revoked from"),
+    ValueColumn("public", lambda key: key.public, in_table=False),
+)
+
+
+@click.group("signing-keys")
+def signing_keys() -> None:
+    """Manage the keys that sign documents, credentials and the log."""
+
+
+@signing_keys.command("list")
+@output_options
+def list_(output: Output) -> None:
+    """List all keys. Without a key, the first signature creates one."""
+
+    async def work(tx: Connection) -> list[KeyRecord]:
+        return [key for purpose in KeyPurpose for key in await list_signing_keys(tx, purpose)]
+
+    print_rows(run_in_transaction(work), COLUMNS, output, empty="No keys yet.")
+
+
+@signing_keys.command("rotate")
+@click.argument("purpose", type=click.Choice([purpose.value for purpose in KeyPurpose]))
+def rotate(purpose: str) -> None:
+    """Create a new key in the database, and retire the current one.
+
+    What the old key has signed stays valid. The service can keep running. For documents this is refused while the
+    settings name a key: change the settings instead, and restart Tonne.
+    """
+
+    async def work(connection: Connection, settings: Settings) -> tuple[KeyRecord, str | None]:
+        if purpose == KeyPurpose.DOCUMENT and has_outside_key(settings):
+            raise click.ClickException(
+                "The settings name the key for documents: change TONNE_DOCUMENT_KEY_FILE or TONNE_DOCUMENT_PKCS11_KEY "
+                "and the certificate, and restart Tonne. The old key is retired then."
+            )
+        box = SecretBox.from_settings(settings)
+        async with connection.transaction():
+            return await rotate_key(
+                connection, KeyPurpose(purpose), box, settings.seller_name, actor=ACTOR, now=utc_now()
+            )
+
+    made, replaced = run_connected(work)
+    click.echo(f"Key {made.id} signs from now on.")
+    if replaced is not None:
+        click.echo(f"Key {replaced} is retired. What it has signed stays valid.")
+
+
+@signing_keys.command("retire")
+@click.argument("key_id")
+def retire(key_id: str) -> None:
+    """Stop using a key. What it has signed stays valid, and the next signature creates a new key."""
+
+    async def work(tx: Connection) -> KeyRecord:
+        return await retire_key(tx, key_id, actor=ACTOR, now=utc_now())
+
+    run_in_transaction(work)
+    click.echo(f"Key {key_id} is retired. What it has signed stays valid.")
+
+
+@signing_keys.command("revoke")
+@click.argument("key_id")
+@click.option(
+    "--from",
+    "from_",
+    type=PAST,
+    required=True,
+    metavar="TIME",
+    help="Since when others may have had the key: a time, or how long ago, such as 36h.",
+)
+def revoke(key_id: str, from_: datetime) -> None:
+    """Revoke a key that leaked. Signatures dated TIME or later no longer count."""
+
+    async def work(tx: Connection) -> KeyRecord:
+        return await revoke_key(tx, key_id, from_, actor=ACTOR, now=utc_now())
+
+    key = run_in_transaction(work)
+    if key.purpose is KeyPurpose.LOG:
+        click.echo(
+            f"Key {key_id} is revoked: its checkpoints no longer count, because they have no date. Now close the logs: "
+            "run `tonne log reopen live --reason TEXT` and `tonne log reopen test --reason TEXT`. Proofs are then "
+            "against the last checkpoint of the closed log, which the issuer file states."
+        )
+    else:
+        click.echo(f"Key {key_id} is revoked: its signatures from {from_:%Y-%m-%d %H:%M} UTC on no longer count.")
+    click.echo("Ask everyone who checks signatures to download the issuer file again.")

@@ -1,0 +1,75 @@
+"""tonne unit"""
+
+import click
+
+from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
+from tonne.apps.cli.output import (
+    STATUS_STYLES,
+    Output,
+    TimeColumn,
+    TonnesColumn,
+    ValueColumn,
+    output_options,
+    print_rows,
+)
+from tonne.apps.cli.parameters import MODE
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.clock import utc_now
+from tonne.platform.values.scope import Mode
+from tonne.supply.stock.parcels.units import Unit, close_unit_any_account, list_units_any_account
+
+COLUMNS: tuple[ValueColumn[Unit], ...] = (
+    ValueColumn("id", lambda unit: unit.id, head="unit"),
+    ValueColumn("mode", lambda unit: unit.mode),
+    ValueColumn("status", lambda unit: unit.status, styles=STATUS_STYLES),
+    ValueColumn("registry_project_id", lambda unit: unit.registry_project_id, head="project"),
+    TonnesColumn("allocated_quantity", lambda unit: unit.allocated_grams, head="sold"),
+    TonnesColumn("quantity", lambda unit: unit.quantity_grams, head="of"),
+    ValueColumn(
+        "fill_percent", lambda unit: unit.fill_percent, head="fill", show=lambda unit: f"{unit.fill_percent} %"
+    ),
+    TimeColumn("close_at", lambda unit: unit.close_at, head="closes"),
+    ValueColumn("orders_waiting", lambda unit: len(unit.order_ids), head="waiting"),
+    ValueColumn("beneficiary", lambda unit: unit.beneficiary, head="in the name of", shrinks=True),
+    TonnesColumn("free_quantity", lambda unit: unit.free_grams, in_table=False),
+    ValueColumn("registry", lambda unit: unit.registry, in_table=False),
+    ValueColumn("project_name", lambda unit: unit.project_name, in_table=False),
+    ValueColumn("account_id", lambda unit: unit.account_id, in_table=False),
+    ValueColumn("order_ids", lambda unit: unit.order_ids, in_table=False),
+    TimeColumn("opened_at", lambda unit: unit.opened_at, in_table=False),
+)
+
+
+@click.group()
+def unit() -> None:
+    """List and close pooled units, which several orders share."""
+
+
+@unit.command("list")
+@click.option("--mode", type=MODE, help="Only this mode. Default: both.")
+@output_options
+def list_(mode: str | None, output: Output) -> None:
+    """List open units, and those whose rest is for sale.
+
+    An open unit waits for more fractions of its account. It is put on the work list when it is full, or at its closing
+    date. Units in the service's name serve fractions of all accounts.
+    """
+
+    async def work(tx: Connection) -> list[Unit]:
+        modes = [Mode(mode)] if mode else list(Mode)
+        return [found for each in modes for found in await list_units_any_account(tx, each)]
+
+    print_rows(run_in_transaction(work), COLUMNS, output, empty="There are no pooled units.")
+
+
+@unit.command("close")
+@click.argument("unit_id")
+def close(unit_id: str) -> None:
+    """Put an open unit on the work list now, in the service's name.
+
+    Its rest serves later fractions of any account.
+    """
+    with plain_failures():
+        service_name = settings_from_environment().seller_name
+    run_in_transaction(close_unit_any_account, unit_id, service_name=service_name, actor=ACTOR, now=utc_now())
+    click.echo(f"Unit {unit_id} is on the work list, in the name of {service_name}.")

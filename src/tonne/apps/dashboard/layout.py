@@ -1,0 +1,125 @@
+"""What all pages of the dashboard share: the menu, the token of forms and messages after a redirect."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.menu import OPERATOR_MENU, ORGANISATION_MENU, MenuGroup, entries_for
+from tonne.apps.dashboard.money_notices import MONEY_NOTICES
+from tonne.apps.dashboard.viewer import MemberViewer, OperatorViewer, Viewer
+from tonne.platform.http.route import Request, Response
+from tonne.platform.web.forms import FormGuard
+from tonne.platform.web.render import FRAMING_POLICY, Renderer
+
+# Shown once after a form was processed, chosen by `?done=` in the address: the text itself is never in the address.
+NOTICES = {
+    "pack_requested": "The audit pack is being made. It takes a minute for about a thousand certificates.",
+    "pack_deleted": "The audit pack is deleted.",
+    "webhook_changed": "The webhook is changed. Events of a request in progress are sent again.",
+    "webhook_enabled": "The webhook is on. Waiting events are being sent.",
+    "webhook_disabled": "The webhook is off. Events wait until you turn it on again.",
+    "webhook_retried": "The next attempt starts now.",
+    "webhook_rewound": "The events are being sent again.",
+    "webhook_skipped": "The event is skipped. The next events of the account follow.",
+    "webhook_deleted": "The webhook is deleted.",
+    "invited": "The invitation is on its way.",
+    "revoked": "The invitation is revoked.",
+    "role": "The role is changed.",
+    "target": "The target and the budget are saved.",
+    "removed": "The person is no longer a member.",
+    "password": "Your password is changed. All other sessions have ended.",
+    "session": "The session has ended.",
+    "sessions": "All other sessions have ended.",
+    "key_revoked": "The key is revoked. Requests with it are refused within 5 seconds.",
+    "act_as_ended": "You no longer see the dashboard of the organisation.",
+    "passkey": "The passkey is added. You can use it to sign in, alone or after your password.",
+    "passkey_renamed": "The passkey is renamed.",
+    "passkey_removed": "The passkey is removed.",
+    "second_factor_needed": "The operator area needs a second factor. Add a passkey or an authenticator app below.",
+    "customer_opened": "The customer is open, and the invitation to its owner is on its way.",
+    "customer_closed": "The customer is closed. Its API keys stop working within 5 seconds.",
+    "customer_reopened": "The customer is open again.",
+    "fee": "The fee is changed. It applies to new orders.",
+    "limits": "The limits are changed. They apply within 5 seconds.",
+    "mail_retried": "The mail will be sent again.",
+    "mail_discarded": "The mail is discarded.",
+    "admin_added": "The address gets invoices and alerts from now on.",
+    "admin_removed": "The address gets no more invoices and alerts.",
+    "order_cancelled": "The order is cancelled.",
+    "refund_requested": "The refund is requested. See the payment for its state.",
+    "order_renamed": "The name on the certificate is corrected.",
+    "mails_resent": "The mails are on their way.",
+    "helped": "Done. Reload the page to see what follows.",
+    "unit_closed": "The unit is on the work list.",
+    "lot_withdrawn": "The lot is withdrawn.",
+    "lot_invalidated": "The lot is invalid. Orders without a certificate get other credits.",
+    "lot_resolved": "Your decision is recorded.",
+    "price_changed": "The price is changed.",
+    "picture_changed": "The picture is changed. Pages show it within seconds.",
+    "picture_removed": "The picture is removed. Pages show a drawing instead.",
+    "price_scheduled": "The price change is scheduled.",
+    "price_cancelled": "The scheduled price is cancelled.",
+    "bundle_enabled": "The bundle is on sale.",
+    "bundle_disabled": "The bundle is off sale.",
+    "import_discarded": "The file is discarded. Nothing was changed.",
+    "ordered": "The order is placed.",
+    "account_opened": "The client account is open.",
+    "account_saved": "The account is saved.",
+    "account_mix": "The default mix is saved.",
+    "account_closed": "The account is closed.",
+    "account_archived": "The account is archived. Nothing new can be ordered.",
+    "account_unarchived": "The account takes orders again.",
+    "link_created": "The link is created.",
+    "link_saved": "The link is saved.",
+    "page_saved": "The page is saved.",
+    "page_published": "The page is public.",
+    "page_withdrawn": "The page is no longer public.",
+    "second_factor_off": "The authenticator app is turned off.",
+    **MONEY_NOTICES,
+}
+
+
+class PageLayout:
+    def __init__(self, renderer: Renderer, guard: FormGuard) -> None:
+        self._renderer = renderer
+        self._guard = guard
+
+    def page(
+        self,
+        request: Request,
+        viewer: Viewer,
+        template: str,
+        here: str,
+        form: Form | None = None,
+        *,
+        has_frame: bool = False,
+        **values: Any,
+    ) -> Response:
+        """`here` is the current entry of the menu. With faults in `form` the status is 422.
+
+        `has_frame`: the page shows another page of ours in a frame.
+        """
+        token, headers = self._guard.issue(request)
+        if has_frame:
+            headers["Content-Security-Policy"] = FRAMING_POLICY
+        form = form or Form()
+        return self._renderer.page(
+            request,
+            template,
+            is_translated=False,
+            status=422 if form.faults else 200,
+            headers=headers,
+            form_token=token,
+            faults=form.faults,
+            viewer=viewer,
+            here=here,
+            menu=_menu(viewer),
+            notice=NOTICES.get(request.query("done")[0] or ""),
+            **values,
+        )
+
+
+def _menu(viewer: Viewer) -> Sequence[MenuGroup]:
+    if isinstance(viewer, OperatorViewer):
+        return OPERATOR_MENU
+    return entries_for(ORGANISATION_MENU, viewer.may) if isinstance(viewer, MemberViewer) else ()

@@ -1,0 +1,271 @@
+"""The page of one order and its forms, shared by the pages of organisations and of the operator.
+
+The callers have looked up the scope of the order: with the organisation of the member, or for the operator among all.
+"""
+
+import secrets
+from typing import Any
+
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer, OperatorViewer
+from tonne.apps.lookup.order_actions import HelperStep, OrderActions, RefundForm, helper_steps
+from tonne.apps.lookup.order_view import OrderView, load_view
+from tonne.channels.checkout.order_pages.resend_order import OrderMail
+from tonne.money.invoices.documents.annex import load_annex
+from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.remaining import find_remaining
+from tonne.money.invoices.store import find_invoice
+from tonne.money.receipts.recipients import payer_of
+from tonne.money.refunds.model import MAX_REASON
+from tonne.money.refunds.request_refund import parse_amount
+from tonne.platform.db.pool import Database
+from tonne.platform.documents.mail.send_mail import is_mail_address
+from tonne.platform.http.errors import RateLimited, RouteNotFound
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.money import format_money
+from tonne.platform.values.scope import Scope
+from tonne.platform.web.render import see_other
+from tonne.selling.orders.beneficiary import Beneficiary
+from tonne.selling.orders.model import BeneficiaryKind, OrderStatus, PaymentState
+from tonne.selling.users.model import Right
+from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
+from tonne.supply.certificates.store import list_of_order, normal_number
+
+OrderViewer = MemberViewer | OperatorViewer
+CANCELLABLE = (OrderStatus.RECEIVED, OrderStatus.PLACED, OrderStatus.PAID)
+# Mails go to customers: per organisation 20 at once, then one every minute.
+MAILS = 20
+LIFE = "order_life.html"
+MAILS_PER_S = 1 / 60
+ERRORS: tuple[type[TonneError], ...] = (RateLimited, RouteNotFound)
+_TOO_MANY_MAILS = "Too many mails. Wait a few minutes, then try again."
+_WHY = "Say why: the reason is in the audit log, and on the credit note if there is one."
+
+
+class OrderDesk:
+    def __init__(
+        self,
+        database: Database,
+        layout: PageLayout,
+        actions: OrderActions,
+        certificates: RenderCertificate,
+        render: RenderInvoice,
+        *,
+        clock: Clock,
+        settings: Settings,
+        limit_name: str,
+    ) -> None:
+        self._database = database
+        self._layout = layout
+        self._actions = actions
+        self._certificates = certificates
+        self._render = render
+        self._clock = clock
+        self._settings = settings
+        self.mails = TokenBuckets(limit_name, MAILS_PER_S, MAILS)
+
+    async def show(self, request: Request, viewer: OrderViewer, scope: Scope, form: Form | None = None) -> Response:
+        return await self._page(request, viewer, scope, LIFE, form)
+
+    async def show_cancel(self, request: Request, viewer: OrderViewer, scope: Scope) -> Response:
+        return await self._page(request, viewer, scope, "order_cancel.html", reason="")
+
+    async def cancel(self, request: Request, viewer: OrderViewer, scope: Scope, fields: Fields) -> Response:
+        form, order_id = Form(fields), request.path("order_id")
+        reason = form.text("reason", _WHY, longest=MAX_REASON)
+        if not form.faults:
+            try:
+                await self._actions.cancel(
+                    *(scope, order_id),
+                    reason=reason,
+                    refund=form.is_checked("refund"),
+                    actor=viewer.actor,
+                    is_operator=_is_operator(viewer),
+                )
+            except TonneError as error:
+                form.fail_with(error)
+            else:
+                return see_other(f"{viewer.base}/orders/{order_id}?done=order_cancelled")
+        return await self._page(request, viewer, scope, "order_cancel.html", form, reason=reason)
+
+    async def show_refund(self, request: Request, viewer: OrderViewer, scope: Scope) -> Response:
+        return await self._page(
+            request, viewer, scope, "order_refund.html", amount=None, reason="", key=f"dash_{secrets.token_hex(16)}"
+        )
+
+    async def refund(self, request: Request, viewer: OrderViewer, scope: Scope, fields: Fields) -> Response:
+        form, order_id = Form(fields), request.path("order_id")
+        amount, key = form.value("amount"), form.value("key")
+        reason = form.text("reason", _WHY, longest=MAX_REASON)
+        view = await self._view(request, viewer, scope)
+        minor = 0
+        try:
+            minor = parse_amount(amount, view.order.currency)
+        except TonneError as error:
+            form.fail_with(error)
+        if not key.startswith("dash_") or len(key) > 100:
+            form.fail("", "The page has expired. Reload it and try again.")
+        if not form.faults:
+            asked = RefundForm(minor, reason, key)
+            try:
+                await self._actions.refund(scope, order_id, asked, actor=viewer.actor, is_operator=_is_operator(viewer))
+            except TonneError as error:
+                form.fail_with(error)
+            else:
+                return see_other(f"{viewer.base}/orders/{order_id}?done=refund_requested")
+        values = {"amount": amount, "reason": reason, "key": key}
+        return await self._page(request, viewer, scope, "order_refund.html", form, **values)
+
+    async def show_resend(self, request: Request, viewer: OrderViewer, scope: Scope) -> Response:
+        return await self._page(request, viewer, scope, "order_resend.html", email=None)
+
+    async def resend(self, request: Request, viewer: OrderViewer, scope: Scope, fields: Fields) -> Response:
+        form, order_id = Form(fields), request.path("order_id")
+        mails = [mail for mail in OrderMail if form.is_checked(mail)]
+        if not mails:
+            form.fail("mails", "Choose at least one mail.")
+        view, email = await self._view(request, viewer, scope), form.value("email")
+        is_new = _is_operator(viewer) and bool(email) and email != view.order.email
+        if is_new and not is_mail_address(email):
+            form.fail("email", "Enter an e-mail address, such as ann@example.com.")
+        if not form.faults:
+            try:
+                self.mails.require(scope.organisation_id, message=_TOO_MANY_MAILS)
+                await self._actions.resend(scope, order_id, mails, email=email if is_new else None, actor=viewer.actor)
+            except TonneError as error:
+                form.fail_with(error)
+            else:
+                return see_other(f"{viewer.base}/orders/{order_id}?done=mails_resent")
+        return await self._page(request, viewer, scope, "order_resend.html", form, email=email)
+
+    async def show_rename(self, request: Request, viewer: OrderViewer, scope: Scope) -> Response:
+        return await self._page(request, viewer, scope, "order_rename.html", name=None, is_person=None, reason="")
+
+    async def rename(self, request: Request, viewer: OrderViewer, scope: Scope, fields: Fields) -> Response:
+        form, order_id = Form(fields), request.path("order_id")
+        name = form.text("name", "Enter the name for the certificate.")
+        reason = form.text("reason", "Say why: the reason is printed on a new certificate.", longest=MAX_REASON)
+        is_person = form.is_checked("person")
+        if not form.faults:
+            beneficiary = Beneficiary(name, BeneficiaryKind.PERSON if is_person else BeneficiaryKind.ORGANISATION)
+            try:
+                await self._actions.rename(scope, order_id, beneficiary, reason=reason, actor=viewer.actor)
+            except TonneError as error:
+                form.fail_with(error)
+            else:
+                return see_other(f"{viewer.base}/orders/{order_id}?done=order_renamed")
+        values = {"name": name, "is_person": is_person, "reason": reason}
+        return await self._page(request, viewer, scope, "order_rename.html", form, **values)
+
+    async def help(self, request: Request, viewer: OrderViewer, scope: Scope) -> Response:
+        """A test helper. Raises RouteNotFound in live mode."""
+        order_id, form = request.path("order_id"), Form()
+        step = request.path("step")
+        if step not in set(HelperStep):
+            raise DashboardPageNotFound
+        try:
+            await self._actions.help(scope, order_id, HelperStep(step), actor=viewer.actor)
+        except RouteNotFound:
+            raise DashboardPageNotFound from None
+        except TonneError as error:
+            form.fail_with(error)
+            return await self.show(request, viewer, scope, form)
+        return see_other(f"{viewer.base}/orders/{order_id}?done=helped")
+
+    async def certificate(self, request: Request, scope: Scope) -> Response:
+        """The current certificate as a PDF, or that with `number`."""
+        (number,) = request.query("number")
+        async with self._database.connection() as connection:
+            found = await list_of_order(connection, scope, request.path("order_id"))
+        wanted = [each for each in found if number is None or each.record.number == normal_number(number)]
+        if not wanted:
+            raise DashboardPageNotFound
+        record = wanted[0].record
+        return _private(await self._certificates.answer(record))
+
+    async def invoice(self, request: Request, scope: Scope) -> Response:
+        async with self._database.connection() as connection:
+            invoice = await find_invoice(connection, scope, request.path("order_id"))
+            if invoice is None:
+                raise DashboardPageNotFound
+            annex = await load_annex(connection, invoice)
+            remaining = await find_remaining(connection, invoice)
+        pdf = await self._render.invoice(invoice.read_record(), invoice.closing, annex=annex, remaining=remaining)
+        headers = {"Content-Disposition": f'inline; filename="{invoice.reference}.pdf"'}
+        return _private(Response(pdf, 200, b"application/pdf", headers))
+
+    async def _view(self, request: Request, viewer: OrderViewer, scope: Scope, *, with_life: bool = False) -> OrderView:
+        async with self._database.connection() as connection:
+            view = await load_view(
+                *(connection, scope, request.path("order_id")),
+                settings=self._settings,
+                now=self._clock(),
+                for_operator=_is_operator(viewer),
+                with_life=with_life,
+            )
+        if view is None:
+            raise DashboardPageNotFound
+        return view
+
+    async def _page(
+        self,
+        request: Request,
+        viewer: OrderViewer,
+        scope: Scope,
+        template: str,
+        form: Form | None = None,
+        **values: Any,
+    ) -> Response:
+        view = await self._view(request, viewer, scope, with_life=template == LIFE)
+        shown = {
+            "layout": "operator.html" if _is_operator(viewer) else "organisation.html",
+            "is_operator": _is_operator(viewer),
+            "view": view,
+            "order": view.order,
+            **_allowed(viewer, view),
+            **values,
+        }
+        return self._layout.page(request, viewer, template, "orders", form, **shown)
+
+
+def _allowed(viewer: OrderViewer, view: OrderView) -> dict[str, Any]:
+    """Which buttons the page shows."""
+    order, invoice = view.order, view.facts.invoice
+    has_money = _may(viewer, Right.MONEY)
+    mails = {
+        OrderMail.RECEIPT: order.payment_state is not PaymentState.UNPAID and payer_of(order) is not None,
+        OrderMail.CERTIFICATE: order.status is OrderStatus.COMPLETE and order.email is not None,
+        OrderMail.INVOICE: invoice is not None,
+    }
+    may_refund = has_money and (view.allows_refunds or _is_operator(viewer))
+    refundable = view.money.refundable_minor
+    return {
+        "may_cancel": has_money
+        and order.status in CANCELLABLE
+        and (order.status is not OrderStatus.PAID or may_refund),
+        "may_refund": may_refund and refundable > 0,
+        "refundable_minor": refundable,
+        "refundable": format_money(refundable, order.currency),
+        "mails": [mail for mail, is_possible in mails.items() if is_possible],
+        "may_rename": has_money and order.status not in {OrderStatus.CANCELLED, OrderStatus.FAILED},
+        "may_resend": has_money and any(mails.values()),
+        "steps": helper_steps(order, is_billed=invoice is not None) if _may(viewer, Right.TEST_KEYS) else [],
+    }
+
+
+def _is_operator(viewer: OrderViewer) -> bool:
+    return isinstance(viewer, OperatorViewer)
+
+
+def _may(viewer: OrderViewer, right: Right) -> bool:
+    return isinstance(viewer, OperatorViewer) or viewer.may(right)
+
+
+def _private(response: Response) -> Response:
+    response.headers |= {"Cache-Control": "no-store"}
+    return response

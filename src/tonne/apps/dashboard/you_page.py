@@ -1,0 +1,240 @@
+"""The user's own page: passkeys, authenticator app, password, sessions."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from markupsafe import Markup
+
+from tonne.apps.dashboard.agents import browser_in_words
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.viewer import OPERATOR, Fields, Viewer, organisation_base
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.errors import RateLimited
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.scope import Mode
+from tonne.platform.web.render import see_other
+from tonne.selling.users.change_password import ChangePassword
+from tonne.selling.users.errors import CodeRefused, PasswordInvalid, SecondFactorNeeded, SignInRefused, SignInTooOld
+from tonne.selling.users.second_factor.passkey_store import list_passkeys
+from tonne.selling.users.second_factor.passkeys import Passkeys, find_passkey
+from tonne.selling.users.second_factor.second_factor import SecondFactor, TotpSetup, turn_off_app
+from tonne.selling.users.sessions import Sessions, is_recent
+from tonne.selling.users.sign_in import SignIn
+from tonne.selling.users.store import count_recovery_codes, list_memberships
+
+YOU = "/dashboard/you"
+# Passkeys are added and removed only shortly after signing in: an unattended browser must not be enough.
+RECENT = timedelta(minutes=30)
+PASSKEY_NAME_MISSING = "Enter a name, such as the name of your device."
+
+
+class YouPage:
+    def __init__(
+        self,
+        database: Database,
+        layout: PageLayout,
+        *,
+        sessions: Sessions,
+        sign_in: SignIn,
+        second_factor: SecondFactor,
+        passkeys: Passkeys,
+        change_password: ChangePassword,
+    ) -> None:
+        self._database = database
+        self._layout = layout
+        self._sessions = sessions
+        self._sign_in = sign_in
+        self._second_factor = second_factor
+        self._passkeys = passkeys
+        self._change_password = change_password
+
+    async def home(self, _: Request, viewer: Viewer) -> Response:
+        """To the user's first organisation, or to the operator area."""
+        async with self._database.connection() as connection:
+            memberships = await list_memberships(connection, viewer.user.id)
+        if memberships:
+            return see_other(organisation_base(Mode.LIVE, memberships[0].organisation_id))
+        return see_other(OPERATOR if viewer.user.is_operator else YOU)
+
+    async def show(self, request: Request, viewer: Viewer) -> Response:
+        return await self._page(request, viewer)
+
+    async def change_password(self, request: Request, viewer: Viewer, fields: Fields) -> Response:
+        form = Form(fields)
+        old, new = form.raw("old_password"), form.raw("password")
+        if not old:
+            form.fail("old_password", "Enter your current password.")
+        if new != form.raw("repeat"):
+            form.fail("repeat", "The two passwords differ. Enter the same password twice.")
+        if not form.faults:
+            try:
+                self._sign_in.limit_attempts(viewer.user)
+                await self._change_password.by_password(
+                    viewer.user, old, new, but_session=viewer.session.id, actor=viewer.actor
+                )
+            except (SignInRefused, PasswordInvalid, RateLimited) as error:
+                form.fail_with(error)
+            else:
+                return see_other(f"{YOU}?done=password")
+        return await self._page(request, viewer, form)
+
+    async def set_up(self, request: Request, viewer: Viewer, _: Fields) -> Response:
+        """Show the QR code."""
+        if viewer.user.totp_enabled:
+            return see_other(YOU)
+        return await self._page(request, viewer, setup=await self._prepare(viewer))
+
+    async def enable(self, request: Request, viewer: Viewer, fields: Fields) -> Response:
+        form = Form(fields)
+        try:
+            self._sign_in.limit_attempts(viewer.user)
+            async with self._database.transaction() as tx:
+                codes = await self._second_factor.enable(
+                    tx, viewer.user, form.value("code"), but_session=viewer.session.id, actor=viewer.actor
+                )
+        except (CodeRefused, RateLimited) as error:
+            if viewer.user.totp_enabled:
+                return see_other(YOU)
+            form.fail("code", str(error))
+            return await self._page(request, viewer, form, setup=await self._prepare(viewer))
+        return await self._page(request, viewer, codes=codes, is_enabled=True)
+
+    async def renew_codes(self, request: Request, viewer: Viewer, fields: Fields) -> Response:
+        form = Form(fields)
+        try:
+            self._sign_in.limit_attempts(viewer.user)
+            async with self._database.transaction() as tx:
+                await self._confirm(tx, viewer, form.value("code"))
+                codes = await self._second_factor.renew_codes(tx, viewer.user, actor=viewer.actor)
+        except (CodeRefused, SignInTooOld, RateLimited) as error:
+            form.fail("code" if viewer.user.totp_enabled else "", str(error))
+            return await self._page(request, viewer, form)
+        return await self._page(request, viewer, codes=codes)
+
+    async def disable(self, request: Request, viewer: Viewer, fields: Fields) -> Response:
+        form = Form(fields)
+        try:
+            self._sign_in.limit_attempts(viewer.user)
+            async with self._database.transaction() as tx:
+                await self._sign_in.accept_code(tx, viewer.user, form.value("code"))
+                await turn_off_app(tx, viewer.user, actor=viewer.actor, now=self._sessions.now())
+        except (CodeRefused, SecondFactorNeeded, RateLimited) as error:
+            form.fail("code", str(error))
+            return await self._page(request, viewer, form)
+        return see_other(f"{YOU}?done=second_factor_off")
+
+    async def passkey_options(self, _: Request, viewer: Viewer, __: Fields) -> Response:
+        """What a new passkey must sign, as JSON for the page's script."""
+        self._require_recent(viewer)
+        return Response((await self._passkeys.registration_options(viewer.session)).encode())
+
+    async def add_passkey(self, request: Request, viewer: Viewer, fields: Fields) -> Response:
+        form = Form(fields)
+        name = form.text("passkey_name", PASSKEY_NAME_MISSING, longest=100)
+        if not form.faults:
+            try:
+                self._require_recent(viewer)
+                codes = await self._passkeys.register(viewer.session, form.raw("credential"), name, actor=viewer.actor)
+            except TonneError as error:
+                form.fail_with(error)
+            else:
+                return await self._page(request, viewer, codes=codes) if codes else see_other(f"{YOU}?done=passkey")
+        return await self._page(request, viewer, form)
+
+    async def show_passkey(self, request: Request, viewer: Viewer) -> Response:
+        """To rename it, or to confirm its removal."""
+        return await self._passkey_page(request, viewer, Form())
+
+    async def rename_passkey(self, request: Request, viewer: Viewer, fields: Fields) -> Response:
+        form = Form(fields)
+        name = form.text("passkey_name", PASSKEY_NAME_MISSING, longest=100)
+        if form.faults:
+            return await self._passkey_page(request, viewer, form)
+        await self._passkeys.rename(viewer.user, request.path("passkey_id"), name, actor=viewer.actor)
+        return see_other(f"{YOU}?done=passkey_renamed")
+
+    async def remove_passkey(self, request: Request, viewer: Viewer, fields: Fields) -> Response:
+        form = Form(fields)
+        try:
+            self._require_recent(viewer)
+            await self._passkeys.remove(viewer.user, request.path("passkey_id"), actor=viewer.actor)
+        except (SecondFactorNeeded, SignInTooOld) as error:
+            form.fail_with(error)
+            return await self._passkey_page(request, viewer, form)
+        return see_other(f"{YOU}?done=passkey_removed")
+
+    async def end_session(self, request: Request, viewer: Viewer, _: Fields) -> Response:
+        async with self._database.transaction() as tx:
+            await self._sessions.end(tx, viewer.user, request.path("session_id"), actor=viewer.actor)
+        return see_other(f"{YOU}?done=session")
+
+    async def end_other_sessions(self, _: Request, viewer: Viewer, __: Fields) -> Response:
+        async with self._database.transaction() as tx:
+            await self._sessions.end_others(tx, viewer.session, actor=viewer.actor)
+        return see_other(f"{YOU}?done=sessions")
+
+    async def _confirm(self, tx: Connection, viewer: Viewer, code: str) -> None:
+        """By a code of the app, or without an app by a recent sign-in with a passkey."""
+        if viewer.user.totp_enabled or not viewer.session.is_strong:
+            await self._sign_in.accept_code(tx, viewer.user, code)
+        else:
+            self._require_recent(viewer)
+
+    def _require_recent(self, viewer: Viewer) -> None:
+        if not is_recent(viewer.session, self._sessions.now(), RECENT):
+            raise SignInTooOld
+
+    async def _passkey_page(self, request: Request, viewer: Viewer, form: Form) -> Response:
+        async with self._database.connection() as connection:
+            passkey = await find_passkey(connection, viewer.user, request.path("passkey_id"))
+            is_last = len(await list_passkeys(connection, viewer.user.id)) == 1 and not viewer.user.totp_enabled
+            memberships = await list_memberships(connection, viewer.user.id)
+        return self._layout.page(
+            request,
+            viewer,
+            "passkey.html",
+            "you",
+            form,
+            passkey=passkey,
+            is_last=is_last,
+            memberships=memberships,
+            passkey_name=form.raw("passkey_name") if "passkey_name" in form.faults else passkey.name,
+        )
+
+    async def _prepare(self, viewer: Viewer) -> TotpSetup:
+        async with self._database.transaction() as tx:
+            return await self._second_factor.prepare(tx, viewer.user)
+
+    async def _page(
+        self,
+        request: Request,
+        viewer: Viewer,
+        form: Form | None = None,
+        *,
+        setup: TotpSetup | None = None,
+        codes: Sequence[str] = (),
+        is_enabled: bool | None = None,
+    ) -> Response:
+        async with self._database.connection() as connection:
+            found = await self._sessions.list_of(connection, viewer.user.id)
+            values: dict[str, Any] = {
+                "sessions": [(session, browser_in_words(session.agent)) for session in found],
+                "memberships": await list_memberships(connection, viewer.user.id),
+                "passkeys": await list_passkeys(connection, viewer.user.id),
+                "passkey_domain": self._passkeys.domain,
+                "passkey_name": (form or Form()).value("passkey_name") or _device(request),
+                "codes_left": await count_recovery_codes(connection, viewer.user.id),
+            }
+        shown = None if setup is None else {"secret": setup.secret, "qr_svg": Markup(setup.qr_svg)}  # noqa: S704 - ours
+        is_on = viewer.user.totp_enabled if is_enabled is None else is_enabled
+        return self._layout.page(
+            request, viewer, "you.html", "you", form, setup=shown, codes=codes, is_on=is_on, **values
+        )
+
+
+def _device(request: Request) -> str:
+    """A name for a new passkey, to be changed by the user."""
+    return browser_in_words(request.headers.get(b"user-agent", b"").decode("latin-1"))

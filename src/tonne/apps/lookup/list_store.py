@@ -1,0 +1,276 @@
+"""Lists of orders for people: of one organisation, or of all, newest first, with filters.
+
+A page reads at most `SCANNED` rows of an index. If too few of them match, the page is short and says from where to
+continue: no combination of filters can make a page slow, however many orders there are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import asyncpg
+
+from tonne.apps.lookup.search_store import FOUND, FoundOrder
+from tonne.platform.db.columns import columns
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.paging import START, Position
+from tonne.platform.values.scope import Mode
+from tonne.selling.orders.model import OrderKey, OrderStatus, PaymentState
+
+SCANNED = 10_000
+# A term may name the orders of an invoice or a customer, which may be very many. The newest are enough to find one.
+MAX_NAMED = 2_000
+_EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
+_FIELDS = """
+id, mode, status, payment_state, created_at, quantity_grams, total_cost_minor, amount_due_minor, refunded_minor,
+currency, payment_method, email, beneficiary, idempotency_key, offset_link_id, metadata, account_id, organisation_id,
+status_changed_at, hold_reason, requested_quantity_grams, requested_value_minor
+"""
+_MATCHES = """
+($1::text IS NULL OR found.organisation_id = $1) AND ($7::text IS NULL OR found.account_id = $7)
+  AND ($8::text IS NULL OR found.status = $8) AND ($9::text IS NULL OR found.payment_state = $9)
+  AND ($10::text IS NULL OR found.payment_method = $10)
+  AND ($11::text IS NULL OR strpos(lower(found.metadata), lower($11)) > 0)
+"""
+_BEFORE = "orders.mode = $2 AND (orders.created_at, orders.id) < ($3, $4) AND orders.created_at >= $5"
+_NEWEST = f"""
+      ORDER BY orders.created_at DESC, orders.id DESC LIMIT {SCANNED}) AS found
+) AS scanned WHERE matches OR place = {SCANNED} LIMIT $6
+"""
+_SCANNED = f"{_FIELDS}, row_number() OVER () AS place, {_MATCHES} AS matches"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderFilter:
+    """All that are set must match. `since` is included, `until` is not. `metadata` is a part of the JSON.
+
+    Without `organisation_id`, orders of all organisations: only for the operator.
+    """
+
+    mode: Mode
+    organisation_id: str | None = None
+    account_id: str | None = None
+    status: OrderStatus | None = None
+    payment_state: PaymentState | None = None
+    payment_method: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    metadata: str | None = None
+    # Only orders that have been in an open status for longer than usual at this time.
+    stuck_at: datetime | None = None
+
+    def values(self, start: Position, limit: int) -> tuple[object, ...]:
+        before = start if self.until is None else min(start, Position(self.until, ""), key=_sort_key)
+        return (
+            *(self.organisation_id, self.mode, before.created_at, before.id, self.since or _EARLIEST, limit),
+            *(self.account_id, self.status, self.payment_state, self.payment_method, self.metadata),
+        )
+
+
+def _sort_key(position: Position) -> tuple[datetime, str]:
+    return position.created_at, position.id
+
+
+@dataclass(frozen=True, slots=True)
+class ListedOrders:
+    """`next` is where to continue, None after the last order. `is_short`: more orders may match than were read."""
+
+    orders: list[FoundOrder]
+    next: Position | None
+    is_short: bool
+
+
+async def list_page(
+    connection: Connection, wanted: OrderFilter, start: Position = START, *, limit: int
+) -> ListedOrders:
+    """One page of an organisation's orders, through the index that fits the filters best."""
+    if wanted.organisation_id is None:
+        raise LookupError("the filter names no organisation")
+    if wanted.account_id is not None:
+        rows = await _list_of_account(connection, wanted.organisation_id, wanted.values(start, limit + 1))
+    elif wanted.status is not None and wanted.status is not OrderStatus.COMPLETE:
+        rows = await _list_of_status(connection, wanted.organisation_id, wanted.values(start, limit + 1))
+    elif wanted.payment_state in {PaymentState.REFUNDED, PaymentState.DISPUTED}:
+        rows = await _list_of_payment_state(connection, wanted.organisation_id, wanted.values(start, limit + 1))
+    else:
+        rows = await _list_of_organisation(connection, wanted.organisation_id, wanted.values(start, limit + 1))
+    return _page(rows, limit)
+
+
+async def list_page_any_account(
+    connection: Connection, wanted: OrderFilter, start: Position = START, *, limit: int
+) -> ListedOrders:
+    """For the operator. An account is a filter only together with its organisation."""
+    if wanted.stuck_at is not None:
+        return _page(await _list_stuck_any_account(connection, wanted, start, limit + 1), limit)
+    if wanted.organisation_id is not None:
+        return await list_page(connection, wanted, start, limit=limit)
+    values = wanted.values(start, limit + 1)
+    is_open = wanted.status in {OrderStatus.RECEIVED, OrderStatus.PLACED, OrderStatus.PAID, OrderStatus.RETIRING}
+    list_rows = _list_open_any_account if is_open else _list_any_account
+    return _page(await list_rows(connection, values), limit)
+
+
+def _page(rows: Sequence[asyncpg.Record], limit: int) -> ListedOrders:
+    orders = [FoundOrder(**{name: row[name] for name in _NAMES}) for row in rows if row["matches"]]
+    if len(orders) > limit:
+        last = orders[limit - 1]
+        return ListedOrders(orders[:limit], Position(last.created_at, last.id), is_short=False)
+    if rows and rows[-1]["place"] == SCANNED:
+        return ListedOrders(orders, Position(rows[-1]["created_at"], rows[-1]["id"]), is_short=True)
+    return ListedOrders(orders, None, is_short=False)
+
+
+_NAMES = tuple(name.strip() for name in _FIELDS.split(","))
+
+# In each statement below, the parameters are those of `OrderFilter.values`.
+LIST_OF_ORGANISATION = f"""
+SELECT {_FIELDS}, place, matches FROM (
+    SELECT {_SCANNED} FROM (
+      SELECT {FOUND} FROM orders WHERE orders.organisation_id = $1 AND {_BEFORE} {_NEWEST}
+"""  # noqa: S608 - constants
+
+
+async def _list_of_organisation(
+    connection: Connection, organisation_id: str, values: Sequence[object]
+) -> list[asyncpg.Record]:
+    return await connection.fetch(LIST_OF_ORGANISATION, organisation_id, *values[1:])
+
+
+# `<> 'complete'` says that the partial index can be used, whatever the parameter is.
+LIST_OF_STATUS = f"""
+SELECT {_FIELDS}, place, matches FROM (
+    SELECT {_SCANNED} FROM (
+      SELECT {FOUND} FROM orders
+      WHERE orders.organisation_id = $1 AND orders.status = $8 AND orders.status <> 'complete' AND {_BEFORE} {_NEWEST}
+"""  # noqa: S608 - constants
+
+
+async def _list_of_status(
+    connection: Connection, organisation_id: str, values: Sequence[object]
+) -> list[asyncpg.Record]:
+    return await connection.fetch(LIST_OF_STATUS, organisation_id, *values[1:])
+
+
+LIST_OF_PAYMENT_STATE = f"""
+SELECT {_FIELDS}, place, matches FROM (
+    SELECT {_SCANNED} FROM (
+      SELECT {FOUND} FROM orders
+      WHERE orders.organisation_id = $1 AND orders.payment_state = $9
+        AND orders.payment_state IN ('refunded', 'disputed') AND {_BEFORE} {_NEWEST}
+"""  # noqa: S608 - constants
+
+
+async def _list_of_payment_state(
+    connection: Connection, organisation_id: str, values: Sequence[object]
+) -> list[asyncpg.Record]:
+    return await connection.fetch(LIST_OF_PAYMENT_STATE, organisation_id, *values[1:])
+
+
+LIST_OF_ACCOUNT = f"""
+SELECT {_FIELDS}, place, matches FROM (
+    SELECT {_SCANNED} FROM (
+      SELECT {FOUND} FROM orders
+      WHERE orders.account_id = $7 AND orders.organisation_id = $1 AND {_BEFORE} {_NEWEST}
+"""  # noqa: S608 - constants
+
+
+async def _list_of_account(
+    connection: Connection, organisation_id: str, values: Sequence[object]
+) -> list[asyncpg.Record]:
+    return await connection.fetch(LIST_OF_ACCOUNT, organisation_id, *values[1:])
+
+
+LIST_ALL = f"""
+SELECT {_FIELDS}, place, matches FROM (
+    SELECT {_SCANNED} FROM (
+      SELECT {FOUND} FROM orders WHERE {_BEFORE} {_NEWEST}
+"""  # noqa: S608 - constants
+
+
+async def _list_any_account(connection: Connection, values: Sequence[object]) -> list[asyncpg.Record]:
+    return await connection.fetch(LIST_ALL, *values)
+
+
+LIST_OPEN = f"""
+SELECT {_FIELDS}, place, matches FROM (
+    SELECT {_SCANNED} FROM (
+      SELECT {FOUND} FROM orders
+      WHERE orders.status IN ('received', 'placed', 'paid', 'retiring') AND {_BEFORE} {_NEWEST}
+"""  # noqa: S608 - constants
+
+
+async def _list_open_any_account(connection: Connection, values: Sequence[object]) -> list[asyncpg.Record]:
+    return await connection.fetch(LIST_OPEN, *values)
+
+
+# Placed orders of a checkout are cancelled by a job. Invoices have their own reminders: only old ones count.
+LIST_STUCK = f"""
+SELECT {_FIELDS}, place, matches FROM (
+    SELECT {_FIELDS}, row_number() OVER () AS place, {_MATCHES} AND (
+        found.status IN ('received', 'paid') AND found.status_changed_at < $12
+        OR found.status = 'retiring' AND found.status_changed_at < $13
+        OR found.status = 'placed' AND found.hold_reason IS NOT NULL
+        OR found.status = 'placed' AND found.offset_link_id IS NULL
+           AND found.status_changed_at < CASE found.payment_method WHEN 'card' THEN $13 ELSE $14 END::timestamptz
+    ) AS matches FROM (
+      SELECT {FOUND} FROM orders
+      WHERE orders.status IN ('received', 'placed', 'paid', 'retiring') AND {_BEFORE} {_NEWEST}
+"""  # noqa: S608 - constants
+
+
+async def _list_stuck_any_account(
+    connection: Connection, wanted: OrderFilter, start: Position, limit: int
+) -> list[asyncpg.Record]:
+    at = wanted.stuck_at or _EARLIEST
+    limits = (at - timedelta(hours=1), at - timedelta(days=1), at - timedelta(days=30))
+    return await connection.fetch(LIST_STUCK, *wanted.values(start, limit), *limits)
+
+
+# Newest first: ids begin with the time.
+FIND_NAMED = """
+SELECT account_id, id FROM (
+    SELECT orders.account_id, orders.id FROM accounts
+    JOIN orders ON orders.account_id = accounts.id AND orders.id = $3
+    WHERE accounts.organisation_id = $1 AND accounts.mode = $2
+    UNION SELECT orders.account_id, orders.id FROM accounts
+    JOIN orders ON orders.account_id = accounts.id AND orders.idempotency_key = $3
+    WHERE accounts.organisation_id = $1 AND accounts.mode = $2
+    UNION SELECT account_id, id FROM orders
+    WHERE email IS NOT NULL AND lower(email) = lower($3) AND organisation_id = $1 AND mode = $2
+    UNION SELECT account_id, order_id FROM certificates WHERE number = $4 AND organisation_id = $1 AND mode = $2
+    UNION SELECT billed.account_id, billed.order_id FROM invoices
+    JOIN invoice_orders billed ON billed.invoice_id = invoices.id
+    WHERE (invoices.id = $3 OR invoices.reference = upper($3))
+      AND invoices.organisation_id = $1 AND invoices.mode = $2
+) AS named ORDER BY id DESC LIMIT $5
+"""
+
+
+async def find_named(
+    connection: Connection, organisation_id: str, mode: Mode, term: str, *, certificate: str
+) -> list[OrderKey]:
+    """The orders that a term names: id, idempotency key, e-mail address, or number of certificate or invoice.
+
+    `certificate` is the term as the number of a certificate, in its usual form.
+    """
+    rows = await connection.fetch(FIND_NAMED, organisation_id, mode, term, certificate, MAX_NAMED)
+    return [OrderKey(row["account_id"], row["id"]) for row in rows]
+
+
+LIST_NAMED = f"""
+SELECT {_FIELDS}, 0 AS place, matches FROM (
+    SELECT {_FIELDS}, {_MATCHES} AS matches FROM (
+        SELECT {FOUND} FROM unnest($12::text[], $13::text[]) AS wanted (account_id, id)
+        JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
+        WHERE {_BEFORE}) AS found
+) AS named WHERE matches ORDER BY created_at DESC, id DESC LIMIT $6
+"""  # noqa: S608 - constants
+
+
+async def list_named(
+    connection: Connection, keys: Sequence[OrderKey], wanted: OrderFilter, start: Position = START, *, limit: int
+) -> ListedOrders:
+    """Those of the orders that match the filter."""
+    rows = await connection.fetch(LIST_NAMED, *wanted.values(start, limit + 1), *columns(keys, "account_id, id"))
+    return _page(rows, limit)

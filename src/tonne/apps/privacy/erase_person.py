@@ -1,0 +1,101 @@
+"""Erases a person: address, private names and what clients wrote about them become `erased`, all sums stay."""
+
+from dataclasses import asdict, replace
+from datetime import datetime
+
+import structlog
+
+from tonne.apps.privacy import store
+from tonne.apps.privacy.erase_order import erase_checkout, erase_estimate, erase_order, plan_alone
+from tonne.apps.privacy.errors import PersonInUse
+from tonne.apps.privacy.find_person import find_person, list_blockers
+from tonne.apps.privacy.model import Counts, Erasure, Found, Person, Search
+from tonne.apps.privacy.redaction import redaction_of
+from tonne.channels.checkout.model import CheckoutStatus
+from tonne.channels.checkout.person_store import lock_texts
+from tonne.platform.db.pool import Connection
+from tonne.platform.documents.mail.person_store import erase_mail
+from tonne.platform.events.audit import record as audit
+from tonne.platform.http.request_log.store import erase_request_texts
+from tonne.platform.process.progress import progress
+from tonne.platform.values.actor import Actor
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.ids import new_id
+
+_log = structlog.get_logger()
+
+
+async def erase_person(connection: Connection, search: Search, *, actor: Actor, clock: Clock) -> Erasure:
+    """Use a connection outside of a transaction: every order is erased in a transaction of its own.
+
+    Raises PersonInUse, and then changes nothing, if an order, refund, mail or setting still needs the data. Repeating
+    it continues an erasure that was interrupted.
+    """
+    found = await find_person(connection, search)
+    if blockers := await list_blockers(connection, found):
+        raise PersonInUse(blockers)
+    erasure = await _begin(connection, search, actor=actor, now=clock())
+    counts = Counts()
+    with progress("Erasing", len(found.orders)) as advance:
+        for item in found.orders:
+            async with connection.transaction():
+                await erase_order(connection, search.person, item, counts, actor=actor, now=clock())
+            advance(1)
+    await _erase_rest(connection, search.person, found, counts)
+    async with connection.transaction():
+        await erase_request_texts(connection, search.organisation_id, search.person.terms)
+    return await _finish(connection, erasure, counts, actor=actor, now=clock())
+
+
+async def _begin(connection: Connection, search: Search, *, actor: Actor, now: datetime) -> Erasure:
+    """The record is written first: after a restore, an erasure that was interrupted is known, too."""
+    async with connection.transaction():
+        salt = await store.choose_salt_any_account(connection)
+        person_hash = search.person.hash(salt)
+        erasure = await store.find_unfinished(connection, search.organisation_id, search.mode, person_hash)
+        if erasure is None:
+            erasure = Erasure(
+                *(new_id("era"), search.organisation_id, search.mode, search.person.found_by, salt, person_hash),
+                *(now, str(actor), None, {}),
+            )
+            await store.insert_erasure(connection, search.organisation_id, erasure)
+    return erasure
+
+
+async def _erase_rest(connection: Connection, person: Person, found: Found, counts: Counts) -> None:
+    """What belongs to no order."""
+    for item in found.checkouts:
+        async with connection.transaction():
+            checkout = await lock_texts(connection, item.scope, item.id, "")
+            if checkout is None:
+                continue
+            if checkout.status is not CheckoutStatus.CLOSED:
+                raise PersonInUse([f"Checkout {checkout.id} is open."])
+            await erase_checkout(connection, item.scope, checkout, plan_alone(person, checkout), counts)
+    redaction = redaction_of([person.value])
+    for item in found.estimates:
+        async with connection.transaction():
+            await erase_estimate(connection, item, redaction, counts)
+    for mail in found.mails:
+        async with connection.transaction():
+            counts.mails += await erase_mail(connection, mail, [person.value.lower()])
+
+
+async def _finish(connection: Connection, erasure: Erasure, counts: Counts, *, actor: Actor, now: datetime) -> Erasure:
+    total = asdict(counts)
+    async with connection.transaction():
+        await store.finish_erasure_any_account(connection, erasure.id, total, now)
+        await audit.record(
+            connection,
+            erasure.organisation_id,
+            "person.erased",
+            actor=actor,
+            at=now,
+            subject_id=erasure.id,
+            mode=erasure.mode,
+            found_by=erasure.found_by,
+            person_hash=erasure.person_hash.hex(),
+            **total,
+        )
+    _log.info("person_erased", erasure_id=erasure.id, **total)
+    return replace(erasure, finished_at=now, counts=total)

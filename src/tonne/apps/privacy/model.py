@@ -1,0 +1,136 @@
+"""A person whose data is exported or erased, and what is held about them."""
+
+import hashlib
+import hmac
+import json
+import string
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from urllib.parse import quote
+
+from tonne.apps.privacy.errors import PersonInvalid
+from tonne.platform.documents.mail.person_store import PersonMail
+from tonne.platform.documents.mail.send_mail import is_mail_address
+from tonne.platform.values.erased import ERASED
+from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.accounts.errors import NameInvalid
+from tonne.selling.accounts.organisations.open_organisation import check_name
+from tonne.selling.accounts.person_store import AddressUse
+
+# PostgreSQL changes only these letters if the collation of the database is C.
+_ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
+class FoundBy(StrEnum):
+    EMAIL = "email"
+    NAME = "name"
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Known by an e-mail address, or by a private name. Upper and lower case do not matter."""
+
+    found_by: FoundBy
+    value: str
+
+    @property
+    def terms(self) -> list[str]:
+        """In lower case: the value, and how it may be written in JSON and in URLs."""
+        spellings = (self.value.lower(), self.value.translate(_ASCII_LOWER))
+        written = [(text, json.dumps(text)[1:-1], quote(text, safe="").lower()) for text in spellings]
+        return list(dict.fromkeys(term for each in written for term in each))
+
+    def is_called(self, text: str | None) -> bool:
+        return text is not None and text.strip().lower() == self.value.lower()
+
+    def hash(self, salt: bytes) -> bytes:
+        return hmac.digest(salt, f"{self.found_by}:{self.value.lower()}".encode(), hashlib.sha256)
+
+
+def parse_person(text: str) -> Person:
+    """An e-mail address, or else a name. Raises PersonInvalid."""
+    value = text.strip()
+    if "@" in value:
+        if not is_mail_address(value):
+            raise PersonInvalid("This is not an e-mail address. Give one such as ada@example.com, or a name.")
+        return Person(FoundBy.EMAIL, value)
+    try:
+        name = check_name(value)
+    except NameInvalid as error:
+        raise PersonInvalid from error
+    if name.lower() == ERASED:
+        raise PersonInvalid(f"“{ERASED}” replaces data that was erased. Give the name of a person.")
+    return Person(FoundBy.NAME, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Where a person is looked for. None: in all organisations, in both modes."""
+
+    person: Person
+    organisation_id: str | None = None
+    mode: Mode | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An order, checkout or estimate of an account.
+
+    `is_own` is false if the person is only mentioned, for example in the metadata of another person's order.
+    """
+
+    scope: Scope
+    id: str
+    is_own: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What contains the data of a person.
+
+    `checkouts` are those without an order. `uses` and `mentions` are not erased: the operator ends a use, and the
+    audit log never changes.
+    """
+
+    orders: list[Item]
+    checkouts: list[Item]
+    estimates: list[Item]
+    mails: list[PersonMail]
+    uses: list[AddressUse]
+    # Ids of entries in the audit log.
+    mentions: list[str]
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.orders or self.checkouts or self.estimates or self.mails)
+
+
+@dataclass(slots=True)
+class Counts:
+    """How many of each kind were changed."""
+
+    orders: int = 0
+    events: int = 0
+    certificates: int = 0
+    checkouts: int = 0
+    estimates: int = 0
+    mails: int = 0
+    refunds: int = 0
+    webhook_answers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """The record of an erasure, without the data itself."""
+
+    id: str
+    organisation_id: str | None
+    mode: Mode | None
+    found_by: FoundBy
+    salt: bytes
+    person_hash: bytes
+    started_at: datetime
+    started_by: str
+    finished_at: datetime | None
+    counts: dict[str, int]

@@ -1,0 +1,39 @@
+"""Finds the account that a page or a form names: only accounts of the viewer's organisation and mode exist."""
+
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer
+from tonne.platform.db.pool import Connection
+from tonne.platform.values.ids import is_id
+from tonne.platform.values.scope import Scope
+from tonne.selling.accounts import store
+from tonne.selling.accounts.account_list_store import ListedAccount, list_accounts_after
+from tonne.selling.accounts.model import Account
+
+# Accounts that a page offers in a list to choose from. The page of the accounts shows all.
+MAX_CHOICES = 100
+
+
+def scope_of(viewer: MemberViewer, account_id: str) -> Scope:
+    return Scope(viewer.organisation_id, account_id, viewer.mode)
+
+
+async def require_account(connection: Connection, viewer: MemberViewer, account_id: str) -> Account:
+    found = None
+    if is_id("acc", account_id):
+        found = await store.find_account(connection, scope_of(viewer, account_id))
+    if found is None:
+        raise DashboardPageNotFound
+    return found
+
+
+async def require_chosen(connection: Connection, viewer: MemberViewer, account_id: str | None) -> Account:
+    """The account with this id, or the first one if there is no id."""
+    if not account_id:
+        choices = await list_choices(connection, viewer)
+        account_id = choices[0].id if choices else ""
+    return await require_account(connection, viewer, account_id)
+
+
+async def list_choices(connection: Connection, viewer: MemberViewer) -> list[ListedAccount]:
+    """The first open accounts. The organisation's own are before those of clients."""
+    found = await list_accounts_after(connection, viewer.organisation_id, viewer.mode, after="", limit=MAX_CHOICES)
+    return sorted((each for each in found if each.closed_at is None), key=lambda each: (each.is_client, each.id))

@@ -1,0 +1,119 @@
+"""The list of an organisation's accounts and client accounts, and new client accounts."""
+
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OrganisationSection
+from tonne.apps.dashboard.viewer import Fields, MemberViewer
+from tonne.apps.workspace.accounts_of_viewer import scope_of
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.ids import is_id, new_id
+from tonne.platform.web.render import see_other
+from tonne.selling.accounts.account_list_store import list_accounts_after
+from tonne.selling.accounts.errors import NameInvalid
+from tonne.selling.accounts.model import Account, AccountKind, PaymentMethod
+from tonne.selling.accounts.open_account import open_account
+from tonne.selling.accounts.organisations.open_organisation import check_name
+from tonne.selling.catalogue.model import Catalogue
+from tonne.selling.catalogue.snapshot import Catalogues
+from tonne.selling.users.model import Right
+
+PER_PAGE = 30
+METHODS = {PaymentMethod.INVOICE: "Invoice", PaymentMethod.CARD: "Card"}
+
+
+class AccountsPage:
+    def __init__(self, database: Database, layout: PageLayout, *, catalogues: Catalogues, clock: Clock) -> None:
+        self._database = database
+        self._layout = layout
+        self._catalogues = catalogues
+        self._clock = clock
+
+    def section(self) -> OrganisationSection:
+        return OrganisationSection(
+            pages={"/accounts": (self.show, Right.VIEW), "/accounts/new": (self.show_new, Right.SETTINGS)},
+            forms={"/accounts": (self.create, Right.SETTINGS)},
+        )
+
+    async def show(self, request: Request, viewer: MemberViewer) -> Response:
+        after, name = request.query("after", "name")
+        async with self._database.connection() as connection:
+            found = await list_accounts_after(
+                connection,
+                viewer.organisation_id,
+                viewer.mode,
+                after=after if after and is_id("acc", after) else "",
+                limit=PER_PAGE + 1,
+                name=(name or "").strip(),
+            )
+        shown = found[:PER_PAGE]
+        return self._layout.page(
+            request,
+            viewer,
+            "accounts.html",
+            "accounts",
+            accounts=shown,
+            older=shown[-1].id if len(found) > PER_PAGE else None,
+            is_first=not after,
+            name=(name or "").strip(),
+            methods=METHODS,
+        )
+
+    async def show_new(self, request: Request, viewer: MemberViewer) -> Response:
+        return await self._new_page(request, viewer, Form({"payment": ["invoice"]}))
+
+    async def create(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
+        form, currencies = Form(fields), _currencies(await self._catalogues.current(viewer.mode))
+        name = read_name(form, "name", "Enter the name of the customer.")
+        beneficiary = name if not form.value("beneficiary") else read_name(form, "beneficiary", "Enter a name.")
+        if form.value("currency") not in currencies:
+            form.fail("currency", "Choose a currency.")
+        if form.value("payment") not in set(PaymentMethod):
+            form.fail("payment", "Choose how the account pays.")
+        if form.faults:
+            return await self._new_page(request, viewer, form)
+        account = Account(
+            scope=scope_of(viewer, new_id("acc")),
+            kind=AccountKind.CLIENT_ACCOUNT,
+            name=name,
+            currency=form.value("currency"),
+            beneficiary=beneficiary,
+            payment_method=PaymentMethod(form.value("payment")),
+            created_at=self._clock(),
+        )
+        try:
+            async with self._database.transaction() as tx:
+                await open_account(tx, account, actor=viewer.actor)
+        except TonneError as error:
+            form.fail_with(error)
+            return await self._new_page(request, viewer, form)
+        return see_other(f"{viewer.base}/accounts/{account.scope.account_id}?done=account_opened")
+
+    async def _new_page(self, request: Request, viewer: MemberViewer, form: Form) -> Response:
+        currencies = _currencies(await self._catalogues.current(viewer.mode))
+        return self._layout.page(
+            request,
+            viewer,
+            "account_new.html",
+            "accounts",
+            form,
+            entered=form,
+            currencies=currencies,
+            methods=METHODS,
+        )
+
+
+def read_name(form: Form, name: str, missing: str) -> str:
+    text = form.value(name)
+    try:
+        return check_name(text)
+    except NameInvalid:
+        form.fail(name, missing if not text else "Use at most 200 characters on one line.")
+        return text
+
+
+def _currencies(catalogue: Catalogue) -> list[str]:
+    """Currencies that have a price: the catalogue's own first."""
+    return [catalogue.currency, *sorted(catalogue.rates)]

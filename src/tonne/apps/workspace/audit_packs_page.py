@@ -1,0 +1,117 @@
+"""Audit packs: ask for one, watch its progress, download it."""
+
+from collections.abc import AsyncIterator
+from datetime import date, timedelta
+
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OrganisationSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.web.render import see_other
+from tonne.selling.users.model import Right
+from tonne.supply.certificates.packs.model import AuditPack, PackStatus
+from tonne.supply.certificates.packs.request_pack import remove_pack, request_pack
+from tonne.supply.certificates.packs.store import find_pack, list_packs, read_part
+
+
+class AuditPacksPage:
+    def __init__(self, database: Database, layout: PageLayout, *, clock: Clock) -> None:
+        self._database = database
+        self._layout = layout
+        self._clock = clock
+
+    def section(self) -> OrganisationSection:
+        one = "/audit-packs/{pack_id}"
+        return OrganisationSection(
+            pages={
+                "/audit-packs": (self.show, Right.VIEW),
+                f"{one}/file": (self.download, Right.VIEW),
+                f"{one}/delete": (self.confirm_delete, Right.MONEY),
+            },
+            forms={"/audit-packs": (self.request, Right.MONEY), f"{one}/delete": (self.delete, Right.MONEY)},
+        )
+
+    async def show(self, request: Request, viewer: MemberViewer) -> Response:
+        return await self._page(request, viewer, Form())
+
+    async def request(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
+        form = Form(fields)
+        first, last = _read_day(form, "first_day"), _read_day(form, "last_day")
+        if first is not None and last is not None and first > last:
+            form.fail("last_day", "The last day must not be before the first.")
+        if first is not None and last is not None and not form.faults:
+            try:
+                async with self._database.transaction() as tx:
+                    await request_pack(
+                        *(tx, viewer.organisation_id, viewer.mode, (first, last)), actor=viewer.actor, now=self._clock()
+                    )
+            except TonneError as error:
+                form.fail_with(error)
+            else:
+                return see_other(f"{viewer.base}/audit-packs?done=pack_requested")
+        return await self._page(request, viewer, form)
+
+    async def download(self, request: Request, viewer: MemberViewer) -> Response:
+        pack = await self._find(request, viewer)
+        if pack.status is not PackStatus.READY:
+            raise DashboardPageNotFound
+        headers = {
+            "Content-Disposition": f'attachment; filename="{pack.file_name}"',
+            "Content-Length": str(pack.bytes),
+            "Cache-Control": "no-store",
+        }
+        return Response(b"", media_type=b"application/zip", headers=headers, stream=self._parts(pack))
+
+    async def confirm_delete(self, request: Request, viewer: MemberViewer) -> Response:
+        pack = await self._find(request, viewer)
+        return self._layout.page(request, viewer, "audit_pack_delete.html", "audit_packs", pack=pack)
+
+    async def delete(self, request: Request, viewer: MemberViewer, _: Fields) -> Response:
+        pack = await self._find(request, viewer)
+        async with self._database.transaction() as tx:
+            await remove_pack(tx, pack, actor=viewer.actor, now=self._clock())
+        return see_other(f"{viewer.base}/audit-packs?done=pack_deleted")
+
+    async def _parts(self, pack: AuditPack) -> AsyncIterator[bytes]:
+        """Each piece by itself: a slow client does not keep a connection to the database."""
+        number = 0
+        while True:
+            async with self._database.connection() as connection:
+                content = await read_part(connection, pack, number)
+            if content is None:
+                return
+            yield content
+            number += 1
+
+    async def _find(self, request: Request, viewer: MemberViewer) -> AuditPack:
+        async with self._database.connection() as connection:
+            pack = await find_pack(connection, viewer.organisation_id, viewer.mode, request.path("pack_id"))
+        if pack is None:
+            raise DashboardPageNotFound
+        return pack
+
+    async def _page(self, request: Request, viewer: MemberViewer, form: Form) -> Response:
+        async with self._database.connection() as connection:
+            packs = await list_packs(connection, viewer.organisation_id, viewer.mode)
+        today = self._clock().date()
+        # The last complete year, which is what auditors ask for; in the first year, the current one.
+        first, last = date(today.year - 1, 1, 1), date(today.year, 1, 1) - timedelta(days=1)
+        return self._layout.page(
+            *(request, viewer, "audit_packs.html", "audit_packs", form),
+            packs=packs,
+            is_waiting=any(pack.status is PackStatus.WAITING for pack in packs),
+            first_day=form.value("first_day") or str(first),
+            last_day=form.value("last_day") or str(last),
+        )
+
+
+def _read_day(form: Form, name: str) -> date | None:
+    try:
+        return date.fromisoformat(form.value(name))
+    except ValueError:
+        form.fail(name, "Enter a day such as 2026-01-31.")
+        return None

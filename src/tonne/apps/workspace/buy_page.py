@@ -1,0 +1,241 @@
+"""Buy: amount and mix, then a quote to check, then the order. The price that was shown is the price of the order."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OrganisationSection
+from tonne.apps.dashboard.viewer import Fields, MemberViewer
+from tonne.apps.workspace.accounts_of_viewer import list_choices, require_account, scope_of
+from tonne.apps.workspace.mix import default_shares, mix_rows, typed_shares
+from tonne.apps.workspace.payment_ways import PaymentWay, payment_ways
+from tonne.apps.workspace.purchase import Purchase, read_purchase
+from tonne.money.cards.gateways.card_gateways import takes_cards
+from tonne.money.cards.stored_cards.stored_card_store import find_card
+from tonne.platform.db.idempotency import Idempotency
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.ids import is_id, new_id
+from tonne.platform.web.render import see_other
+from tonne.selling.accounts.account_list_store import ListedAccount
+from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.accounts.model import Account, Terms
+from tonne.selling.catalogue.errors import BelowMinimumOrder, ChargeTooSmall, QuantityInvalid, ValueInvalid
+from tonne.selling.catalogue.model import Catalogue
+from tonne.selling.catalogue.snapshot import Catalogues
+from tonne.selling.orders.errors import OfferChanged
+from tonne.selling.orders.placing.place_orders import PlaceOrders
+from tonne.selling.orders.placing.quote_order import OrderQuote, quote_order
+from tonne.selling.users.model import Right
+
+_AMOUNT_ERRORS = (QuantityInvalid, ValueInvalid, BelowMinimumOrder, ChargeTooSmall)
+_CHANGED = "The price has changed since you opened this page. Nothing was ordered. Check the new price below."
+_OTHER_ORDER = (
+    "You have already placed an order with this form, and changed the form since. If you want this order as well, "
+    "place it below."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Buyer:
+    """The account that buys, and what prices and payment depend on."""
+
+    account: Account
+    terms: Terms
+    catalogue: Catalogue
+    ways: tuple[PaymentWay, ...]
+
+
+class _Placed(msgspec.Struct):
+    id: str
+
+
+class BuyPage:
+    def __init__(
+        self,
+        database: Database,
+        layout: PageLayout,
+        *,
+        catalogues: Catalogues,
+        directory: AccountDirectory,
+        place_orders: PlaceOrders,
+        settings: Settings,
+    ) -> None:
+        self._database = database
+        self._layout = layout
+        self._catalogues = catalogues
+        self._directory = directory
+        self._place_orders = place_orders
+        self._settings = settings
+
+    def section(self) -> OrganisationSection:
+        return OrganisationSection(
+            pages={"/buy": (self.show, Right.MONEY)},
+            forms={
+                "/buy": (self.edit, Right.MONEY),
+                "/buy/quote": (self.quote, Right.MONEY),
+                "/buy/order": (self.order, Right.MONEY),
+            },
+        )
+
+    async def show(self, request: Request, viewer: MemberViewer) -> Response:
+        account_id = request.query("account")[0] or ""
+        async with self._database.connection() as connection:
+            choices = await list_choices(connection, viewer)
+        if not account_id and not choices:
+            return self._layout.page(request, viewer, "buy_nothing.html", "buy")
+        buyer = await self._buyer(viewer, account_id or choices[0].id)
+        form = Form(
+            {
+                "unit": ["t"],
+                "beneficiary": [buyer.account.beneficiary],
+                "payment": [_first_way(buyer)],
+                "key": [new_id("auto")],
+            }
+        )
+        shares = default_shares(buyer.terms, buyer.catalogue)
+        return self._form_page(request, viewer, buyer, form, choices=choices, shares=shares)
+
+    async def edit(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
+        """Back from the quote, with everything that was entered."""
+        form = Form(fields)
+        return await self._back(request, viewer, await self._buyer(viewer, form.value("account")), form)
+
+    async def quote(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
+        form = Form(fields)
+        buyer = await self._buyer(viewer, form.value("account"))
+        purchase = read_purchase(form, buyer.account, buyer.catalogue, buyer.ways)
+        if purchase is None:
+            return await self._back(request, viewer, buyer, form)
+        return await self._review(request, viewer, buyer, form, purchase)
+
+    async def order(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
+        """A form that is sent twice places one order."""
+        form = Form(fields)
+        buyer = await self._buyer(viewer, form.value("account"))
+        purchase = read_purchase(form, buyer.account, buyer.catalogue, buyer.ways)
+        if purchase is None:
+            return await self._back(request, viewer, buyer, form)
+        key, shown = form.value("key"), _read_offer(form.value("offer"))
+        idempotency = Idempotency(key if is_id("auto", key) else new_id("auto"), purchase.digest)
+        try:
+            document, original = await self._place_orders.place(
+                buyer.account.scope,
+                idempotency,
+                lambda _: purchase.order_request(idempotency, shown, viewer.actor),
+            )
+        except OfferChanged:
+            form.fail("", _CHANGED)
+            return await self._review(request, viewer, buyer, form, purchase)
+        except TonneError as error:
+            _fail(form, error)
+            return await self._back(request, viewer, buyer, form)
+        order_id = msgspec.json.decode(document, type=_Placed).id
+        if original is not None and original != idempotency.digest:
+            form.fail("", _OTHER_ORDER)
+            return await self._review(request, viewer, buyer, form, purchase, earlier_order=order_id)
+        return see_other(f"{viewer.base}/orders/{order_id}?done=ordered")
+
+    async def _buyer(self, viewer: MemberViewer, account_id: str) -> _Buyer:
+        async with self._database.connection() as connection:
+            account = await require_account(connection, viewer, account_id)
+            card = await find_card(connection, account.scope)
+        return _Buyer(
+            account,
+            await self._directory.terms_of(scope_of(viewer, account_id)),
+            await self._catalogues.current(viewer.mode),
+            payment_ways(account, card, takes_cards=takes_cards(self._settings, viewer.mode)),
+        )
+
+    async def _review(
+        self,
+        request: Request,
+        viewer: MemberViewer,
+        buyer: _Buyer,
+        form: Form,
+        purchase: Purchase,
+        *,
+        earlier_order: str = "",
+    ) -> Response:
+        """The quote. `earlier_order` was placed with the key of this form, so a new key is needed."""
+        try:
+            quote = quote_order(purchase.wanted, buyer.terms.paid_by(purchase.payment_method), buyer.catalogue)
+        except TonneError as error:
+            _fail(form, error)
+            return await self._back(request, viewer, buyer, form)
+        key = form.value("key")
+        carried = [(name, form.raw(name)) for name in form.names() if name not in {"form_token", "key", "offer"}]
+        return self._layout.page(
+            request,
+            viewer,
+            "buy_review.html",
+            "buy",
+            form,
+            account=buyer.account,
+            way=next(way for way in buyer.ways if way.method is purchase.payment_method),
+            purchase=purchase,
+            quote=quote,
+            mechanisms={row.bundle.id: row.mechanism for row in mix_rows(buyer.catalogue, buyer.terms, {})},
+            is_short=_is_short(quote),
+            carried=carried,
+            key=new_id("auto") if earlier_order or not is_id("auto", key) else key,
+            earlier_order=earlier_order,
+        )
+
+    async def _back(self, request: Request, viewer: MemberViewer, buyer: _Buyer, form: Form) -> Response:
+        async with self._database.connection() as connection:
+            choices = await list_choices(connection, viewer)
+        shares = typed_shares(form, buyer.catalogue)
+        return self._form_page(request, viewer, buyer, form, choices=choices, shares=shares)
+
+    def _form_page(
+        self,
+        request: Request,
+        viewer: MemberViewer,
+        buyer: _Buyer,
+        form: Form,
+        *,
+        choices: list[ListedAccount],
+        shares: dict[str, str],
+    ) -> Response:
+        return self._layout.page(
+            request,
+            viewer,
+            "buy.html",
+            "buy",
+            form,
+            account=buyer.account,
+            is_closed=not buyer.terms.takes_orders,
+            choices=choices,
+            rows=mix_rows(buyer.catalogue, buyer.terms, shares),
+            ways=buyer.ways,
+            entered=form,
+        )
+
+
+def _first_way(buyer: _Buyer) -> str:
+    """The account's own, unless it cannot be used."""
+    usable = [way.method for way in buyer.ways if not way.refusal and not way.needs_card]
+    own = buyer.account.payment_method
+    return own if own in usable or not usable else usable[0]
+
+
+def _read_offer(text: str) -> bytes:
+    """Text that no page of ours contains is no offer: the quote is then shown again."""
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return b""
+
+
+def _is_short(quote: OrderQuote) -> bool:
+    return any(line.insufficient_available_quantity for line in quote.priced.lines)
+
+
+def _fail(form: Form, error: TonneError) -> None:
+    for fault in error.faults:
+        form.fail("amount" if isinstance(error, _AMOUNT_ERRORS) else "", fault.message)

@@ -1,0 +1,88 @@
+"""The certificates of an organisation."""
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+from urllib.parse import urlencode
+
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OrganisationSection
+from tonne.apps.dashboard.viewer import MemberViewer
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.mass import MassUnit, to_grams
+from tonne.platform.values.paging import CursorInvalid, Position, make_cursor, parse_cursor
+from tonne.selling.users.model import Right
+from tonne.supply.certificates.list_store import (
+    SCANNED,
+    CertificateFilter,
+    ListedCertificates,
+    find_certificates,
+    list_certificates,
+)
+from tonne.supply.certificates.store import StoredCertificate, normal_number
+
+PAGE = 50
+MAX_TERM = 200
+NAMES = ("q", "since", "until")
+
+
+class CertificatesPage:
+    def __init__(self, database: Database, layout: PageLayout) -> None:
+        self._database = database
+        self._layout = layout
+
+    def section(self) -> OrganisationSection:
+        return OrganisationSection(pages={"/certificates": (self.show, Right.VIEW)}, errors=(CursorInvalid,))
+
+    async def show(self, request: Request, viewer: MemberViewer) -> Response:
+        given = zip(NAMES, request.query(*NAMES), strict=True)
+        shown = {name: text.strip()[:MAX_TERM] for name, text in given if text is not None and text.strip()}
+        form = Form({name: [text] for name, text in shown.items()})
+        list_name = f"certificates {viewer.mode} {viewer.organisation_id} {urlencode(shown)}"
+        (after,) = request.query("after")
+        start = parse_cursor(after, list_name)
+        async with self._database.connection() as connection:
+            page = await _find(connection, viewer, form, start)
+        onward = None if page.next is None else urlencode({**shown, "after": make_cursor(page.next, list_name)})
+        return self._layout.page(
+            *(request, viewer, "certificates.html", "certificates", form),
+            rows=[_row(each) for each in page.certificates],
+            is_short=page.is_short,
+            onward=onward,
+            shown=shown,
+            scanned=str(SCANNED),
+        )
+
+
+async def _find(connection: Connection, viewer: MemberViewer, form: Form, start: Position) -> ListedCertificates:
+    since, until = form.day("since"), form.day("until")
+    if form.faults:
+        return ListedCertificates([], None, is_short=False)
+    organisation_id, term = viewer.organisation_id, form.value("q")
+    if term:
+        number = normal_number(term)
+        found = await find_certificates(connection, organisation_id, viewer.mode, number=number, order_id=term)
+        if found:
+            return ListedCertificates(found, None, is_short=False)
+    wanted = CertificateFilter(
+        mode=viewer.mode,
+        text=term or None,
+        since=since,
+        until=None if until is None else until + timedelta(days=1),
+    )
+    return await list_certificates(connection, organisation_id, wanted, start, limit=PAGE)
+
+
+def _row(certificate: StoredCertificate) -> dict[str, object]:
+    record = certificate.record
+    return {
+        "number": record.number,
+        "order_id": record.order_id,
+        "issued_at": datetime.fromisoformat(record.issued_at),
+        "grams": to_grams(Decimal(record.total_quantity), MassUnit.T),
+        "beneficiary": record.beneficiary,
+        "projects": list(dict.fromkeys(line.project_name for line in record.lines)),
+        "state": certificate.state,
+        "is_public": certificate.is_public,
+    }

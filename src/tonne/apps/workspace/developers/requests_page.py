@@ -1,0 +1,185 @@
+"""The requests of the last 7 days to the API."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OrganisationSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer
+from tonne.platform.db.pool import Database
+from tonne.platform.http.openapi.document import operation_id
+from tonne.platform.http.request_log.prune_requests import SHOWN
+from tonne.platform.http.request_log.store import (
+    RequestFilter,
+    RequestRow,
+    find_requests,
+    list_failed_requests,
+    list_requests,
+)
+from tonne.platform.http.route import Request, Response, Route
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
+from tonne.platform.web.render import see_other
+from tonne.selling.accounts.keys.store import list_mode_keys
+from tonne.selling.users.model import Right
+
+PAGE_ROWS = 50
+MAX_KEYS = 500
+# The label, and the range of status codes.
+STATUSES = {
+    "": ("All", 0, 999),
+    "failed": ("Failed", 400, 999),
+    "2xx": ("2xx: successful", 200, 299),
+    "4xx": ("4xx: refused", 400, 499),
+    "5xx": ("5xx: failed on our side", 500, 599),
+}
+SINCE = {
+    "": ("Last 7 days", SHOWN),
+    "24h": ("Last 24 hours", timedelta(days=1)),
+    "1h": ("Last hour", timedelta(hours=1)),
+}
+# What the names of the query parameters are.
+_FILTERS = ("status", "endpoint", "key", "since")
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRequest:
+    row: RequestRow
+    key_name: str
+    duration: str
+    docs: str
+    body: str | None
+
+
+class RequestsPage:
+    def __init__(
+        self, database: Database, layout: PageLayout, clock: Clock, *, routes: Callable[[], Sequence[Route]]
+    ) -> None:
+        """`routes` returns the routes of the API. It is called once, when a page is shown."""
+        self._database = database
+        self._layout = layout
+        self._clock = clock
+        self._find_routes = routes
+
+    def section(self) -> OrganisationSection:
+        return OrganisationSection(
+            pages={
+                "/requests": (self.show, Right.VIEW),
+                "/requests/{request_id}": (self.show_request, Right.VIEW),
+            },
+            errors=(CursorInvalid,),
+        )
+
+    @cached_property
+    def _docs(self) -> dict[str, str]:
+        """Addresses in the documentation, by method and path."""
+        return {
+            f"{route.method} {route.path}": f"/docs/try/#/{quote(route.tag)}/{operation_id(route)}"
+            for route in self._find_routes()
+            if route.permission
+        }
+
+    async def show(self, request: Request, viewer: MemberViewer) -> Response:
+        status, endpoint, key_id, since, sought, after = (
+            value or "" for value in request.query(*_FILTERS, "id", "after")
+        )
+        if sought.strip():
+            return see_other(f"{viewer.base}/requests/{quote(sought.strip(), safe='')}")
+        chosen = {
+            "status": status if status in STATUSES else "",
+            "endpoint": endpoint if endpoint in self._docs else "",
+            "key": key_id,
+            "since": since if since in SINCE else "",
+        }
+        given = {name: value for name, value in chosen.items() if value}
+        place, list_name = (
+            (viewer.organisation_id, viewer.mode),
+            f"requests {viewer.organisation_id} {viewer.mode} {given}",
+        )
+        start = parse_cursor(after or None, list_name)
+        wanted = _filter(chosen)
+        listed = list_failed_requests if wanted.status_from >= 400 else list_requests
+        async with self._database.connection() as connection:
+            keys = await list_mode_keys(connection, *place, START, MAX_KEYS)
+            page = await listed(
+                connection,
+                *place,
+                wanted,
+                start=start,
+                since=self._clock() - SINCE[chosen["since"]][1],
+                limit=PAGE_ROWS + 1,
+            )
+        names = {key.id: key.name for key in keys}
+        rows, following = page.rows[:PAGE_ROWS], page.examined_to
+        if len(page.rows) > PAGE_ROWS:
+            following = Position(rows[-1].at, rows[-1].request_id)
+        elif not given:
+            following = None
+        return self._layout.page(
+            request,
+            viewer,
+            "requests.html",
+            "requests",
+            rows=[self._shown(row, names) for row in rows],
+            statuses=STATUSES,
+            endpoints=sorted(self._docs, key=lambda name: (name.partition(" ")[2], name)),
+            keys=[(key.id, f"{key.name} …{key.last_four}") for key in keys],
+            times=SINCE,
+            chosen=chosen,
+            is_filtered=bool(given),
+            is_first=not after,
+            next_page=following and f"?{urlencode({**given, 'after': make_cursor(following, list_name)})}",
+        )
+
+    async def show_request(self, request: Request, viewer: MemberViewer) -> Response:
+        place, request_id = (viewer.organisation_id, viewer.mode), request.path("request_id")
+        async with self._database.connection() as connection:
+            found = await find_requests(connection, *place, request_id, self._clock() - SHOWN)
+            keys = await list_mode_keys(connection, *place, START, MAX_KEYS) if found else []
+        if not found:
+            raise DashboardPageNotFound(
+                "There is no request with this id in this mode within the last 7 days. Check the id and the mode."
+            )
+        names = {key.id: key.name for key in keys}
+        return self._layout.page(
+            request,
+            viewer,
+            "request.html",
+            "requests",
+            request_id=request_id,
+            requests=[self._shown(row, names) for row in found],
+        )
+
+    def _shown(self, row: RequestRow, key_names: dict[str, str]) -> ShownRequest:
+        docs = self._docs.get(f"{row.method} {row.route}") or self._docs.get(f"GET {row.route}", "/docs/api/")
+        return ShownRequest(
+            row, key_names.get(row.key_id, row.key_id), _duration(row.duration_us), docs, _pretty(row.body)
+        )
+
+
+def _filter(chosen: dict[str, str]) -> RequestFilter:
+    _, status_from, status_to = STATUSES[chosen["status"]]
+    method, _, route = chosen["endpoint"].partition(" ")
+    return RequestFilter(status_from, status_to, method or None, route or None, chosen["key"] or None)
+
+
+def _duration(microseconds: int) -> str:
+    if microseconds < 100_000:
+        return f"{microseconds / 1000:.1f} ms"
+    return f"{microseconds / 1000:.0f} ms" if microseconds < 10_000_000 else f"{microseconds / 1_000_000:.0f} s"
+
+
+def _pretty(body: str | None) -> str | None:
+    """With line breaks. A body that was cut is no JSON, and is shown as it is."""
+    if body is None:
+        return None
+    try:
+        value: Any = json.loads(body)
+    except ValueError:
+        return body
+    return json.dumps(value, indent=2, ensure_ascii=False)

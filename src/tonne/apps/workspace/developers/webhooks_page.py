@@ -1,0 +1,324 @@
+"""The webhooks of an organisation: their health, the form to add one, and what one delivers."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+import asyncpg
+
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OrganisationSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
+from tonne.apps.workspace.developers.json_view import indented_json
+from tonne.apps.workspace.developers.webhook_forms import (
+    CAUSES,
+    FIRST_OVERLAP,
+    OVERLAPS,
+    PROPOSED_TYPES,
+    read_receiver,
+    read_rewind,
+    type_choices,
+)
+from tonne.channels.webhooks import attempt_store, progress_store, register, registration_store
+from tonne.channels.webhooks.delivery.outcomes import SendOutcome
+from tonne.channels.webhooks.endpoints import WebhookEndpoints, position_before
+from tonne.channels.webhooks.errors import WebhookNotFound
+from tonne.channels.webhooks.model import Progress, Webhook
+from tonne.channels.webhooks.schemas import DeliveryState, delivery_state
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.events.payload import event_payload
+from tonne.platform.events.store import list_events_at
+from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.route import Request, Response
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
+from tonne.platform.values.scope import Scope
+from tonne.platform.web.render import see_other
+from tonne.selling.accounts.store import list_accounts
+from tonne.selling.users.model import Right
+
+ATTEMPTS = 25
+# Tests go to any public address: per organisation 10 at once, then one every 10 seconds.
+TESTS = 10
+TESTS_PER_S = 1 / 10
+_TOO_MANY = "Too many test events. Wait a minute, then try again."
+
+
+@dataclass(frozen=True, slots=True)
+class ShownWebhook:
+    webhook: Webhook
+    progress: Progress
+    state: DeliveryState
+
+
+class WebhooksPage:
+    def __init__(
+        self, database: Database, layout: PageLayout, endpoints: WebhookEndpoints, box: SecretBox, *, clock: Clock
+    ) -> None:
+        self._database = database
+        self._layout = layout
+        self._endpoints = endpoints
+        self._box = box
+        self._clock = clock
+        self._tests = TokenBuckets("webhook_tests", TESTS_PER_S, TESTS)
+
+    def section(self) -> OrganisationSection:
+        one = "/webhooks/{webhook_id}"
+        forms = {
+            "/webhooks": self.register,
+            one: self.change,
+            f"{one}/state": self.switch,
+            f"{one}/test": self.send_test,
+            f"{one}/retry": self.retry,
+            f"{one}/rewind": self.rewind,
+            f"{one}/rotate": self.rotate,
+            f"{one}/skip": self.skip,
+            f"{one}/delete": self.delete,
+        }
+        return OrganisationSection(
+            pages={
+                "/webhooks": (self.show, Right.VIEW),
+                one: (self.show_one, Right.VIEW),
+                f"{one}/attempts/{{attempt_id}}": (self.show_attempt, Right.VIEW),
+                f"{one}/delete": (self.confirm_delete, Right.WEBHOOKS),
+                f"{one}/skip": (self.confirm_skip, Right.WEBHOOKS),
+            },
+            forms={path: (form, Right.WEBHOOKS) for path, form in forms.items()},
+            errors=(WebhookNotFound, CursorInvalid),
+            limits=(self._tests,),
+        )
+
+    async def show(self, request: Request, viewer: MemberViewer) -> Response:
+        return await self._list(request, viewer, Form())
+
+    async def register(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
+        form = Form(fields)
+        url, account_ids, types = read_receiver(form)
+        if not form.faults:
+            try:
+                await register.check_url(self._endpoints.sender, url)
+                async with self._database.transaction() as tx:
+                    webhook, secret = await register.register_webhook(
+                        *(tx, _scope(viewer), url, account_ids),
+                        event_types=types,
+                        box=self._box,
+                        actor=viewer.actor,
+                        now=self._clock(),
+                    )
+            except TonneError as error:
+                _fail(form, error)
+            else:
+                return self._secret(request, viewer, webhook, secret, is_new=True)
+        return await self._list(request, viewer, form)
+
+    async def show_one(self, request: Request, viewer: MemberViewer) -> Response:
+        return await self._one(request, viewer, Form())
+
+    async def change(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
+        form = Form(fields)
+        url, account_ids, types = read_receiver(form)
+        if not form.faults:
+            try:
+                await register.check_url(self._endpoints.sender, url)
+                await self._update(request, viewer, url=url, account_ids=tuple(account_ids), event_types=types)
+            except TonneError as error:
+                _fail(form, error)
+            else:
+                return self._done(request, viewer, "webhook_changed")
+        return await self._one(request, viewer, form)
+
+    async def switch(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
+        enabled = Form(fields).is_checked("enabled")
+        await self._update(request, viewer, enabled=enabled)
+        return self._done(request, viewer, "webhook_enabled" if enabled else "webhook_disabled")
+
+    async def send_test(self, request: Request, viewer: MemberViewer, _: Fields) -> Response:
+        form = Form()
+        try:
+            self._tests.require(viewer.organisation_id, message=_TOO_MANY)
+            async with self._database.connection() as connection:
+                accounts = await list_accounts(connection, viewer.organisation_id)
+            account_id = next((each.scope.account_id for each in accounts if each.scope.mode == viewer.mode), "")
+            scope = Scope(viewer.organisation_id, account_id, viewer.mode)
+            sent = await self._endpoints.send_test(scope, request.path("webhook_id"))
+        except TonneError as error:
+            form.fail_with(error)
+            return await self._one(request, viewer, form)
+        return await self._one(request, viewer, form, sent[1])
+
+    async def retry(self, request: Request, viewer: MemberViewer, _: Fields) -> Response:
+        async with self._locked(request, viewer) as (tx, webhook):
+            await progress_store.retry_now(tx, webhook)
+        return self._done(request, viewer, "webhook_retried")
+
+    async def rewind(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
+        form = Form(fields)
+        target = read_rewind(form)
+        if target is not None:
+            try:
+                async with self._locked(request, viewer) as (tx, webhook):
+                    before = await position_before(tx, _scope(viewer), target)
+                    await register.rewind(tx, webhook, before, actor=viewer.actor, now=self._clock())
+            except TonneError as error:
+                for fault in error.faults:
+                    form.fail("day" if fault.field == "sequence" else "event_id", fault.message)
+            else:
+                return self._done(request, viewer, "webhook_rewound")
+        return await self._one(request, viewer, form)
+
+    async def rotate(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
+        form = Form(fields)
+        if (hours := form.value("overlap")) not in OVERLAPS:
+            form.fail("overlap", "Choose for how long both secrets sign.")
+            return await self._one(request, viewer, form)
+        async with self._locked(request, viewer) as (tx, webhook):
+            overlap_s = int(hours) * 3600
+            rotated, secret = await register.rotate_secret(
+                tx, webhook, overlap_s, box=self._box, actor=viewer.actor, now=self._clock()
+            )
+        return self._secret(request, viewer, rotated, secret, is_new=False, overlap=OVERLAPS[hours])
+
+    async def confirm_skip(self, request: Request, viewer: MemberViewer) -> Response:
+        event_id = request.query("event_id")[0]
+        async with self._database.connection() as connection:
+            shown = await _read(connection, _scope(viewer), request.path("webhook_id"))
+        for parked in shown.progress.parked:
+            if parked.event_id == event_id:
+                return self._layout.page(request, viewer, "webhook_skip.html", "webhooks", shown=shown, parked=parked)
+        raise DashboardPageNotFound
+
+    async def skip(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
+        form = Form(fields)
+        try:
+            async with self._locked(request, viewer) as (tx, webhook):
+                event_id = form.value("event_id")
+                await register.skip_event(tx, webhook, event_id, actor=viewer.actor, now=self._clock())
+        except TonneError as error:
+            form.fail("", error.faults[0].message)
+            return await self._one(request, viewer, form)
+        return self._done(request, viewer, "webhook_skipped")
+
+    async def confirm_delete(self, request: Request, viewer: MemberViewer) -> Response:
+        async with self._database.connection() as connection:
+            shown = await _read(connection, _scope(viewer), request.path("webhook_id"))
+        return self._layout.page(request, viewer, "webhook_delete.html", "webhooks", shown=shown)
+
+    async def delete(self, request: Request, viewer: MemberViewer, _: Fields) -> Response:
+        async with self._database.transaction() as tx:
+            webhook_id = request.path("webhook_id")
+            await register.remove_webhook(tx, _scope(viewer), webhook_id, actor=viewer.actor, now=self._clock())
+        return see_other(f"{viewer.base}/webhooks?done=webhook_deleted")
+
+    async def show_attempt(self, request: Request, viewer: MemberViewer) -> Response:
+        scope = _scope(viewer)
+        async with self._database.connection() as connection:
+            webhook = await registration_store.find_webhook(connection, scope, request.path("webhook_id"))
+            attempt = await attempt_store.find_attempt(connection, webhook, request.path("attempt_id"))
+            if attempt is None:
+                raise DashboardPageNotFound
+            events = await list_events_at(connection, scope, attempt["positions"])
+        body = b'{"events":[%b]}' % b",".join(event_payload(row["head"], row["document"]) for row in events)
+        return self._layout.page(
+            *(request, viewer, "webhook_attempt.html", "webhooks"),
+            webhook=webhook,
+            attempt=attempt,
+            events=events,
+            body=indented_json(body),
+            cause=CAUSES.get(attempt["error"] or ""),
+        )
+
+    async def _update(self, request: Request, viewer: MemberViewer, **changes: object) -> None:
+        async with self._locked(request, viewer) as (tx, webhook):
+            changed = replace(webhook, **changes)  # type: ignore[arg-type]
+            await register.change_webhook(tx, _scope(viewer), webhook, changed, actor=viewer.actor, now=self._clock())
+
+    @asynccontextmanager
+    async def _locked(self, request: Request, viewer: MemberViewer) -> AsyncIterator[tuple[Connection, Webhook]]:
+        async with self._database.transaction() as tx:
+            yield tx, await registration_store.lock_webhook(tx, _scope(viewer), request.path("webhook_id"))
+
+    async def _list(self, request: Request, viewer: MemberViewer, form: Form) -> Response:
+        async with self._database.connection() as connection:
+            found = await registration_store.list_webhooks(connection, _scope(viewer), START, register.MAX_WEBHOOKS)
+            shown = [await _with_progress(connection, webhook) for webhook in found]
+        return self._layout.page(
+            *(request, viewer, "webhooks.html", "webhooks", form),
+            webhooks=shown,
+            url=form.value("url"),
+            account_ids=form.value("account_ids"),
+            type_choices=type_choices(form, PROPOSED_TYPES),
+            at_limit=len(shown) >= register.MAX_WEBHOOKS,
+        )
+
+    async def _one(
+        self, request: Request, viewer: MemberViewer, form: Form, tested: SendOutcome | None = None
+    ) -> Response:
+        scope, name = _scope(viewer), f"attempts {request.path('webhook_id')}"
+        async with self._database.connection() as connection:
+            shown = await _read(connection, scope, request.path("webhook_id"))
+            start = parse_cursor(request.query("after")[0], name)
+            rows = await attempt_store.list_attempts(connection, shown.webhook, start, ATTEMPTS + 1)
+        return self._layout.page(
+            *(request, viewer, "webhook.html", "webhooks", form),
+            shown=shown,
+            attempts=rows[:ATTEMPTS],
+            next_page=_next_page(rows, name),
+            tested=tested,
+            causes=CAUSES,
+            overlaps=OVERLAPS,
+            url=form.value("url") or shown.webhook.url,
+            account_ids=form.value("account_ids") or " ".join(shown.webhook.account_ids),
+            type_choices=type_choices(form, shown.webhook.delivered_types),
+            event_id=form.value("event_id") or request.query("event_id")[0] or "",
+            day=form.value("day"),
+            time=form.value("time"),
+            overlap=form.value("overlap") or FIRST_OVERLAP,
+        )
+
+    def _secret(
+        self,
+        request: Request,
+        viewer: MemberViewer,
+        webhook: Webhook,
+        secret: str,
+        *,
+        is_new: bool,
+        overlap: str | None = None,
+    ) -> Response:
+        page = (request, viewer, "webhook_secret.html", "webhooks")
+        return self._layout.page(*page, webhook=webhook, secret=secret, is_new=is_new, overlap=overlap)
+
+    @staticmethod
+    def _done(request: Request, viewer: MemberViewer, notice: str) -> Response:
+        return see_other(f"{viewer.base}/webhooks/{request.path('webhook_id')}?done={notice}")
+
+
+def _scope(viewer: MemberViewer) -> Scope:
+    """Webhooks belong to the organisation, not to one of its accounts."""
+    return Scope(viewer.organisation_id, "", viewer.mode)
+
+
+async def _read(connection: Connection, scope: Scope, webhook_id: str) -> ShownWebhook:
+    return await _with_progress(connection, await registration_store.find_webhook(connection, scope, webhook_id))
+
+
+async def _with_progress(connection: Connection, webhook: Webhook) -> ShownWebhook:
+    progress = await progress_store.read_progress(connection, webhook)
+    return ShownWebhook(webhook, progress, delivery_state(webhook, progress))
+
+
+def _next_page(rows: Sequence[asyncpg.Record], name: str) -> str | None:
+    if len(rows) <= ATTEMPTS:
+        return None
+    last = rows[ATTEMPTS - 1]
+    return make_cursor(Position(last["at"], last["id"]), name)
+
+
+def _fail(form: Form, error: TonneError) -> None:
+    """Accounts are one field of the form, and a list in the API."""
+    for fault in error.faults:
+        name = fault.field or ""
+        form.fail("account_ids" if name.startswith("account_ids") else name, fault.message)

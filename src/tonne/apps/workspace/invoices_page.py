@@ -1,0 +1,222 @@
+"""The invoices and credit notes of an organisation, how to pay, and what the next invoices will have."""
+
+import asyncio
+import re
+from datetime import UTC, date
+
+from markupsafe import Markup
+
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OrganisationSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer
+from tonne.money.accounting.reports.organisation_documents import (
+    find_credit_note_of,
+    find_invoice_of,
+    list_credit_notes_of,
+    list_invoices_of,
+    list_next_invoices,
+    list_open_invoices_of,
+    list_received,
+    sum_received_of,
+)
+from tonne.money.accounting.reports.payments import list_charges_of_invoice
+from tonne.money.invoices.credit_notes.credit_note import CreditNote
+from tonne.money.invoices.credit_notes.store import list_credit_notes
+from tonne.money.invoices.documents.annex import load_annex
+from tonne.money.invoices.documents.billed_lines import billed_lines
+from tonne.money.invoices.documents.credit_note_xml import electronic_credit_note
+from tonne.money.invoices.documents.epc_qr import epc_qr_svg
+from tonne.money.invoices.documents.factur_x import factur_x_xml, is_electronic
+from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.invoice_state import describe_invoice
+from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
+from tonne.money.invoices.model import Invoice
+from tonne.money.invoices.remaining import find_remaining
+from tonne.platform.db.pool import Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.accounts.names import find_names
+from tonne.selling.users.model import Right
+
+PAGE = 30
+# Orders that the page of an invoice lists. The annex of the PDF has all.
+SHOWN_ORDERS = 100
+SHOWN_LINES = 50
+_SIZE = re.compile(r'width="(\d+)" height="(\d+)"')
+ONE, NOTE = "/invoices/{number}", "/credit-notes/{number}"
+
+
+class InvoicesPage:
+    def __init__(self, database: Database, layout: PageLayout, render: RenderInvoice, *, clock: Clock) -> None:
+        self._database = database
+        self._render = render
+        self._layout = layout
+        self._clock = clock
+
+    def section(self) -> OrganisationSection:
+        pages = {
+            "/invoices": self.list_invoices,
+            ONE: self.show,
+            f"{ONE}/pdf": self.pdf,
+            f"{ONE}/xml": self.xml,
+            "/credit-notes": self.list_credit_notes,
+            f"{NOTE}/pdf": self.credit_note_pdf,
+            f"{NOTE}/xml": self.credit_note_xml,
+        }
+        return OrganisationSection(pages={path: (page, Right.VIEW) for path, page in pages.items()})
+
+    async def list_invoices(self, request: Request, viewer: MemberViewer) -> Response:
+        after, show = request.query("after", "show")
+        only_open = show == "open"
+        async with self._database.connection() as connection:
+            list_ = list_open_invoices_of if only_open else list_invoices_of
+            found = await list_(connection, viewer.organisation_id, viewer.mode, _number(after), PAGE + 1)
+            shown = found[:PAGE]
+            received = await sum_received_of(connection, viewer.organisation_id, shown)
+            coming = [] if after else await list_next_invoices(connection, viewer.organisation_id, viewer.mode)
+        today = self._today()
+        rows = [
+            (
+                each,
+                describe_invoice(each, received.get(each.id, 0), today),
+                max(0, each.due_minor - received.get(each.id, 0)) if each.closing is None else 0,
+                _has_xml(each),
+            )
+            for each in shown
+        ]
+        chosen = "show=open&" if only_open else ""
+        return self._layout.page(
+            request,
+            viewer,
+            "invoices.html",
+            "invoices",
+            rows=rows,
+            coming=coming,
+            only_open=only_open,
+            is_first=not after,
+            next_query=f"{chosen}after={shown[-1].number}" if len(found) > PAGE else None,
+        )
+
+    async def show(self, request: Request, viewer: MemberViewer) -> Response:
+        invoice = await self._find(request, viewer)
+        async with self._database.connection() as connection:
+            received = await list_received(connection, invoice)
+            charges = await list_charges_of_invoice(connection, invoice)
+            notes = await list_credit_notes(connection, invoice)
+            orders = await list_billed_orders(connection, invoice, SHOWN_ORDERS)
+            remaining = await find_remaining(connection, invoice)
+            names = await find_names(connection, viewer.organisation_id, [each.account_id for each in orders])
+        record, received_minor = invoice.read_record(), sum(each.amount_minor for each in received)
+        is_payable = invoice.closing is None and invoice.payment_method is PaymentMethod.INVOICE
+        code = epc_qr_svg(record, remaining) if is_payable else None
+        return self._layout.page(
+            request,
+            viewer,
+            "invoice.html",
+            "invoices",
+            invoice=invoice,
+            record=record,
+            state=describe_invoice(invoice, received_minor, self._today()),
+            left_minor=max(0, invoice.due_minor - received_minor) if invoice.closing is None else 0,
+            received=received,
+            received_minor=received_minor,
+            charges=[each for each in charges if each.status in {"captured", "refunded"}],
+            notes=notes,
+            orders=orders,
+            names=names,
+            is_payable=is_payable and invoice.mode is Mode.LIVE,
+            lines=billed_lines(record, SHOWN_LINES),
+            qr_svg=None if code is None else Markup(_scalable(code)),  # noqa: S704 - ours
+            has_xml=_has_xml(invoice),
+        )
+
+    async def pdf(self, request: Request, viewer: MemberViewer) -> Response:
+        invoice = await self._find(request, viewer)
+        async with self._database.connection() as connection:
+            annex = await load_annex(connection, invoice)
+            remaining = await find_remaining(connection, invoice)
+        pdf = await self._render.invoice(invoice.read_record(), invoice.closing, annex=annex, remaining=remaining)
+        return _file(pdf, f"{invoice.reference}.pdf", b"application/pdf")
+
+    async def xml(self, request: Request, viewer: MemberViewer) -> Response:
+        """The electronic invoice, as it is embedded in the PDF."""
+        invoice = await self._find(request, viewer)
+        if not _has_xml(invoice):
+            raise DashboardPageNotFound
+        async with self._database.connection() as connection:
+            remaining = await find_remaining(connection, invoice)
+        content = await asyncio.to_thread(factur_x_xml, invoice.read_record(), invoice.closing, remaining)
+        return _file(content, f"{invoice.reference}.xml", b"application/xml")
+
+    async def list_credit_notes(self, request: Request, viewer: MemberViewer) -> Response:
+        [after] = request.query("after")
+        async with self._database.connection() as connection:
+            found = await list_credit_notes_of(
+                connection, viewer.organisation_id, viewer.mode, _number(after), PAGE + 1
+            )
+        shown = found[:PAGE]
+        return self._layout.page(
+            request,
+            viewer,
+            "credit_notes.html",
+            "invoices",
+            rows=[(note, reference, _note_has_xml(note)) for note, reference in shown],
+            next_after=shown[-1][0].number if len(found) > PAGE else None,
+        )
+
+    async def credit_note_pdf(self, request: Request, viewer: MemberViewer) -> Response:
+        note = await self._find_note(request, viewer)
+        pdf = await self._render.credit_note(note.read_record())
+        return _file(pdf, f"{note.reference}.pdf", b"application/pdf")
+
+    async def credit_note_xml(self, request: Request, viewer: MemberViewer) -> Response:
+        note = await self._find_note(request, viewer)
+        record = electronic_credit_note(note.read_record())
+        if record is None or not is_electronic(record):
+            raise DashboardPageNotFound
+        return _file(await asyncio.to_thread(factur_x_xml, record), f"{note.reference}.xml", b"application/xml")
+
+    async def _find(self, request: Request, viewer: MemberViewer) -> Invoice:
+        async with self._database.connection() as connection:
+            found = await find_invoice_of(connection, viewer.organisation_id, viewer.mode, request.path("number"))
+        if found is None:
+            raise DashboardPageNotFound
+        return found
+
+    async def _find_note(self, request: Request, viewer: MemberViewer) -> CreditNote:
+        async with self._database.connection() as connection:
+            found = await find_credit_note_of(connection, viewer.organisation_id, viewer.mode, request.path("number"))
+        if found is None:
+            raise DashboardPageNotFound
+        return found
+
+    def _today(self) -> date:
+        return self._clock().astimezone(UTC).date()
+
+
+def _scalable(svg: str) -> str:
+    """The style sheet decides how large the code is."""
+    return _SIZE.sub(r'viewBox="0 0 \1 \2" role="img" aria-label="Payment code"', svg, count=1)
+
+
+def _has_xml(invoice: Invoice) -> bool:
+    """As the PDF: software could pay an invoice that was cancelled."""
+    is_live_document = invoice.closing is None or invoice.closing.status == "paid"
+    return is_live_document and is_electronic(invoice.read_record())
+
+
+def _note_has_xml(note: CreditNote) -> bool:
+    record = electronic_credit_note(note.read_record())
+    return record is not None and is_electronic(record)
+
+
+def _number(after: str | None) -> int | None:
+    """A position of a list that is not valid is its beginning."""
+    return int(after) if after is not None and after.isdecimal() and len(after) < 16 else None
+
+
+def _file(content: bytes, name: str, media_type: bytes) -> Response:
+    headers = {"Content-Disposition": f'inline; filename="{name}"', "Cache-Control": "private, no-store"}
+    return Response(content, 200, media_type, headers)

@@ -1,0 +1,59 @@
+"""Jump to a page, an order, a certificate, an account, an event or a webhook of the organisation."""
+
+from tonne.apps.dashboard.jump import MOST, JumpTarget, matching_pages, order_targets, read_term
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.menu import ORGANISATION_MENU, entries_for
+from tonne.apps.dashboard.section import OrganisationSection
+from tonne.apps.dashboard.viewer import MemberViewer
+from tonne.apps.lookup.list_store import OrderFilter, find_named, list_named
+from tonne.platform.db.pool import Connection, Database
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.ids import is_id
+from tonne.selling.accounts.names import list_account_names
+from tonne.selling.users.model import Right
+from tonne.supply.certificates.list_store import find_certificates
+from tonne.supply.certificates.store import normal_number
+
+# Accounts are searched among so many: names have no index.
+_ACCOUNTS = 500
+_IDS = {"evt": ("Event", "events"), "wh": ("Webhook", "webhooks"), "acc": ("Account", "accounts")}
+
+
+class JumpPage:
+    def __init__(self, database: Database, layout: PageLayout) -> None:
+        self._database = database
+        self._layout = layout
+
+    def section(self) -> OrganisationSection:
+        return OrganisationSection(pages={"/jump": (self.show, Right.VIEW)})
+
+    async def show(self, request: Request, viewer: MemberViewer) -> Response:
+        term = read_term(request.query("q")[0])
+        found = matching_pages(entries_for(ORGANISATION_MENU, viewer.may), viewer.base, term)
+        if term:
+            async with self._database.connection() as connection:
+                found += await _find(connection, viewer, term)
+        return self._layout.page(
+            *(request, viewer, "jump.html", "jump"), layout="organisation.html", term=term, found=found
+        )
+
+
+async def _find(connection: Connection, viewer: MemberViewer, term: str) -> list[JumpTarget]:
+    organisation_id, mode, base = viewer.organisation_id, viewer.mode, viewer.base
+    number = normal_number(term)
+    keys = await find_named(connection, organisation_id, mode, term, certificate=number)
+    orders = await list_named(connection, keys, OrderFilter(mode=mode, organisation_id=organisation_id), limit=MOST)
+    targets = order_targets(orders.orders, base)
+    if number:
+        for each in await find_certificates(connection, organisation_id, mode, number=number, order_id=""):
+            address = f"{base}/certificates?q={each.record.number}"
+            targets.append(JumpTarget("Certificate", each.record.number, each.record.beneficiary, address))
+    targets += [
+        JumpTarget(kind, term, "", f"{base}/{path}/{term}")
+        for prefix, (kind, path) in _IDS.items()
+        if is_id(prefix, term)
+    ]
+    names = await list_account_names(connection, organisation_id, mode, limit=_ACCOUNTS)
+    named = [(id_, name) for id_, name in names.by_id.items() if term.lower() in name.lower()]
+    targets += [JumpTarget("Account", name, id_, f"{base}/accounts/{id_}") for id_, name in named[:MOST]]
+    return targets

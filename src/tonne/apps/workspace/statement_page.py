@@ -1,0 +1,222 @@
+"""The statement of account of an organisation, and the receipts of its card payments."""
+
+import asyncio
+import csv
+import io
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+
+from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.section import OrganisationSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer
+from tonne.money.accounting.reports.account_statement import (
+    account_statement_pdf,
+    print_statement,
+    read_period,
+    signed_money,
+)
+from tonne.money.accounting.reports.payments import find_card_payment, list_card_payments
+from tonne.money.accounting.reports.statement_store import (
+    StatementBalance,
+    StatementEntry,
+    find_day_of_entry,
+    read_statement_entries,
+    sum_statement,
+)
+from tonne.money.invoices.documents.parties import seller_of
+from tonne.platform.db.pool import Database
+from tonne.platform.documents.sheets.formulas import escape_formula
+from tonne.platform.http.route import Request, Response
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+from tonne.selling.users.model import Right
+
+PAGE = 30
+# Entries of each currency that the page lists. The CSV file has all.
+SHOWN_ENTRIES = 300
+# A PDF of more would take too long to render.
+MAX_PDF_ENTRIES = 2_000
+# An organisation with very many invoices.
+STATEMENT_S = 120
+END = datetime(9999, 1, 1, tzinfo=UTC)
+CSV_HEAD = ("date", "entry", "reference", "text", "amount", "balance", "currency")
+
+
+class StatementPage:
+    def __init__(self, database: Database, layout: PageLayout, *, clock: Clock, settings: Settings) -> None:
+        self._database = database
+        self._layout = layout
+        self._clock = clock
+        self._settings = settings
+
+    def section(self) -> OrganisationSection:
+        pages = {
+            "/statement": self.show,
+            "/statement/csv": self.csv,
+            "/statement/pdf/{currency}": self.pdf,
+            "/receipts": self.list_receipts,
+            "/receipts/{charge_id}": self.show_receipt,
+        }
+        return OrganisationSection(pages={path: (page, Right.VIEW) for path, page in pages.items()})
+
+    async def show(self, request: Request, viewer: MemberViewer) -> Response:
+        form, days = self._period(request)
+        return await self._page(request, viewer, form, days)
+
+    async def csv(self, request: Request, viewer: MemberViewer) -> Response:
+        """All entries of the period, in parts, so that a long one needs little memory."""
+        form, days = self._period(request)
+        if form.faults:
+            return await self._page(request, viewer, form, days)
+        name = f"statement-{days[0]}-{days[1]}.csv"
+        headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "private, no-store"}
+        return Response(b"", 200, b"text/csv; charset=utf-8", headers, stream=self._csv_parts(viewer, days))
+
+    async def _csv_parts(self, viewer: MemberViewer, days: tuple[date, date]) -> AsyncIterator[bytes]:
+        yield _csv([CSV_HEAD])
+        async with self._database.long_snapshot(STATEMENT_S) as tx:
+            balances = await sum_statement(tx, viewer.organisation_id, viewer.mode, *days)
+            for balance in balances:
+                currency = balance.currency
+                opening, closing = (signed_money(m, currency) for m in (balance.opening_minor, balance.closing_minor))
+                yield _csv([(days[0].isoformat(), "opening_balance", "", "", "", opening, currency)])
+                batches = read_statement_entries(
+                    tx, viewer.organisation_id, viewer.mode, days=days, balance=balance, limit=None
+                )
+                async for batch in batches:
+                    yield _csv([_csv_row(entry, currency) for entry in batch])
+                yield _csv([(days[1].isoformat(), "closing_balance", "", "", "", closing, currency)])
+
+    async def pdf(self, request: Request, viewer: MemberViewer) -> Response:
+        form, days = self._period(request)
+        currency = request.path("currency")
+        async with self._database.snapshot() as tx:
+            balances = await sum_statement(tx, viewer.organisation_id, viewer.mode, *days)
+            wanted = next((each for each in balances if each.currency == currency), None)
+            if wanted is None:
+                raise DashboardPageNotFound
+            if wanted.entries > MAX_PDF_ENTRIES:
+                form.fail("from", "A PDF can have at most 2,000 entries. Choose a shorter period, or download the CSV.")
+        if form.faults:
+            return await self._page(request, viewer, form, days)
+        async with self._database.snapshot() as tx:
+            statement = await read_period(tx, viewer.organisation_id, viewer.mode, days, wanted)
+            printed = await print_statement(tx, statement, viewer.organisation_id, self._settings)
+        pdf = await asyncio.to_thread(account_statement_pdf, printed)
+        name = f"statement-{currency}-{days[0]}-{days[1]}.pdf"
+        headers = {"Content-Disposition": f'inline; filename="{name}"', "Cache-Control": "private, no-store"}
+        return Response(pdf, 200, b"application/pdf", headers)
+
+    async def _page(self, request: Request, viewer: MemberViewer, form: Form, days: tuple[date, date]) -> Response:
+        statements: list[tuple[StatementBalance, Sequence[StatementEntry]]] = []
+        async with self._database.snapshot() as tx:
+            for balance in await sum_statement(tx, viewer.organisation_id, viewer.mode, *days):
+                shown_days = days
+                if balance.entries > SHOWN_ENTRIES:
+                    last = await find_day_of_entry(
+                        *(tx, viewer.organisation_id, viewer.mode),
+                        days=days,
+                        currency=balance.currency,
+                        place=SHOWN_ENTRIES,
+                    )
+                    shown_days = (days[0], last)
+                batches = read_statement_entries(
+                    tx, viewer.organisation_id, viewer.mode, days=shown_days, balance=balance, limit=SHOWN_ENTRIES
+                )
+                statements.append((balance, [entry async for batch in batches for entry in batch]))
+        return self._layout.page(
+            request,
+            viewer,
+            "statement.html",
+            "statement",
+            form,
+            statements=statements,
+            first=days[0],
+            last=days[1],
+            due_on=_due_on,
+            periods=_other_periods(days, self._clock().astimezone(UTC).date()),
+        )
+
+    def _period(self, request: Request) -> tuple[Form, tuple[date, date]]:
+        """This month until today, unless the address says otherwise."""
+        form, today = Form(), self._clock().astimezone(UTC).date()
+        days = [today.replace(day=1), today]
+        for place, (name, text) in enumerate(zip(("from", "to"), request.query("from", "to"), strict=True)):
+            if not text:
+                continue
+            try:
+                days[place] = date.fromisoformat(text)
+            except ValueError:
+                form.fail(name, "Enter a date, such as 2026-11-30.")
+        if days[1] < days[0]:
+            form.fail("to", "The last day is before the first.")
+            days[1] = days[0]
+        return form, (days[0], days[1])
+
+    async def list_receipts(self, request: Request, viewer: MemberViewer) -> Response:
+        [after] = request.query("after")
+        async with self._database.connection() as connection:
+            found = await list_card_payments(connection, viewer.organisation_id, viewer.mode, _place(after), PAGE + 1)
+        shown = found[:PAGE]
+        last = shown[-1] if len(found) > PAGE else None
+        moment = "" if last is None else last.paid_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        return self._layout.page(
+            request,
+            viewer,
+            "receipts.html",
+            "receipts",
+            payments=shown,
+            next_after=None if last is None else f"{moment}_{last.id}",
+        )
+
+    async def show_receipt(self, request: Request, viewer: MemberViewer) -> Response:
+        async with self._database.connection() as connection:
+            found = await find_card_payment(connection, viewer.organisation_id, viewer.mode, request.path("charge_id"))
+        if found is None:
+            raise DashboardPageNotFound
+        return self._layout.page(
+            request, viewer, "card_receipt.html", "receipts", payment=found, seller=seller_of(self._settings)
+        )
+
+
+def _due_on(entry: StatementEntry) -> date:
+    """Of the entry of an invoice: its text states the day for files."""
+    return date.fromisoformat(entry.text[-10:])
+
+
+def _other_periods(days: tuple[date, date], today: date) -> list[tuple[str, date, date]]:
+    """The months before and after the shown period, and its year, with their first and last days."""
+    first = days[0].replace(day=1)
+    found: list[tuple[str, date, date]] = []
+    if first > date.min:
+        last_before = first - timedelta(days=1)
+        found.append((f"{last_before:%B %Y}", last_before.replace(day=1), last_before))
+    if days[1] < today.replace(day=1):
+        after = (days[1].replace(day=1) + timedelta(days=32)).replace(day=1)
+        last_after = (after + timedelta(days=32)).replace(day=1) - timedelta(days=1)
+        found.append((f"{after:%B %Y}", after, min(today, last_after)))
+    found.append((f"All of {first.year}", date(first.year, 1, 1), date(first.year, 12, 31)))
+    return [each for each in found if each[1:] != days]
+
+
+def _csv_row(entry: StatementEntry, currency: str) -> tuple[str, ...]:
+    return (
+        *(entry.on.isoformat(), entry.kind, escape_formula(entry.reference), escape_formula(entry.text)),
+        *(signed_money(entry.amount_minor, currency), signed_money(entry.balance_minor, currency), currency),
+    )
+
+
+def _csv(rows: Sequence[Sequence[str]]) -> bytes:
+    stream = io.StringIO()
+    csv.writer(stream).writerows(rows)
+    return stream.getvalue().encode()
+
+
+def _place(after: str | None) -> tuple[datetime, str]:
+    """A position of the list that is not valid is its beginning."""
+    moment, _, id_ = (after or "").partition("_")
+    try:
+        return datetime.fromisoformat(moment).astimezone(UTC), id_
+    except ValueError:
+        return END, ""

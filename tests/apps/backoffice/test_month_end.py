@@ -1,0 +1,145 @@
+"""Month end: what is open, the totals of the journal, and the files for the books."""
+
+import csv
+import io
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+
+import msgspec
+import pytest
+from beancount import loader
+
+from tests.apps.backoffice.test_money import confirm, last_action
+from tests.money.invoices.billing import ADA, Billing
+from tests.support.clock import ManualClock
+from tests.support.people import Person, operator
+from tests.support.world import SELLER, TESTER, World
+from tonne.apps.wiring.app import Services
+from tonne.money.accounting.journal.month_totals import month_period
+from tonne.money.accounting.journal.read_journal import sum_balances_any_account
+from tonne.money.accounting.matching.import_statement import import_statement
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode
+from tonne.platform.values.tax import TaxTreatment
+from tonne.selling.accounts.tax.set_tax_profile import set_tax_profile
+
+PAGE = "/operator/live/month-end/2026-11"
+STATEMENT = """booked_on,amount,currency,payer,reference
+2026-11-03,16.60,EUR,Ours,TN-LIVE-000001
+2026-11-04,5.00,EUR,Somebody,Thank you
+"""
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    tax = {"seller_country": "DE", "seller_vat_id": "DE136695976"}
+    return msgspec.structs.replace(settings, **SELLER, **tax)
+
+
+@pytest.fixture
+async def books(services: Services, world: World, clock: ManualClock) -> Billing:
+    """In November one invoice is paid, one is cancelled, one is open, and an unknown transfer arrives."""
+    books, ours = Billing(services, clock), world.ours_live.scope
+    await books.renew_rates()
+    await books.add_admins(ours.organisation_id, ADA)
+    async with books.database.transaction() as tx:
+        profile = {"treatment": TaxTreatment.STANDARD, "rate": Decimal("0.19"), "country": "DE"}
+        await set_tax_profile(tx, ours.organisation_id, profile, actor=TESTER, now=clock())
+    orders = [await books.place_order(ours) for _ in range(3)]
+    await books.work()
+    async with books.database.transaction() as tx:
+        file = SheetFile("november.csv", STATEMENT.encode())
+        await import_statement(tx, Mode.LIVE, file, settings=books.settings, actor=TESTER, now=clock())
+    await books.cancel(orders[1], "Ordered twice")
+    await books.set_billing(ours, billing="monthly")
+    await books.place_order(ours)
+    await books.work()
+    return books
+
+
+@pytest.fixture
+async def olga(books: Billing, person: Callable[[], Person]) -> Person:
+    olga = person()
+    await operator(books.services, olga)
+    return olga
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+async def test_what_is_open_is_said_in_words(olga: Person, books: Billing) -> None:
+    assert (await olga.get("/operator/live/month-end")).headers["location"] == "/operator/live/month-end/2026-10"
+    page = (await olga.get(PAGE)).text
+    for part in (
+        "The month ends on November 30, 2026.",
+        "Bank statements are imported up to November 4, 2026, not to the end of the month.",
+        "1 transfer unmatched or overpaid",
+        "€5.00",
+        "1 order not yet on a consolidated invoice",
+        "has not run yet",
+        "Not computed yet.",
+    ):
+        assert part in page, part
+    assert "unmatched" not in (await olga.get(PAGE.replace("live", "test"))).text
+    assert "unmatched" not in (await olga.get(PAGE.replace("11", "10"))).text
+    for month in ("2026-12", "2026-13", "soon"):
+        assert (await olga.get(f"/operator/live/month-end/{month}")).status_code == 404, month
+    await books.check_invariants()
+
+
+async def test_the_totals_of_a_month_balance_and_are_kept(olga: Person, books: Billing) -> None:
+    answer = await olga.submit(f"{PAGE}/totals")
+    assert answer.headers["location"] == f"{PAGE}?done=month_summed#totals"
+    page = (await olga.get(PAGE)).text
+    for part in ("Assets:Bank", "Liabilities:Tax", "Balanced", "Computed by Olga Berg", "compute them again"):
+        assert part in page, part
+    stored = await books.fetchval("SELECT totals FROM month_totals")
+    sums = {each["account"]: each["debit_minor"] - each["credit_minor"] for each in msgspec.json.decode(stored)}
+    async with books.database.snapshot() as tx:
+        expected = await sum_balances_any_account(tx, month_period(Mode.LIVE, date(2026, 11, 1)))
+    assert {account: minor for account, minor in sums.items() if minor} == {e.account: e.amount_minor for e in expected}
+    assert await books.fetchval("SELECT action FROM audit_log ORDER BY id DESC LIMIT 1") == "journal.summed"
+    assert await books.fetchval("SELECT count(*) FROM month_totals WHERE mode = 'test'") == 0
+
+
+async def test_the_files_have_the_whole_month(olga: Person) -> None:
+    journal = rows((await olga.get(f"{PAGE}/files/journal.csv")).text)
+    debits, credits_ = (sum(float(row[side] or 0) for row in journal) for side in ("debit", "credit"))
+    assert round(debits, 2) == round(credits_, 2) > 0
+    text = (await olga.get(f"{PAGE}/files/journal.beancount")).text
+    _, errors, _ = loader.load_string(text)
+    assert errors == []
+    balances = {row["account"]: row for row in rows((await olga.get(f"{PAGE}/files/balances.csv")).text)}
+    assert balances["Assets:Bank"]["change"] == balances["Assets:Bank"]["balance"] == "21.60"
+    sales = rows((await olga.get(f"{PAGE}/files/sales.csv")).text)
+    assert [(row["number"], row["net"], row["tax"], row["total"], row["rate_percent"]) for row in sales] == [
+        ("TN-LIVE-000001", "13.95", "2.65", "16.60", "19"),
+        ("TN-LIVE-000002", "13.95", "2.65", "16.60", "19"),
+        ("TN-LIVE-000003", "13.95", "2.65", "16.60", "19"),
+        ("CN-LIVE-000001", "-13.95", "-2.65", "-16.60", "19"),
+    ]
+    download = await olga.get(f"{PAGE}/files/sales.csv")
+    assert download.headers["content-disposition"] == 'attachment; filename="live-2026-11-sales.csv"'
+    assert rows((await olga.get(f"{PAGE.replace('live', 'test')}/files/sales.csv")).text) == []
+    assert (await olga.get(f"{PAGE}/files/secrets.csv")).status_code == 404
+
+
+async def test_a_payout_of_the_gateway_is_matched_with_its_transfer(olga: Person, books: Billing) -> None:
+    await books.execute(
+        "INSERT INTO gateway_payouts (id, mode, gateway, payout_id, paid_on, currency, amount_minor, fee_minor, "
+        "imported_at, imported_by) VALUES ('gpo_1', 'live', 'stripe', 'po_1', $1, 'EUR', 500, 15, now(), 'operator')",
+        date(2026, 11, 3),
+    )
+    transfer = await books.fetchval("SELECT id FROM bank_transfers WHERE amount_minor = 500")
+    path = f"/operator/live/money/transfers/{transfer}"
+    assert "po_1" in (await olga.get(path)).text
+    assert (await olga.submit(f"{path}/payout", payout_id="gpo_2")).status_code == 422
+    said = await confirm(olga, f"{path}/payout", payout_id="gpo_1")
+    assert "The transfer is payout po_1 of the card gateway. It pays no invoice." in said
+    assert await last_action(books) == ("payout.matched", "user:usr")
+    await confirm(olga, f"{path}/reopen", reopen_note="Another payout")
+    assert await last_action(books) == ("transfer.reopened", "user:usr")
+    assert await books.fetchval("SELECT transfer_id FROM gateway_payouts") is None

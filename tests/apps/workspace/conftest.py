@@ -1,0 +1,3 @@
+from tests.apps.dashboard.conftest import clock, person
+
+__all__ = ["clock", "person"]

@@ -1,0 +1,206 @@
+"""Invoices, credit notes, receipts and the statement of account of an organisation."""
+
+import csv
+import io
+import re
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from tests.money.invoices.billing import ADA, Billing, pdf_text
+from tests.money.refunds.refund_scene import RefundScene
+from tests.support.clock import ManualClock
+from tests.support.people import Person, add_user
+from tests.support.world import SELLER, TESTER, World
+from tonne.apps.wiring.app import Services
+from tonne.apps.workspace import statement_page
+from tonne.money.accounting.matching.import_statement import import_statement
+from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.scope import Mode
+from tonne.platform.values.tax import TaxTreatment
+from tonne.selling.accounts.tax.set_tax_profile import set_tax_profile
+from tonne.selling.users.model import Role
+
+MakePerson = Callable[[], Person]
+FIRST = "TN-LIVE-000001"
+HEAD = "booked_on,amount,currency,payer,reference\n"
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """With what live and electronic invoices need."""
+    place = {"seller_country": "DE", "seller_street": "Hafen 7", "seller_postcode": "20095", "seller_city": "Hamburg"}
+    return msgspec.structs.replace(settings, **SELLER, **place)
+
+
+@pytest.fixture
+async def books(services: Services, world: World, clock: ManualClock) -> Billing:
+    books = Billing(services, clock)
+    await books.renew_rates()
+    await books.add_admins(world.ours_live.scope.organisation_id, ADA)
+    return books
+
+
+@pytest.fixture
+async def rea(services: Services, world: World, person: MakePerson) -> Person:
+    """A member who may only look."""
+    await add_user(services, "rea@ours.test", world.ours_test.scope.organisation_id, Role.READ_ONLY, name="Rea Sun")
+    rea = person()
+    await rea.sign_in("rea@ours.test")
+    return rea
+
+
+@pytest.fixture
+def base(world: World) -> str:
+    return f"/dashboard/live/{world.ours_test.scope.organisation_id}"
+
+
+async def book(books: Billing, *lines: str) -> None:
+    async with books.database.transaction() as tx:
+        file = SheetFile("november.csv", (HEAD + "\n".join(lines)).encode())
+        await import_statement(tx, Mode.LIVE, file, settings=books.settings, actor=TESTER, now=books.clock())
+
+
+async def test_invoices_are_listed_with_their_state_in_words(
+    rea: Person, books: Billing, world: World, base: str, clock: ManualClock
+) -> None:
+    assert "No invoices yet." in (await rea.get(f"{base}/invoices")).text
+    orders = [await books.place_order(world.ours_live.scope) for _ in range(4)]
+    await books.work()
+    await book(books, "2026-11-02,13.95,EUR,Ours Ltd,TN-LIVE-000001", "2026-11-02,3.95,EUR,Ours Ltd,TN-LIVE-000002")
+    await books.cancel(orders[2], "Ordered twice")
+    page = (await rea.get(f"{base}/invoices")).text
+    states = re.findall(r'<span class="badge[^"]*">([^<]+)</span>', page)
+    assert states == ["Open", "Cancelled", "Partly paid", "Paid"]
+    assert "€10.00" in page
+    opened = (await rea.get(f"{base}/invoices?show=open")).text
+    assert re.findall(r">(TN-LIVE-\d+)<", opened) == ["TN-LIVE-000004", "TN-LIVE-000002"]
+    clock.advance(days=32)
+    await rea.sign_in("rea@ours.test")
+    assert "2 days overdue" in (await rea.get(f"{base}/invoices")).text
+    notes = (await rea.get(f"{base}/credit-notes")).text
+    assert "CN-LIVE-000001" in notes
+    assert "Ordered twice" in notes
+    assert (await rea.get(f"{base}/credit-notes/CN-LIVE-000001/pdf")).content.startswith(b"%PDF")
+
+
+async def test_the_page_of_an_invoice_says_how_to_pay(rea: Person, books: Billing, world: World, base: str) -> None:
+    async with books.database.transaction() as tx:
+        profile = {"country": "DE", "treatment": TaxTreatment.NONE}
+        await set_tax_profile(tx, world.ours_live.scope.organisation_id, profile, actor=TESTER, now=books.clock())
+    order = await books.place_order(world.ours_live.scope)
+    await books.work()
+    page = (await rea.get(f"{base}/invoices/{FIRST}")).text
+    for part in ("How to pay", "DE89 3704 0044 0532 0130 00", order.id, "<svg", "Left to pay"):
+        assert part in page, part
+    assert FIRST in pdf_text((await rea.get(f"{base}/invoices/{FIRST}/pdf")).content)
+    xml = await rea.get(f"{base}/invoices/{FIRST}/xml")
+    assert (xml.headers["content-type"], b"CrossIndustryInvoice" in xml.content) == ("application/xml", True)
+    await book(books, "2026-11-02,13.95,EUR,Ada <b>GmbH</b>,TN-LIVE-000001")
+    page = (await rea.get(f"{base}/invoices/{FIRST}")).text
+    assert "How to pay" not in page
+    assert "€13.95 by transfer from <bdi>Ada &lt;b&gt;GmbH&lt;/b&gt;</bdi>" in page
+
+
+async def test_write_offs_are_not_shown_to_the_customer(rea: Person, books: Billing, world: World, base: str) -> None:
+    await books.place_order(world.ours_live.scope)
+    await books.work()
+    await books.execute("UPDATE invoices SET written_off_at = now(), next_attempt_at = NULL")
+    for path in ("/invoices", f"/invoices/{FIRST}", "/statement"):
+        page = (await rea.get(base + path)).text.lower()
+        assert "written" not in page
+        assert "write" not in page
+
+
+async def test_what_the_next_invoice_will_have(rea: Person, books: Billing, world: World, base: str) -> None:
+    await books.set_billing(world.ours_live.scope, billing="monthly")
+    for _ in range(2):
+        await books.place_order(world.ours_live.scope)
+    await books.work()
+    page = (await rea.get(f"{base}/invoices")).text
+    assert "Next invoice so far" in page
+    assert "€27.90" in page
+    assert "Dec 1, 2026" in page
+    assert "Next invoice" not in (await rea.get(f"{base.replace('/live/', '/test/')}/invoices")).text
+
+
+async def test_nothing_of_another_organisation_or_mode_is_shown(
+    rea: Person, services: Services, books: Billing, world: World, *, base: str, person: MakePerson
+) -> None:
+    await books.place_order(world.ours_live.scope)
+    await books.work()
+    theirs = world.theirs_test.scope.organisation_id
+    await add_user(services, "eve@theirs.test", theirs)
+    eve, others = person(), f"/dashboard/live/{theirs}"
+    await eve.sign_in("eve@theirs.test")
+    for path in (f"/invoices/{FIRST}", f"/invoices/{FIRST}/pdf", f"/invoices/{FIRST}/xml"):
+        assert (await rea.get(base.replace("/live/", "/test/") + path)).status_code == 404
+        assert (await eve.get(others + path)).status_code == 404
+    for path in ("/invoices", "/statement", "/statement/csv"):
+        assert FIRST in (await rea.get(base + path)).text
+        assert FIRST not in (await rea.get(base.replace("/live/", "/test/") + path)).text
+        assert FIRST not in (await eve.get(others + path)).text
+
+
+async def test_the_statement_of_account_has_balances_and_exports(
+    rea: Person, books: Billing, world: World, base: str, *, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await books.place_order(world.ours_live.scope)
+    await books.work()
+    clock.turn_to(12, 2)
+    await books.renew_rates()
+    await books.place_order(world.ours_live.scope)
+    await books.work()
+    await book(books, "2026-12-02,13.95,EUR,Ours,TN-LIVE-000001")
+    await rea.sign_in("rea@ours.test")
+    period = "?from=2026-12-01&to=2026-12-31"
+    page = (await rea.get(f"{base}/statement{period}")).text
+    assert "Opening balance" in page
+    this_month = (await rea.get(f"{base}/statement")).text
+    assert "from=2026-11-01&amp;to=2026-11-30" in this_month
+    assert "from=2026-01-01&amp;to=2026-12-31" in this_month
+    november = (await rea.get(f"{base}/statement?from=2026-11-01&to=2026-11-30")).text
+    assert "from=2026-12-01&amp;to=2026-12-02" in november
+    assert re.search(r"Closing balance.*€13\.95", november, re.DOTALL)
+    assert "Nothing was billed" in (await rea.get(f"{base}/statement?from=0001-01-01&to=0001-01-31")).text
+    assert (await rea.get(f"{base}/statement?from=2026-01-01&to=9999-12-31")).status_code == 200
+    monkeypatch.setattr(statement_page, "SHOWN_ENTRIES", 1)
+    cut = (await rea.get(f"{base}/statement?from=2026-11-01&to=2026-12-31")).text
+    assert "The first 1 of 3 entries; the closing balance is €13.95." in cut
+    assert FIRST in cut
+    assert "TN-LIVE-000002" not in cut
+    rows = list(csv.reader(io.StringIO((await rea.get(f"{base}/statement/csv{period}")).text)))
+    assert [(row[1], row[4], row[5]) for row in rows[1:]] == [
+        ("opening_balance", "", "13.95"),
+        ("invoice", "13.95", "27.90"),
+        ("payment", "-13.95", "13.95"),
+        ("closing_balance", "", "13.95"),
+    ]
+    pdf = await rea.get(f"{base}/statement/pdf/EUR{period}")
+    assert "Statement of account" in " ".join(pdf_text(pdf.content).split())
+    assert (await rea.get(f"{base}/statement/pdf/USD{period}")).status_code == 404
+    faulty = await rea.get(f"{base}/statement?from=soon&to=2025-01-01")
+    assert faulty.status_code == 422
+    assert "Enter a date, such as 2026-11-30." in faulty.text
+    assert "The last day is before the first." in faulty.text
+
+
+async def test_card_payments_have_receipts(
+    rea: Person, services: Services, world: World, clock: ManualClock, base: str
+) -> None:
+    scene, base = RefundScene(services, world.ours_test, clock), base.replace("/live/", "/test/")
+    assert "No card payments yet." in (await rea.get(f"{base}/receipts")).text
+    order = await scene.paid()
+    await scene.allocate()
+    await scene.refund(order, 500)
+    await scene.send()
+    page = (await rea.get(f"{base}/receipts")).text
+    assert order.id in page
+    assert "€5.00" in page
+    [charge] = await scene.charges(order)
+    receipt = (await rea.get(f"{base}/receipts/{charge['id']}")).text
+    for part in ("Receipt", "Offsets Ltd", "Harbour Street 7", order.id, "A test payment"):
+        assert part in receipt, part
+    assert (await rea.get(f"{base.replace('/test/', '/live/')}/receipts/{charge['id']}")).status_code == 404

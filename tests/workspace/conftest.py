@@ -1,3 +1,0 @@
-from tests.dashboard.conftest import clock, person
-
-__all__ = ["clock", "person"]
