@@ -12,7 +12,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 unexport PYTHONDONTWRITEBYTECODE
 
 # The documentation, which the service shows at /docs/. Its API reference is generated from the code.
-SITE := src/tonne/site/documentation/index.html.gz
+SITE := src/tonne/channels/public_pages/site/documentation/index.html.gz
 SITE_SOURCES := $(shell find docs tools/docs deploy examples clients -type f -not -name '*.pyc' 2>/dev/null) $(shell find src/tonne -name '*.py' 2>/dev/null) \
 	CHANGELOG.md CONTRIBUTING.md SECURITY.md tonne.example.toml
 
@@ -81,7 +81,7 @@ lock: .venv/dev.done
 	@$(BIN)/python -m tests.integration.node_packages
 
 clean:
-	@rm -rf .venv var build src/tonne/site/documentation
+	@rm -rf .venv var build src/tonne/channels/public_pages/site/documentation
 
 # Fast if nothing that the site shows has changed.
 $(SITE): $(SITE_SOURCES) | .venv/runtime.done

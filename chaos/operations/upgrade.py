@@ -79,7 +79,7 @@ def new_release(folder: Path) -> Release:
     shutil.copytree(ROOT / "src", release.source, ignore=shutil.ignore_patterns("__pycache__"))
     last = all_migrations()[-1].version
     for number, (name, header, sql) in enumerate(MIGRATIONS, last + 1):
-        file = release.source / f"tonne/db/migrations/{number:04}_{name}.sql"
+        file = release.source / f"tonne/platform/db/schema/migrations/{number:04}_{name}.sql"
         file.write_text(f"-- compatible_from: {last}\n{header}{sql};\n", encoding="utf-8")
     return release
 

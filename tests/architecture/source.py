@@ -39,8 +39,13 @@ class Module:
 
     @property
     def package_name(self) -> str:
-        """The folder directly below the package; for a file there, its own name."""
-        return self.path.relative_to(PACKAGE).parts[0]
+        """The area and the package: `selling/orders`. For a file beside the areas, its own name."""
+        return "/".join(self.path.relative_to(PACKAGE).parts[:2])
+
+    @property
+    def folder(self) -> str:
+        """The folder that has it, from the package's root: `selling/orders/quotes`."""
+        return self.path.parent.relative_to(PACKAGE).as_posix()
 
 
 @cache

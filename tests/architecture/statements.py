@@ -15,6 +15,11 @@ _WRITTEN = re.compile(r"\b(?:INSERT INTO|DELETE FROM|MERGE INTO|(?<!FOR )(?<!KEY
 _LOCK = re.compile(r"\bFOR (?:NO KEY )?UPDATE\b(?: OF (\w+))?")
 _FROM = re.compile(r"\b(?:FROM|JOIN) (\w+)(?: (?:AS )?(\w+))?")
 
+# All that is listed after FROM, JOIN or USING: `a, b AS c, LATERAL (`.
+_SOURCES = re.compile(r"\b(?:FROM|JOIN|USING)(?: ONLY)? (\w+(?:(?: AS)? \w+)?(?:, \w+(?:(?: AS)? \w+)?)*)")
+_LISTED = re.compile(r", (\w+)")
+_CTE = re.compile(r"\b(\w+)(?: \([\w, ]+\))? AS (?:NOT )?(?:MATERIALIZED )?\(")
+
 
 @dataclass(frozen=True)
 class Statement:
@@ -38,6 +43,13 @@ class Statement:
         sql = " ".join(self.sql.split())
         locked = {table for lock in _LOCK.finditer(sql) for table in _locked(sql, lock)}
         return (set(_WRITTEN.findall(sql)) | locked) & tables().keys()
+
+    @property
+    def read_tables(self) -> set[str]:
+        """The tables that it names after FROM, JOIN or USING, also in a list, but for its own CTEs."""
+        sql = " ".join(self.sql.split())
+        named = {name for found in _SOURCES.finditer(sql) for name in _LISTED.findall(f", {found[1]}")}
+        return (named - set(_CTE.findall(sql))) & tables().keys()
 
     @cached_property
     def users(self) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -90,9 +102,23 @@ def statements() -> tuple[Statement, ...]:
 
 
 @cache
+def texts() -> tuple[Statement, ...]:
+    """Everything in the package that is SQL: the constants, and the queries of invariants and checks."""
+    found = list(statements())
+    for module in package():
+        for node in module.nodes:
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and _SQL.match(node.value):
+                found.append(Statement(module, f"line {node.lineno}", node.value))
+    return tuple(found)
+
+
+@cache
 def tables() -> dict[str, str]:
     """The columns and constraints of every table, as text."""
-    schema = "\n".join(path.read_text(encoding="utf-8") for path in (PACKAGE / "db" / "migrations").glob("*.sql"))
+    schema = "\n".join(
+        path.read_text(encoding="utf-8")
+        for path in (PACKAGE / "platform" / "db" / "schema" / "migrations").glob("*.sql")
+    )
     return dict(_CREATED.findall(schema))
 
 

@@ -158,7 +158,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
 def _write_readers_files(folder: Path) -> None:
     """What the pages assume that the reader has."""
     (folder / "examples").symlink_to(ROOT / "examples")
-    shutil.copytree(ROOT / "src" / "tonne" / "catalog" / "demo", folder / "my-catalogue")
+    shutil.copytree(ROOT / "src" / "tonne" / "selling" / "catalogue" / "demo", folder / "my-catalogue")
     (folder / "my-pictures" / "bundles").mkdir(parents=True)
     picture = Image.new("RGB", (640, 360), "green")
     for name in ("forest.jpg", "my-pictures/bundles/forest-mix.jpg", "logo.png"):

@@ -11,11 +11,18 @@ from tonne.money.cards.gateways.card_simulated import SIMULATED_CARDS
 from tonne.platform.values.language import DEFAULT_LANGUAGE, LANGUAGES
 
 ROOT = Path(__file__).parents[2]
-LOCALE = ROOT / "src" / "tonne" / "base" / "locale"
+LOCALE = ROOT / "src" / "tonne" / "platform" / "values" / "locale"
 TEMPLATE = LOCALE / "tonne.pot"
 TRANSLATED = [code for code in LANGUAGES if code != DEFAULT_LANGUAGE]
 # The packages with pages for customers and visitors. The dashboard and the operator's pages are English.
-PAGES = ("web", "site", "cards", "checkout", "sustainability", "transparency")
+PAGES = (
+    "platform/web",
+    "channels/public_pages/site",
+    "money/cards",
+    "channels/checkout",
+    "channels/public_pages",
+    "supply/transparency",
+)
 _KEYWORDS = {**DEFAULT_KEYWORDS, "plural": (1, 2)}
 # As the renderer sets up Jinja. `silent` would ignore templates with a syntax error.
 _JINJA = {"extensions": "jinja2.ext.i18n", "newstyle_gettext": "true", "trimmed": "true", "silent": "false"}

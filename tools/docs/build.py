@@ -15,7 +15,7 @@ from tools.docs.publish import publish
 from tools.docs.reference import reference_pages
 from tools.docs.sources import ROOT, stage
 
-SITE = ROOT / "src" / "tonne" / "site" / "documentation"
+SITE = ROOT / "src" / "tonne" / "channels" / "public_pages" / "site" / "documentation"
 STAGE = ROOT / "build" / "docs"
 CONFIG = Path(__file__).parent / "zensical.toml"
 OVERRIDES = Path(__file__).parent / "overrides"

@@ -16,7 +16,7 @@ from tonne.apps.wiring.app import Services
 from tonne.platform.process.progress import Advance, progress, shown_by
 from tonne.selling.orders.model import OrderStatus
 
-DEMO = Path(__file__).parents[3] / "src" / "tonne" / "catalog" / "demo"
+DEMO = Path(__file__).parents[3] / "src" / "tonne" / "selling" / "catalogue" / "demo"
 STATEMENT = "booked_on,amount,currency,payer,reference\n" + "2026-03-02,1.00,EUR,Ada,nothing\n" * 2
 PAYOUTS = "payout_id,paid_on,currency,amount,fee\npo_1,2026-03-02,EUR,10.00,1.00\npo_2,2026-03-03,EUR,20.00,1.00\n"
 

@@ -10,7 +10,8 @@ from typing import Any
 def _lines(level: str, body: str) -> list[dict[str, Any]]:
     """The log of a new process: the configuration is global and would leak into other tests."""
     code = (
-        f"import logging, structlog\nfrom tonne.platform.process.telemetry.logs import configure_logs\nconfigure_logs({level!r}, 'test')\n"
+        "import logging, structlog\nfrom tonne.platform.process.telemetry.logs import configure_logs\n"
+        f"configure_logs({level!r}, 'test')\n"
         f"log = structlog.get_logger()\n{textwrap.dedent(body)}"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)

@@ -58,7 +58,7 @@ async def enqueue_refund_mail(
     reason: str | None = None,
     returned: str = REFUNDED,
 ) -> None:
-    """For a refund that was made. `money/receipts/mail_refunds.py` calls it. `returned` is one of the sentences above."""
+    """For a refund that was made. `mail_refunds.py` calls it. `returned` is one of the sentences above."""
     parties = (await read_parties(tx, [order]))[order.id]
     urls = await order_urls(tx, [order], settings=settings, now=now)
     message = compose_refund(

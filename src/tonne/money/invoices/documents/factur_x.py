@@ -1,6 +1,7 @@
 """The electronic part of an invoice or credit note: Factur-X with the profile EN 16931, as XML.
 
-All amounts are those of the record. `tests/money/invoices/test_factur_x.py` checks the XML by the official schema and rules.
+All amounts are those of the record. `tests/money/invoices/test_factur_x.py` checks the XML by the official schema and
+rules.
 """
 
 import re
