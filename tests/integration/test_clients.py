@@ -59,7 +59,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     # The address is in the document, and Redocly warns of localhost.
     url = f"http://{HOST}:{port}"
     tonne = Process(
-        *("tonne", "serve", "--demo"),
+        "tonne",
+        "serve",
+        "--demo",
         settings={"data_dir": folder / "data", "port": port, "public_url": url},
         log=folder / "tonne.log",
     )

@@ -64,8 +64,7 @@ def test_a_certificate_is_verified_and_the_log_audited(command: Path, service: D
         (tmp_path / "certificate.pdf").write_bytes(http.get(f"/v1/orders/{order_id}/certificate").content)
         (tmp_path / "issuer.json").write_bytes(http.get("/.well-known/tonne-issuer.json").content)
     shown = run(
-        *(command, "certificate.pdf", "credential.json", "--issuer", "issuer.json", "--online", "--json"),
-        folder=tmp_path,
+        command, "certificate.pdf", "credential.json", "--issuer", "issuer.json", "--online", "--json", folder=tmp_path
     )
     for report in json.loads(shown):
         verdicts = {each["name"]: each["verdict"] for each in report["checks"]}

@@ -69,9 +69,23 @@ async def test_a_reverse_charge_invoice_from_the_order_to_the_electronic_invoice
     # The operator sets the profile of a French customer of a German seller.
     operator = Operator(populated_db._url)
     profile = operator.does(
-        *("org", "tax", world.ours_live.scope.organisation_id, "--treatment", "reverse_charge", "--country", "FR"),
-        *("--tax-id", "FR 83 404 833 048", "--street", "1 rue de la Paix", "--postcode", "75002", "--city", "Paris"),
-        *("--buyer-reference", "PO 4711"),
+        "org",
+        "tax",
+        world.ours_live.scope.organisation_id,
+        "--treatment",
+        "reverse_charge",
+        "--country",
+        "FR",
+        "--tax-id",
+        "FR 83 404 833 048",
+        "--street",
+        "1 rue de la Paix",
+        "--postcode",
+        "75002",
+        "--city",
+        "Paris",
+        "--buyer-reference",
+        "PO 4711",
     )
     assert "FR83404833048" in profile
     # The customer orders, and pays no tax.

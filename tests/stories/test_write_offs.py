@@ -54,7 +54,8 @@ class Debts(Billing):
     async def write_off(self, order: Order, *, releases_credit: bool = False, actor: Actor = TESTER) -> WriteOff:
         async with self.database.transaction() as tx:
             return await write_off_invoice(
-                *(tx, await self.invoice(order)),
+                tx,
+                await self.invoice(order),
                 reason="Insolvent",
                 releases_credit=releases_credit,
                 settings=self.settings,

@@ -32,7 +32,9 @@ async def record(
 ) -> None:
     async with services.database.transaction() as tx:
         await audit.record(
-            *(tx, organisation_id, action),
+            tx,
+            organisation_id,
+            action,
             actor=actor,
             at=START + timedelta(seconds=number),
             subject_id=f"sub_{number}",

@@ -71,7 +71,8 @@ async def test_a_backorder_is_shown_after_an_hour_as_in_the_list_of_stuck_orders
         await tx.execute("UPDATE lots SET allocated_grams = quantity_grams WHERE mode = 'live'")
         await tx.execute(
             "UPDATE orders SET status = 'paid', status_changed_at = $1, next_attempt_at = $1 WHERE id = $2",
-            *(clock(), order.id),
+            clock(),
+            order.id,
         )
     await services.allocate_orders.run_once()
     clock.advance(minutes=59)
@@ -129,7 +130,9 @@ async def test_a_mail_that_was_given_up_is_sent_again_or_discarded(olga: Person,
             await tx.execute(
                 "INSERT INTO mails (id, organisation_id, recipients, message, created_at, attempts, last_error) "
                 "VALUES ($1, $2, '{a@b.test}', $3, now(), 8, 'no such <user>')",
-                *(f"mail_{number}", organisation_id, b"Subject: Your <certificate>\r\n\r\nHello"),
+                f"mail_{number}",
+                organisation_id,
+                b"Subject: Your <certificate>\r\n\r\nHello",
             )
     assert "no such &lt;user&gt;" in (await olga.get(TODAY)).text
     mails = "/operator/live/mails"

@@ -42,7 +42,11 @@ class Desk(Scene):
             "state, invoice_id, imported_at, imported_by) "
             "VALUES ('trf_1', 'live', $1, $2, 'EUR', 'Ada', 'a transfer', $3, "
             "(SELECT invoice_id FROM invoice_orders WHERE order_id = $4), $5, 'test')",
-            *(self.clock().date(), amount_minor, state, order.id, self.clock()),
+            self.clock().date(),
+            amount_minor,
+            state,
+            order.id,
+            self.clock(),
         )
         if state == "part_payment":
             values = "'asg_1', id, invoice_id, amount_minor, false, NULL, '', imported_at, imported_by"
@@ -56,7 +60,11 @@ class Desk(Scene):
             "VALUES ($1, 'chg_1', $2, $3, 'live', 1, 'stripe', 'hosted_page', 100, 'EUR', $4::text, "
             "CASE WHEN $4 = 'pending' THEN NULL ELSE 'pi_1' END, $5::timestamptz, "
             "CASE WHEN $4 = 'pending' THEN NULL ELSE $5 END, $5)",
-            *(order.scope.account_id, order.id, order.scope.organisation_id, status, self.clock()),
+            order.scope.account_id,
+            order.id,
+            order.scope.organisation_id,
+            status,
+            self.clock(),
         )
 
     async def webhook(self, **columns: object) -> None:
@@ -64,7 +72,9 @@ class Desk(Scene):
             "INSERT INTO webhooks (organisation_id, mode, id, url, created_at, secret_box, secret_last_four, "
             "cursor_position, next_attempt_at, failing_since, failures) "
             "VALUES ($1, 'live', 'whk_1', 'https://a.test', $2, '', 'abcd', 0, $2, $3, 3)",
-            *(self.world.ours_live.scope.organisation_id, self.clock(), columns.get("failing_since")),
+            self.world.ours_live.scope.organisation_id,
+            self.clock(),
+            columns.get("failing_since"),
         )
 
     async def waiting(self, **changes: object) -> dict[str, list[str]]:
@@ -212,7 +222,8 @@ async def _parked_account(desk: Desk) -> str:
     await desk.execute(
         "INSERT INTO webhook_parked (organisation_id, webhook_id, account_id, position, refusals, parked_at, "
         "next_attempt_at) VALUES ($1, 'whk_1', 'acc_1', 1, 3, $2, $2)",
-        *(organisation_id, desk.clock()),
+        organisation_id,
+        desk.clock(),
     )
     return "acc_1"
 
@@ -232,7 +243,8 @@ async def _late_price(desk: Desk) -> str:
     await desk.execute(
         "INSERT INTO price_changes (id, mode, bundle_id, unit_price_minor, starts_at, created_at, created_by, "
         "next_attempt_at) VALUES ('pch_1', 'live', $1, 1234, $2, $2, 'cli:test', $2)",
-        *(next(iter(desk.world.bundles_live.values())), desk.clock()),
+        next(iter(desk.world.bundles_live.values())),
+        desk.clock(),
     )
     return "pch_1"
 

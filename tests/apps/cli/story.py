@@ -148,7 +148,8 @@ class Story:
             "INSERT INTO write_offs (id, invoice_id, amount_minor, reason, releases_credit, state, requested_at, "
             "requested_by, booked_at) SELECT 'wof_' || number, id, 100, 'x', false, $2::text, now(), "
             "'cli:somebody@office', CASE $2::text WHEN 'booked' THEN now() END FROM invoices WHERE reference = $1",
-            *(reference, state),
+            reference,
+            state,
         )
         return (reference, *words)
 

@@ -125,7 +125,8 @@ async def test_money_22_an_organisation_without_an_admin_is_named(desk: Desk) ->
     assert place == f"organisation {organisation_id}: 1 open, the oldest is TN-LIVE-000001"
     await desk.execute(
         "INSERT INTO organisation_admins (organisation_id, email, created_at) VALUES ($1, 'ada@ours.test', $2)",
-        *(organisation_id, desk.clock()),
+        organisation_id,
+        desk.clock(),
     )
     assert name not in await desk.waiting()
 
@@ -135,7 +136,8 @@ async def test_a_mail_that_was_given_up_is_retried_or_discarded(desk: Desk, oper
         await desk.execute(
             "INSERT INTO mails (id, organisation_id, recipients, message, created_at, attempts, last_error) "
             "VALUES ($1, 'org_1', '{a@b.test}', '', $2, 8, 'no such user')",
-            *(f"mail_{number}", desk.clock()),
+            f"mail_{number}",
+            desk.clock(),
         )
     name = "no mail was given up"
     assert ["no such user" in place for place in (await desk.waiting())[name]] == [True, True]

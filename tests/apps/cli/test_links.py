@@ -157,8 +157,7 @@ async def test_hostile_text_does_not_reach_the_terminal(operator: Operator, api:
 
 def test_invalid_unicode_from_the_shell_is_rejected(operator: Operator, world: World) -> None:
     done = tonne(
-        *("link", "create", "--account", world.ours_test.scope.account_id, "--title", "\udcff"),
-        database_url=operator.url,
+        "link", "create", "--account", world.ours_test.scope.account_id, "--title", "\udcff", database_url=operator.url
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert "surrogate" in done.stderr

@@ -71,7 +71,12 @@ def test_imports_show_bars(operator: Operator, tmp_path: Path) -> None:
     payouts = on_terminal("payout", "import", str(tmp_path / "payouts.csv"), database_url=operator.url)
     assert labels(payouts) == ["Reading payouts.csv"]
     rates = on_terminal(
-        *("catalogue", "import", "--mode", "live", "--allow-large-change", str(DEMO / "exchange_rates.csv")),
+        "catalogue",
+        "import",
+        "--mode",
+        "live",
+        "--allow-large-change",
+        str(DEMO / "exchange_rates.csv"),
         database_url=operator.url,
     )
     assert labels(rates)[:2] == ["Reading exchange_rates.csv", "Saving"]

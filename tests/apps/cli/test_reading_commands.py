@@ -36,7 +36,7 @@ class Reading(Story):
         self.run("payout", "import", self.file("payouts.csv", PAYOUTS))
         self.run("org", "add-admin", *(await self.organisation("ada@ours.test")))
         self.run("signing-keys", "rotate", "log")
-        self.run("user", "create", "ann@ours.test", "Ann", *("--operator",))
+        self.run("user", "create", "ann@ours.test", "Ann", "--operator")
         await self.unmatched_transfer()
         await self.open_unit()
         self.run("invoice", "settle", await self.invoice())

@@ -233,7 +233,8 @@ async def test_a_person_with_open_business_is_not_erased(persons: Persons) -> No
     organisation_id = persons.world.ours_test.scope.organisation_id
     await persons.execute(
         "INSERT INTO organisation_admins (organisation_id, email, created_at) VALUES ($1, $2, now())",
-        *(organisation_id, EMAIL),
+        organisation_id,
+        EMAIL,
     )
     with pytest.raises(PersonInUse, match=f"tonne org remove-admin {organisation_id} {EMAIL}"):
         await persons.erase()

@@ -38,7 +38,7 @@ class Post:
 
     def worker(self) -> MailCertificates:
         return MailCertificates(
-            *(self.services.database, self.services.render_certificate), self.now, self.services.settings
+            self.services.database, self.services.render_certificate, self.now, self.services.settings
         )
 
     async def works(self, *, later: timedelta) -> bool:

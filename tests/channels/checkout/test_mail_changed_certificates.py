@@ -28,7 +28,9 @@ async def rename(services: Services, rows: Rows, name: str) -> None:
     async with services.database.transaction() as tx:
         await rename_order(
             tx,
-            *(scope, order["id"], Beneficiary(name)),
+            scope,
+            order["id"],
+            Beneficiary(name),
             reason="The name was misspelt",
             settings=services.settings,
             actor=TESTER,

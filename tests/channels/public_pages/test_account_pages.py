@@ -68,7 +68,8 @@ async def test_logos_of_earlier_releases_are_shown(services: Services, api: ApiC
     async with services.database.transaction() as tx:
         await tx.execute(
             "UPDATE sustainability_pages SET logo = $1, logo_media_type = 'image/png' WHERE account_id = $2",
-            *(png(), scope.account_id),
+            png(),
+            scope.account_id,
         )
     url = (await api.get("/v1/accounts/me")).json()["logo"]
     for path in (url.removeprefix(services.settings.base_url), f"{TEST_PAGE}/logo"):

@@ -46,13 +46,17 @@ async def retire_from_catalogue(services: Services, world: World) -> dict[str, A
             goals[row["project"]] = [7, 13] if number == 0 else [13]
             await tx.execute(
                 "UPDATE projects SET details = jsonb_set(details, '{un_sdg}', $2::jsonb) WHERE id = $1",
-                *(row["project"], str(goals[row["project"]])),
+                row["project"],
+                str(goals[row["project"]]),
             )
         await tx.execute("UPDATE catalogues SET version = version + 1 WHERE mode = 'test'")
     scope, month = world.ours_test.scope, date(2026, 11, 1)
     for row, grams in zip(rows, (7_500_000, 2_500_000), strict=True):
         await retire(
-            *(services, scope, month, grams),
+            services,
+            scope,
+            month,
+            grams,
             bundle=(row["bundle"], row["bundle_name"]),
             project=(row["project"], row["project_name"]),
         )

@@ -224,7 +224,8 @@ async def test_operations_13_disabled_and_deleted_webhooks_are_not_looked_at(sta
         "INSERT INTO webhook_parked (organisation_id, webhook_id, account_id, position, refusals, parked_at, "
         "next_attempt_at) SELECT organisation_id, id, $1, 1, 1, now(), now() - interval '1 s' FROM webhooks "
         "WHERE organisation_id = $2",
-        *(stage.one.account_id, stage.one.organisation_id),
+        stage.one.account_id,
+        stage.one.organisation_id,
     )
     assert len(await _claim(stage)) == 16
     for number, hook in enumerate(hooks):

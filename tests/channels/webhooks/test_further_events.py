@@ -106,7 +106,7 @@ async def test_allocations_and_replaced_certificates(populated_db: Database, set
     async with shop.database.transaction() as tx:
         name = Beneficiary("Fjord Bakery AS", BeneficiaryKind.ORGANISATION)
         await rename_order(
-            *(tx, scope, order.id, name), reason="Misspelt.", settings=shop.settings, actor=TESTER, now=shop.clock()
+            tx, scope, order.id, name, reason="Misspelt.", settings=shop.settings, actor=TESTER, now=shop.clock()
         )
     [replaced] = (await further(shop, order.id))[4:]
     states = dict(await shop.certificate_states(order))

@@ -63,8 +63,14 @@ class CardBilling(CardScene):
     async def run(self) -> None:
         """Run the jobs until nothing is due."""
         await self.run_jobs(
-            *(self.issue, self.consolidate, self.worker, self.charge, self.refunds),
-            *(self.follow_up, self.mail_credit_notes, self.mail_problems),
+            self.issue,
+            self.consolidate,
+            self.worker,
+            self.charge,
+            self.refunds,
+            self.follow_up,
+            self.mail_credit_notes,
+            self.mail_problems,
         )
 
     async def invoices(self) -> list[asyncpg.Record]:

@@ -90,10 +90,7 @@ async def test_a_total_in_dinars_is_rounded_down_to_what_a_card_can_be_charged(c
     scene = card_billing
     async with scene.database.transaction() as tx:
         scope = await add_account(
-            *(tx, scene.scope.organisation_id, Mode.TEST),
-            method=PaymentMethod.CARD,
-            currency="KWD",
-            now=scene.clock(),
+            tx, scene.scope.organisation_id, Mode.TEST, method=PaymentMethod.CARD, currency="KWD", now=scene.clock()
         )
     scene.tenant = msgspec.structs.replace(scene.tenant, scope=scope)
     await scene.execute(
@@ -312,7 +309,7 @@ async def test_the_statement_of_account_has_card_payments_and_refunds(card_billi
     await scene.run()
     async with scene.database.connection() as connection:
         [statement] = await make_statements(
-            *(connection, scene.scope.organisation_id, Mode.TEST, date(2026, 3, 1), APRIL.date())
+            connection, scene.scope.organisation_id, Mode.TEST, date(2026, 3, 1), APRIL.date()
         )
     assert [(entry.kind, entry.amount_minor) for entry in statement.entries] == [
         ("invoice", 60),

@@ -23,7 +23,9 @@ async def prepare(bare: Connection) -> None:
             await bare.execute(migration.sql)
             await bare.execute(
                 "INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)",
-                *(migration.version, migration.name, migration.checksum),
+                migration.version,
+                migration.name,
+                migration.checksum,
             )
     await bare.execute("INSERT INTO organisations (id, name, fee_rate, created_at) VALUES ('org_1', 'A', 0.1, now())")
     await bare.execute("INSERT INTO organisation_modes (organisation_id, mode) VALUES ('org_1', 'live')")

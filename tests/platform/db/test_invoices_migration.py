@@ -58,7 +58,9 @@ async def test_invoices_of_earlier_releases_are_kept(bare: Connection) -> None:
             await bare.execute(migration.sql)
             await bare.execute(
                 "INSERT INTO schema_migrations VALUES ($1, $2, $3)",
-                *(migration.version, migration.name, migration.checksum),
+                migration.version,
+                migration.name,
+                migration.checksum,
             )
     await bare.execute(ORDERS)
     await bare.execute(INVOICES, json.dumps(RECORD))

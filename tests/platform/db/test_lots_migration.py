@@ -25,7 +25,9 @@ async def prepare(bare: Connection, first_number: int) -> None:
             await bare.execute(migration.sql)
             await bare.execute(
                 "INSERT INTO schema_migrations VALUES ($1, $2, $3)",
-                *(migration.version, migration.name, migration.checksum),
+                migration.version,
+                migration.name,
+                migration.checksum,
             )
     await bare.execute("INSERT INTO catalogues (mode, currency, version) VALUES ('live', 'EUR', 1)")
     await bare.execute(

@@ -118,7 +118,10 @@ def test_addresses_of_pictures_never_leave_this_service() -> None:
     bundle = Bundle("bun_1", "mix", "Mix", "", elsewhere, 1, True, NOW, shares)
     demo = Bundle("bun_2", "x", "X", "", "http://localhost:8080/images/bundles/wind-power.svg", 1, True, NOW, ())
     catalogue = Catalogue(
-        *("test", "EUR", 1, None),  # type: ignore[arg-type]
+        "test",
+        "EUR",
+        1,
+        None,  # type: ignore[arg-type]
         {each.id: each for each in (wind, forest)},
         {each.id: each for each in (bundle, demo)},
         {},

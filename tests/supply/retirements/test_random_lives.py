@@ -113,7 +113,8 @@ class Life:
             "SELECT lots.id FROM lots JOIN projects ON projects.mode = lots.mode AND projects.id = lots.project_id "
             "WHERE lots.mode = $1 AND registry_project_id = ANY ($2) AND allocated_grams > 0 "
             "AND invalidated_at IS NULL ORDER BY lots.id",
-            *(self.shop.mode, self.projects),
+            self.shop.mode,
+            self.projects,
         )
         if rows:
             await self.shop.invalidate(self.rng.choice(rows)["id"], "Cancelled.")
@@ -123,7 +124,9 @@ class Life:
         cases = await self.shop.fetch(
             "SELECT lot_id, order_id FROM lot_cases WHERE mode = $1 AND state = ANY ($2) AND order_id = ANY ($3) "
             "ORDER BY lot_id, order_id",
-            *(self.shop.mode, ["undecided", "withdrawn"], [order.id for order in self.orders]),
+            self.shop.mode,
+            ["undecided", "withdrawn"],
+            [order.id for order in self.orders],
         )
         for case in cases if decisions else self.rng.sample(cases, self.rng.randint(0, len(cases))):
             decision = self.rng.choice(decisions or tuple(Decision))

@@ -64,7 +64,10 @@ class Attacked:
             await tx.execute("UPDATE logs SET size = $2, published_size = $2 WHERE id = $1", log.id, tree.size)
             await tx.execute(
                 "INSERT INTO log_checkpoints (log_id, size, root, note, published_at) VALUES ($1, $2, $3, $4, now())",
-                *(log.id, tree.size, tree.root(), f"{text}\n{key.sign(text)}"),
+                log.id,
+                tree.size,
+                tree.root(),
+                f"{text}\n{key.sign(text)}",
             )
 
 

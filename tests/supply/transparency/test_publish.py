@@ -143,7 +143,11 @@ async def test_a_restored_database_publishes_nothing_until_the_log_is_reopened(s
 
     settings = scene.settings
     said = output_of(
-        *("log", "reopen", "live", "--reason", "The disk is lost."),
+        "log",
+        "reopen",
+        "live",
+        "--reason",
+        "The disk is lost.",
         database_url=scene.database._url,
         data_dir=settings.data_dir,
         public_url=settings.public_url,

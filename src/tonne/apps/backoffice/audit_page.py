@@ -58,7 +58,10 @@ class OperatorAuditPage:
         async with self._database.connection() as connection:
             for _ in range(MAX_SCANS):
                 page = await search_entries_any_account(
-                    *(connection, search.organisation_id, search.filter(viewer.mode), start),
+                    connection,
+                    search.organisation_id,
+                    search.filter(viewer.mode),
+                    start,
                     limit=MAX_EXPORTED - len(entries),
                 )
                 entries += page.entries

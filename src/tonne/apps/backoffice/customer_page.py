@@ -138,7 +138,9 @@ class CustomerPage:
         try:
             async with self._database.transaction() as tx:
                 await close_customer(
-                    *(tx, customer.id, reason),
+                    tx,
+                    customer.id,
+                    reason,
                     disable_pages=form.is_checked("disable_pages"),
                     actor=viewer.actor,
                     now=self._clock(),

@@ -72,7 +72,11 @@ class CustomersPage:
             async with self._database.transaction() as tx:
                 opened = await open_organisation(tx, name, fee_rate, actor=viewer.actor, now=now)
                 await invite(
-                    *(tx, self._settings, opened.id, email, Role.OWNER),
+                    tx,
+                    self._settings,
+                    opened.id,
+                    email,
+                    Role.OWNER,
                     granter=None,
                     invited_by=self._settings.seller_name,
                     actor=viewer.actor,

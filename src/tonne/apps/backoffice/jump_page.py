@@ -28,9 +28,7 @@ class OperatorJumpPage:
         if term:
             async with self._database.connection() as connection:
                 found += await _find(connection, viewer, term)
-        return self._layout.page(
-            *(request, viewer, "jump.html", "jump"), layout="operator.html", term=term, found=found
-        )
+        return self._layout.page(request, viewer, "jump.html", "jump", layout="operator.html", term=term, found=found)
 
 
 async def _find(connection: Connection, viewer: OperatorViewer, term: str) -> list[JumpTarget]:

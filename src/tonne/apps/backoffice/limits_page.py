@@ -75,7 +75,11 @@ class LimitsPage:
                 await set_account_limits(tx, account.scope, limits, actor=viewer.actor, now=now)
                 scope = account.scope
                 await set_hold_quota(
-                    *(tx, scope.organisation_id, scope.account_id, scope.mode, hold_quota_grams),
+                    tx,
+                    scope.organisation_id,
+                    scope.account_id,
+                    scope.mode,
+                    hold_quota_grams,
                     actor=viewer.actor,
                     now=now,
                 )

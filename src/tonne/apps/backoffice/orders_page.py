@@ -48,7 +48,11 @@ class OrdersOfAllPage:
             names = await _names(connection, page)
             reasons = await explain_waiting(connection, page.orders) if "stuck" in query.shown else {}
         return self._layout.page(
-            *(request, viewer, "orders.html", "orders", query.form),
+            request,
+            viewer,
+            "orders.html",
+            "orders",
+            query.form,
             query=query,
             page=page,
             names=names,

@@ -81,7 +81,8 @@ class OrderDesk:
         if not form.faults:
             try:
                 await self._actions.cancel(
-                    *(scope, order_id),
+                    scope,
+                    order_id,
                     reason=reason,
                     refund=form.is_checked("refund"),
                     actor=viewer.actor,
@@ -202,7 +203,9 @@ class OrderDesk:
     async def _view(self, request: Request, viewer: OrderViewer, scope: Scope, *, with_life: bool = False) -> OrderView:
         async with self._database.connection() as connection:
             view = await load_view(
-                *(connection, scope, request.path("order_id")),
+                connection,
+                scope,
+                request.path("order_id"),
                 settings=self._settings,
                 now=self._clock(),
                 for_operator=_is_operator(viewer),

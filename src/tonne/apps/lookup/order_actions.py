@@ -89,7 +89,10 @@ class OrderActions:
         """Raises NothingToResend. With `email`, the order keeps the corrected address."""
         async with self.database.transaction() as tx:
             await resend_order(
-                *(tx, scope, order_id, mails),
+                tx,
+                scope,
+                order_id,
+                mails,
                 email=email,
                 render=self.render,
                 settings=self.settings,
@@ -102,11 +105,7 @@ class OrderActions:
         """Correct the name on the certificate. Raises BeneficiaryRetired while only a part of the order is retired."""
         async with self.database.transaction() as tx:
             await rename_order(
-                *(tx, scope, order_id, beneficiary),
-                reason=reason,
-                settings=self.settings,
-                actor=actor,
-                now=self.clock(),
+                tx, scope, order_id, beneficiary, reason=reason, settings=self.settings, actor=actor, now=self.clock()
             )
         self.notifier.notify(WorkKind.EVENTS, WorkKind.CERTIFICATES, WorkKind.MAILS, scope=scope)
 
@@ -117,9 +116,7 @@ class OrderActions:
         match step:
             case HelperStep.PAY:
                 await simulate_payment(
-                    *(self.database, self.gateways["simulated"], scope, order_id),
-                    clock=self.clock,
-                    settings=self.settings,
+                    self.database, self.gateways["simulated"], scope, order_id, clock=self.clock, settings=self.settings
                 )
             case HelperStep.SETTLE:
                 await self._settle(scope, order_id, actor)

@@ -70,12 +70,21 @@ def person_routes(endpoints: PersonEndpoints) -> list[Route]:
     route = RouteMaker("Persons", body=PersonIn)
     return [
         route(
-            *("POST /v1/persons/export", endpoints.export, PersonExportOut, PersonsNotAllowed, PersonInvalid),
+            "POST /v1/persons/export",
+            endpoints.export,
+            PersonExportOut,
+            PersonsNotAllowed,
+            PersonInvalid,
             operation_id="exportPerson",
             example={"email": "ada@example.com"},
         ),
         route(
-            *("POST /v1/persons/erase", endpoints.erase, ErasureOut, PersonsNotAllowed, PersonInvalid, PersonInUse),
+            "POST /v1/persons/erase",
+            endpoints.erase,
+            ErasureOut,
+            PersonsNotAllowed,
+            PersonInvalid,
+            PersonInUse,
             operation_id="erasePerson",
             example={"email": "ada@example.com"},
         ),

@@ -55,8 +55,16 @@ async def _begin(connection: Connection, search: Search, *, actor: Actor, now: d
         erasure = await store.find_unfinished(connection, search.organisation_id, search.mode, person_hash)
         if erasure is None:
             erasure = Erasure(
-                *(new_id("era"), search.organisation_id, search.mode, search.person.found_by, salt, person_hash),
-                *(now, str(actor), None, {}),
+                new_id("era"),
+                search.organisation_id,
+                search.mode,
+                search.person.found_by,
+                salt,
+                person_hash,
+                now,
+                str(actor),
+                None,
+                {},
             )
             await store.insert_erasure(connection, search.organisation_id, erasure)
     return erasure

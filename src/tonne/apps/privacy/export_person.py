@@ -53,7 +53,10 @@ async def list_bank_records_any_account(connection: Connection, search: Search) 
     """Bank transfers that name the person. They are kept as accounting records."""
     return [
         PersonRecord(
-            *("transfer", each.id, datetime.combine(each.booked_on, time(), UTC), False),
+            "transfer",
+            each.id,
+            datetime.combine(each.booked_on, time(), UTC),
+            False,
             {"payer": each.payer, "payer_iban": each.payer_iban, "reference": each.reference},
         )
         for each in await list_of_payer_any_account(connection, search.mode, search.person.terms)

@@ -32,8 +32,16 @@ INSERT INTO erasures ({_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $1
 async def insert_erasure(tx: Connection, organisation_id: str | None, erasure: Erasure) -> None:
     await tx.execute(
         INSERT_ERASURE,
-        *(erasure.id, organisation_id, erasure.mode, erasure.found_by, erasure.salt, erasure.person_hash),
-        *(erasure.started_at, erasure.started_by, erasure.finished_at, msgspec.json.encode(erasure.counts).decode()),
+        erasure.id,
+        organisation_id,
+        erasure.mode,
+        erasure.found_by,
+        erasure.salt,
+        erasure.person_hash,
+        erasure.started_at,
+        erasure.started_by,
+        erasure.finished_at,
+        msgspec.json.encode(erasure.counts).decode(),
     )
 
 

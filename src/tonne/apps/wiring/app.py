@@ -97,7 +97,9 @@ def build_app(services: Services) -> AsgiApp:
 
     settings = services.settings
     app = Application(
-        *(services.routes(), services.authenticator, services.shares),
+        services.routes(),
+        services.authenticator,
+        services.shares,
         hold=services.hold,
         start=start,
         stop=stop,

@@ -138,7 +138,9 @@ class Parts:
         self.health = HealthEndpoints(database, self.hold)
         self.clock_drift = ClockDrift(database)
         self.directory = AccountDirectory(
-            *(database, clock, settings.key_refresh_s),
+            database,
+            clock,
+            settings.key_refresh_s,
             seller_tax=settings.seller_tax,
             minimum_orders=settings.minimum_orders,
         )
@@ -210,13 +212,15 @@ class Parts:
         )
         self.shipping = ShippingEndpoints(self.database, self.calculated_estimates, self.factors)
         self.transactions = TransactionEndpoints(
-            *(self.database, self.catalogues, self.calculate_estimate, quotes), charge=self.authenticator.charge
+            self.database, self.catalogues, self.calculate_estimate, quotes, charge=self.authenticator.charge
         )
 
     def _open_orders(self, clock: Clock) -> None:
         database, settings = self.database, self.settings
         self.place_orders = PlaceOrders(
-            *(database, self.catalogues, self.directory),
+            database,
+            self.catalogues,
+            self.directory,
             clock=clock,
             settings=settings,
             notifier=self.notifier,
@@ -224,7 +228,7 @@ class Parts:
         )
         self.orders = OrderEndpoints(database, self.catalogues, self.directory, self.place_orders)
         self.lock_quotes = LockQuotes(
-            *(database, self.catalogues, self.directory), clock=clock, settings=settings, shares=self.shares
+            database, self.catalogues, self.directory, clock=clock, settings=settings, shares=self.shares
         )
         self.quotes = QuoteEndpoints(database, self.lock_quotes, clock)
         self.order_batches = BatchEndpoints(self.place_orders, self.directory, self.authenticator.charge)
@@ -262,7 +266,7 @@ class Parts:
         self.mail_certificates = MailCertificates(database, self.render_certificate, clock, settings)
         self.mail_changed_certificates = MailChangedCertificates(database, self.render_certificate, clock, settings)
         self.certificate_pages = CertificatePages(
-            *(database, self.renderer, self.render_certificate, self.issue_credential), settings=settings
+            database, self.renderer, self.render_certificate, self.issue_credential, settings=settings
         )
         self.close_checkouts = CloseCheckouts(database, clock)
         self.payment_lookup = PaymentLookup(database, clock=clock, settings=settings)

@@ -47,7 +47,7 @@ class AuditPacksPage:
             try:
                 async with self._database.transaction() as tx:
                     await request_pack(
-                        *(tx, viewer.organisation_id, viewer.mode, (first, last)), actor=viewer.actor, now=self._clock()
+                        tx, viewer.organisation_id, viewer.mode, (first, last), actor=viewer.actor, now=self._clock()
                     )
             except TonneError as error:
                 form.fail_with(error)
@@ -101,7 +101,11 @@ class AuditPacksPage:
         # The last complete year, which is what auditors ask for; in the first year, the current one.
         first, last = date(today.year - 1, 1, 1), date(today.year, 1, 1) - timedelta(days=1)
         return self._layout.page(
-            *(request, viewer, "audit_packs.html", "audit_packs", form),
+            request,
+            viewer,
+            "audit_packs.html",
+            "audit_packs",
+            form,
             packs=packs,
             is_waiting=any(pack.status is PackStatus.WAITING for pack in packs),
             first_day=form.value("first_day") or str(first),

@@ -46,7 +46,11 @@ class CertificatesPage:
             page = await _find(connection, viewer, form, start)
         onward = None if page.next is None else urlencode({**shown, "after": make_cursor(page.next, list_name)})
         return self._layout.page(
-            *(request, viewer, "certificates.html", "certificates", form),
+            request,
+            viewer,
+            "certificates.html",
+            "certificates",
+            form,
             rows=[_row(each) for each in page.certificates],
             is_short=page.is_short,
             onward=onward,

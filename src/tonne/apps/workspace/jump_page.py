@@ -34,7 +34,7 @@ class JumpPage:
             async with self._database.connection() as connection:
                 found += await _find(connection, viewer, term)
         return self._layout.page(
-            *(request, viewer, "jump.html", "jump"), layout="organisation.html", term=term, found=found
+            request, viewer, "jump.html", "jump", layout="organisation.html", term=term, found=found
         )
 
 

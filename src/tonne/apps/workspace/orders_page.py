@@ -49,7 +49,11 @@ class OrdersPage:
             found = await list_account_names(connection, viewer.organisation_id, viewer.mode, limit=MAX_ACCOUNTS + 1)
         accounts = None if len(found.by_id) > MAX_ACCOUNTS else list(found.by_id.items())
         return self._layout.page(
-            *(request, viewer, "orders.html", "orders", query.form),
+            request,
+            viewer,
+            "orders.html",
+            "orders",
+            query.form,
             query=query,
             page=page,
             names=names,
@@ -82,7 +86,7 @@ async def _find(
     keys: list[OrderKey] = []
     if query.term:
         keys = await find_named(
-            *(connection, viewer.organisation_id, viewer.mode, query.term), certificate=normal_number(query.term)
+            connection, viewer.organisation_id, viewer.mode, query.term, certificate=normal_number(query.term)
         )
     if keys:
         return await list_named(connection, keys, query.filter, start, limit=limit)

@@ -115,7 +115,9 @@ class StatementPage:
                 shown_days = days
                 if balance.entries > SHOWN_ENTRIES:
                     last = await find_day_of_entry(
-                        *(tx, viewer.organisation_id, viewer.mode),
+                        tx,
+                        viewer.organisation_id,
+                        viewer.mode,
                         days=days,
                         currency=balance.currency,
                         place=SHOWN_ENTRIES,

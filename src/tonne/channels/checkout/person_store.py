@@ -97,8 +97,16 @@ async def erase_texts(tx: Connection, scope: Scope, texts: CheckoutTexts) -> Non
     """Store the texts of a locked checkout without the data of a person, who is no longer named in public."""
     await tx.execute(
         SET_TEXTS,
-        *(scope.account_id, texts.id, texts.email, texts.beneficiary_name, False),
-        *(texts.external_id, texts.metadata, texts.idempotency_key, texts.redirect_url, ERASED_DIGEST),
+        scope.account_id,
+        texts.id,
+        texts.email,
+        texts.beneficiary_name,
+        False,
+        texts.external_id,
+        texts.metadata,
+        texts.idempotency_key,
+        texts.redirect_url,
+        ERASED_DIGEST,
     )
 
 

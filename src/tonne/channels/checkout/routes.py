@@ -88,27 +88,38 @@ def link_routes(endpoints: OffsetLinkEndpoints) -> list[Route]:
     body: dict[str, Any] = {"body": OffsetLinkIn, "example": _SETTINGS}
     return [
         route(
-            *("POST /v1/offset-links", endpoints.create_offset_link, {201: OffsetLinkWithSecretOut}),
-            *(*_SETTINGS_ERRORS, OffsetLinkExpiryInvalid),
+            "POST /v1/offset-links",
+            endpoints.create_offset_link,
+            {201: OffsetLinkWithSecretOut},
+            *_SETTINGS_ERRORS,
+            OffsetLinkExpiryInvalid,
             operation_id="createOffsetLink",
             **body,
         ),
         route(
-            *("GET /v1/offset-links", endpoints.list_offset_links, ListOut[OffsetLinkOut], *LIST_ERRORS),
+            "GET /v1/offset-links",
+            endpoints.list_offset_links,
+            ListOut[OffsetLinkOut],
+            *LIST_ERRORS,
             operation_id="listOffsetLinks",
             query=LIST_PARAMETERS,
         ),
         route(
-            *(f"GET {_ONE}", endpoints.read_offset_link, OffsetLinkOut, OffsetLinkNotFound),
-            operation_id="getOffsetLink",
+            f"GET {_ONE}", endpoints.read_offset_link, OffsetLinkOut, OffsetLinkNotFound, operation_id="getOffsetLink"
         ),
         route(
-            *(f"PUT {_ONE}", endpoints.replace_offset_link, OffsetLinkOut, OffsetLinkNotFound, *_SETTINGS_ERRORS),
+            f"PUT {_ONE}",
+            endpoints.replace_offset_link,
+            OffsetLinkOut,
+            OffsetLinkNotFound,
+            *_SETTINGS_ERRORS,
             operation_id="replaceOffsetLink",
             **body,
         ),
         route(
-            *(f"POST {_ONE}/rotate-secret", endpoints.rotate_offset_link_secret, OffsetLinkWithSecretOut),
+            f"POST {_ONE}/rotate-secret",
+            endpoints.rotate_offset_link_secret,
+            OffsetLinkWithSecretOut,
             OffsetLinkNotFound,
             operation_id="rotateOffsetLinkSecret",
             body=LinkSecretRotateIn,
@@ -121,21 +132,42 @@ def api_checkout_routes(endpoints: CheckoutEndpoints) -> list[Route]:
     route = RouteMaker("Checkouts")
     return [
         route(
-            *("POST /v1/checkouts", endpoints.create_checkout, {200: CheckoutOut, 201: CheckoutOut}),
-            *(OffsetLinkUnknown, OffsetLinkNotOpen, OffsetLinkNotPayable, CheckoutAmountMissing, AlreadyPaid),
-            *(QuantityInvalid, ValueInvalid, AmountOutOfBounds, BundleNotOffered, BundleSoldOut, RedirectRefused),
-            *(ChargeTooSmall, BelowMinimumOrder, PriceRoundsToZero, PriceUnavailable, AccountSuspended),
+            "POST /v1/checkouts",
+            endpoints.create_checkout,
+            {200: CheckoutOut, 201: CheckoutOut},
+            OffsetLinkUnknown,
+            OffsetLinkNotOpen,
+            OffsetLinkNotPayable,
+            CheckoutAmountMissing,
+            AlreadyPaid,
+            QuantityInvalid,
+            ValueInvalid,
+            AmountOutOfBounds,
+            BundleNotOffered,
+            BundleSoldOut,
+            RedirectRefused,
+            ChargeTooSmall,
+            BelowMinimumOrder,
+            PriceRoundsToZero,
+            PriceUnavailable,
+            AccountSuspended,
             operation_id="createCheckout",
             body=CheckoutIn,
             example=_CHECKOUT,
         ),
         route(
-            *("GET /v1/checkouts", endpoints.list_checkouts, ListOut[CheckoutOut], *LIST_ERRORS),
+            "GET /v1/checkouts",
+            endpoints.list_checkouts,
+            ListOut[CheckoutOut],
+            *LIST_ERRORS,
             operation_id="listCheckouts",
             query=LIST_PARAMETERS,
         ),
         route(
-            *("GET /v1/checkouts/{checkout_id}", endpoints.read_checkout, CheckoutOut, ApiCheckoutNotFound),
+            "GET /v1/checkouts/{checkout_id}",
+            endpoints.read_checkout,
+            CheckoutOut,
+            ApiCheckoutNotFound,
             operation_id="getCheckout",
         ),
     ]
@@ -146,7 +178,11 @@ def payment_routes(lookup: PaymentLookup) -> list[Route]:
     route = RouteMaker("Payments")
     return [
         route(
-            *(path, lookup.find_payment_by_temporary_id, PaymentOut, Invalid, PaymentNotFound),
+            path,
+            lookup.find_payment_by_temporary_id,
+            PaymentOut,
+            Invalid,
+            PaymentNotFound,
             operation_id="getPaymentByTemporaryId",
             shows={"order": {"payment_method": PaymentMethod.CARD, "status": OrderStatus.PAID}},
         )

@@ -29,13 +29,29 @@ async def insert_checkout(
 ) -> None:
     await tx.execute(
         INSERT_CHECKOUT,
-        *(scope.account_id, checkout.id, scope.organisation_id, scope.mode, checkout.offset_link_id),
-        *(token_hash, temporary_id_hash, checkout.requested_quantity_grams, checkout.requested_value_minor),
+        scope.account_id,
+        checkout.id,
+        scope.organisation_id,
+        scope.mode,
+        checkout.offset_link_id,
+        token_hash,
+        temporary_id_hash,
+        checkout.requested_quantity_grams,
+        checkout.requested_value_minor,
         msgspec.json.encode(checkout.bundle_selection).decode(),
-        *(checkout.total_cost_minor, checkout.quantity_grams, checkout.offer_digest, checkout.currency),
-        *(checkout.email, checkout.external_id, checkout.is_verified),
-        *(checkout.redirect_url, checkout.redirect_label, checkout.created_at, checkout.expires_at),
-        *(checkout.tax_minor, *beneficiary_columns(checkout)),
+        checkout.total_cost_minor,
+        checkout.quantity_grams,
+        checkout.offer_digest,
+        checkout.currency,
+        checkout.email,
+        checkout.external_id,
+        checkout.is_verified,
+        checkout.redirect_url,
+        checkout.redirect_label,
+        checkout.created_at,
+        checkout.expires_at,
+        checkout.tax_minor,
+        *beneficiary_columns(checkout),
     )
 
 
@@ -107,8 +123,12 @@ async def set_ordered(
     priced = offer.priced
     await tx.execute(
         SET_ORDERED,
-        *(checkout.scope.account_id, checkout.id, order.id),
-        *(priced.total_cost_minor, priced.quantity_grams, offer.digest),
+        checkout.scope.account_id,
+        checkout.id,
+        order.id,
+        priced.total_cost_minor,
+        priced.quantity_grams,
+        offer.digest,
         next_check_at,
         offer.tax_minor,
     )

@@ -37,11 +37,16 @@ def sustainability_routes(endpoints: SustainabilityEndpoints) -> list[Route]:
     example = {"enabled": True, "slug": "acme", "title": "Acme and the climate", "sections": ["timeline", "projects"]}
     return [
         route(
-            *(f"GET {path}", endpoints.read_sustainability_page, SustainabilityPageOut),
+            f"GET {path}",
+            endpoints.read_sustainability_page,
+            SustainabilityPageOut,
             operation_id="getSustainabilityPage",
         ),
         route(
-            *(f"PUT {path}", endpoints.change_sustainability_page, SustainabilityPageOut, *errors),
+            f"PUT {path}",
+            endpoints.change_sustainability_page,
+            SustainabilityPageOut,
+            *errors,
             operation_id="updateSustainabilityPage",
             body=SustainabilityPageIn,
             example=example,
@@ -56,19 +61,30 @@ def _settings_routes(endpoints: SustainabilityEndpoints) -> list[Route]:
     example = {"status": "enabled", "slug": "acme", "title": "by_volume", "sections": ["bundles_breakdown"]}
     return [
         route(
-            *(f"POST {path}", endpoints.create_page, {201: PageSettingsOut}, *errors, SustainabilityPageExists),
+            f"POST {path}",
+            endpoints.create_page,
+            {201: PageSettingsOut},
+            *errors,
+            SustainabilityPageExists,
             operation_id="createSustainabilityPage",
             body=PageSettingsIn,
             example=example,
         ),
         route(
-            *(f"PUT {path}", endpoints.replace_page, PageSettingsOut, *errors, SustainabilityPageNotFound),
+            f"PUT {path}",
+            endpoints.replace_page,
+            PageSettingsOut,
+            *errors,
+            SustainabilityPageNotFound,
             operation_id="replaceSustainabilityPage",
             body=PageSettingsIn,
             example=example,
         ),
         route(
-            *(f"GET {path}/current-account", endpoints.read_current_page, PageSettingsOut, SustainabilityPageNotFound),
+            f"GET {path}/current-account",
+            endpoints.read_current_page,
+            PageSettingsOut,
+            SustainabilityPageNotFound,
             operation_id="getSustainabilityPageSettings",
         ),
     ]
@@ -79,11 +95,16 @@ def published_page_routes(endpoints: PublishedPageEndpoints) -> list[Route]:
     route, path = RouteMaker("Sustainability page", Access.PUBLIC), "/v1/sustainability-pages/public"
     return [
         route(
-            *(f"GET {path}/{{type}}/{{slug}}", endpoints.read_by_slug, PublishedPageOut, SustainabilityPageNotFound),
+            f"GET {path}/{{type}}/{{slug}}",
+            endpoints.read_by_slug,
+            PublishedPageOut,
+            SustainabilityPageNotFound,
             operation_id="getPublicSustainabilityPage",
         ),
         route(
-            *(f"GET {path}/{{organisation_id}}/{{type}}/{{handle}}", endpoints.read_by_handle, PublishedPageOut),
+            f"GET {path}/{{organisation_id}}/{{type}}/{{handle}}",
+            endpoints.read_by_handle,
+            PublishedPageOut,
             SustainabilityPageNotFound,
             operation_id="getPublicSustainabilityPageByHandle",
         ),
@@ -133,13 +154,22 @@ def certificate_routes(pages: CertificatePages, renderer: Renderer) -> list[Rout
     return [
         route("GET /certificates/{number}", pages.show_certificate, None, CertificateNotFound, RateLimited),
         RouteMaker("Pages", Access.PUBLIC)(
-            *("GET /certificates/{number}.json", pages.show_credential, None),
-            *(CertificateNotFound, RateLimited, SigningUnavailable),
+            "GET /certificates/{number}.json",
+            pages.show_credential,
+            None,
+            CertificateNotFound,
+            RateLimited,
+            SigningUnavailable,
         ),
         route("GET /certificates/{number}/document", pages.show_pdf, None, CertificateNotFound, RateLimited),
         route("GET /verify", pages.show_verify_form, {200: None, 303: None}, Invalid, RateLimited),
         route(
-            *("POST /verify", pages.upload, {303: None}, FormInvalid, BodyTooLarge, RateLimited),
+            "POST /verify",
+            pages.upload,
+            {303: None},
+            FormInvalid,
+            BodyTooLarge,
+            RateLimited,
             body=FormIn,
             max_body_bytes=MAX_UPLOAD_BYTES,
         ),

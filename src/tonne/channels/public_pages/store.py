@@ -105,8 +105,17 @@ async def save_page(tx: Connection, scope: Scope, page: SustainabilityPage, now:
     """Saves everything but the logo."""
     await tx.execute(
         SAVE_PAGE,
-        *(scope.account_id, scope.organisation_id, scope.mode, page.slug, page.enabled, page.title),
-        *(page.description, list(page.sections), now, page.title_format, page.description_format),
+        scope.account_id,
+        scope.organisation_id,
+        scope.mode,
+        page.slug,
+        page.enabled,
+        page.title,
+        page.description,
+        list(page.sections),
+        now,
+        page.title_format,
+        page.description_format,
     )
 
 

@@ -72,7 +72,10 @@ class WebhookEndpoints:
         accounts, actor, now = body.account_ids or [], request.actor, self._clock()
         async with self._database.transaction() as tx:
             webhook, secret = await register.register_webhook(
-                *(tx, request.scope, body.url, accounts),
+                tx,
+                request.scope,
+                body.url,
+                accounts,
                 event_types=body.event_types or (),
                 box=self._box,
                 actor=actor,

@@ -33,13 +33,19 @@ def webhook_routes(endpoints: WebhookEndpoints) -> list[Route]:
     sequence = {"sequence": "2026-11-15T10:00:00.000Z"}
     return [
         route(
-            *("POST /v1/webhooks", endpoints.register_webhook, {201: WebhookOut}),
-            *(*_URL_ERRORS, WebhookLimitReached),
+            "POST /v1/webhooks",
+            endpoints.register_webhook,
+            {201: WebhookOut},
+            *_URL_ERRORS,
+            WebhookLimitReached,
             operation_id="registerWebhook",
             body=WebhookIn,
         ),
         route(
-            *("GET /v1/webhooks", endpoints.list_webhooks, page, *LIST_ERRORS),
+            "GET /v1/webhooks",
+            endpoints.list_webhooks,
+            page,
+            *LIST_ERRORS,
             operation_id="listWebhooks",
             query=(
                 *LIST_PARAMETERS,
@@ -52,17 +58,22 @@ def webhook_routes(endpoints: WebhookEndpoints) -> list[Route]:
         ),
         route(f"GET {_ONE}", endpoints.read_webhook, WebhookOut, WebhookNotFound, operation_id="getWebhook"),
         route(
-            *(f"PUT {_ONE}", endpoints.change_webhook, WebhookOut, WebhookNotFound, *_URL_ERRORS),
+            f"PUT {_ONE}",
+            endpoints.change_webhook,
+            WebhookOut,
+            WebhookNotFound,
+            *_URL_ERRORS,
             operation_id="updateWebhook",
             body=WebhookChangeIn,
         ),
-        route(
-            *(f"DELETE {_ONE}", endpoints.delete_webhook, {204: None}, WebhookNotFound), operation_id="deleteWebhook"
-        ),
+        route(f"DELETE {_ONE}", endpoints.delete_webhook, {204: None}, WebhookNotFound, operation_id="deleteWebhook"),
         # Some clients rotate with PUT: both methods do the same.
         *(
             route(
-                *(f"{method} {_ONE}/rotate-secret", endpoints.rotate_secret, WebhookOut, WebhookNotFound),
+                f"{method} {_ONE}/rotate-secret",
+                endpoints.rotate_secret,
+                WebhookOut,
+                WebhookNotFound,
                 operation_id=operation_id,
                 body=RotateIn,
                 body_required=False,
@@ -70,27 +81,46 @@ def webhook_routes(endpoints: WebhookEndpoints) -> list[Route]:
             for method, operation_id in (("POST", "rotateWebhookSecret"), ("PUT", "replaceWebhookSecret"))
         ),
         route(
-            *(f"POST {_ONE}/test", endpoints.send_test_event, WebhookTestOut, WebhookNotFound),
+            f"POST {_ONE}/test",
+            endpoints.send_test_event,
+            WebhookTestOut,
+            WebhookNotFound,
             operation_id="sendTestEvent",
         ),
         route(
-            *(f"GET {_ONE}/attempts", endpoints.list_attempts, attempts, *LIST_ERRORS, WebhookNotFound),
+            f"GET {_ONE}/attempts",
+            endpoints.list_attempts,
+            attempts,
+            *LIST_ERRORS,
+            WebhookNotFound,
             operation_id="listWebhookAttempts",
             query=LIST_PARAMETERS,
         ),
         route(
-            *(f"POST {_ONE}/rewind", endpoints.rewind_webhook, WebhookOut),
-            *(WebhookNotFound, RewindInvalid, SequenceInvalid, EventsRemoved),
+            f"POST {_ONE}/rewind",
+            endpoints.rewind_webhook,
+            WebhookOut,
+            WebhookNotFound,
+            RewindInvalid,
+            SequenceInvalid,
+            EventsRemoved,
             operation_id="rewindWebhook",
             body=RewindIn,
             example=sequence,
         ),
         route(
-            *(f"POST {_ONE}/retry-now", endpoints.retry_webhook_now, WebhookOut, WebhookNotFound),
+            f"POST {_ONE}/retry-now",
+            endpoints.retry_webhook_now,
+            WebhookOut,
+            WebhookNotFound,
             operation_id="retryWebhookNow",
         ),
         route(
-            *(f"POST {_ONE}/skip", endpoints.skip_event, WebhookOut, WebhookNotFound, EventNotParked),
+            f"POST {_ONE}/skip",
+            endpoints.skip_event,
+            WebhookOut,
+            WebhookNotFound,
+            EventNotParked,
             operation_id="skipParkedEvent",
             body=SkipIn,
         ),

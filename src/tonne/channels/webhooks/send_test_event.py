@@ -29,7 +29,10 @@ async def send_test_event(
     }
     body = msgspec.json.encode({"events": [event]})
     headers = signed_headers(
-        *(brand, signing_secrets, webhook.organisation_id, body),
+        brand,
+        signing_secrets,
+        webhook.organisation_id,
+        body,
         message_id=message_id([event_id]),
         timestamp=int(now.timestamp()),
     )

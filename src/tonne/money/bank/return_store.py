@@ -46,8 +46,18 @@ async def insert_return_any_account(tx: Connection, new: BankReturn) -> None:
     """Then refresh the state of the transfer."""
     await tx.execute(
         INSERT_RETURN,
-        *(new.id, new.transfer_id, new.invoice_id, new.amount_minor, new.to_iban, new.to_bic, new.to_name, new.reason),
-        *(new.status, new.to_other_account, new.created_at, new.created_by),
+        new.id,
+        new.transfer_id,
+        new.invoice_id,
+        new.amount_minor,
+        new.to_iban,
+        new.to_bic,
+        new.to_name,
+        new.reason,
+        new.status,
+        new.to_other_account,
+        new.created_at,
+        new.created_by,
     )
 
 

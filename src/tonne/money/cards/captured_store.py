@@ -172,8 +172,14 @@ async def update_captured(
     """Store the new state of a charge. The caller has locked its order."""
     await tx.execute(
         UPDATE_CAPTURED,
-        *(charge.scope.account_id, charge.id, charge.status, charge.captured_minor, charge.captured_currency),
-        *(charge.is_surplus, check_at, now),
+        charge.scope.account_id,
+        charge.id,
+        charge.status,
+        charge.captured_minor,
+        charge.captured_currency,
+        charge.is_surplus,
+        check_at,
+        now,
     )
 
 

@@ -106,8 +106,16 @@ async def insert_invoice_charge(
     scope = invoice.scope
     row = await tx.fetchrow(
         INSERT_INVOICE_CHARGE,
-        *(scope.account_id, new_id("chg"), invoice.invoice_id, scope.organisation_id, scope.mode),
-        *(GATEWAY_OF[scope.mode], amount_minor, currency, now, held_until),
+        scope.account_id,
+        new_id("chg"),
+        invoice.invoice_id,
+        scope.organisation_id,
+        scope.mode,
+        GATEWAY_OF[scope.mode],
+        amount_minor,
+        currency,
+        now,
+        held_until,
         *((None, None) if card is None else (card.method, card.customer)),
     )
     return None if row is None else read_attempt(row, is_new=True)

@@ -19,14 +19,20 @@ def card_routes(endpoints: CardEndpoints) -> list[Route]:
     route, path = RouteMaker("Test helpers", body_required=False), "POST /v1/test-helpers/orders/{order_id}"
     return [
         route(
-            *(f"{path}/pay", endpoints.pay_test_order, OrderOut, *_CARD_ERRORS),
+            f"{path}/pay",
+            endpoints.pay_test_order,
+            OrderOut,
+            *_CARD_ERRORS,
             operation_id="payTestOrder",
             shows={"status": OrderStatus.PAID, "payment_method": PaymentMethod.CARD},
             body=PayIn,
             example={},
         ),
         route(
-            *(f"{path}/decline", endpoints.decline_test_order, OrderOut, *_CARD_ERRORS),
+            f"{path}/decline",
+            endpoints.decline_test_order,
+            OrderOut,
+            *_CARD_ERRORS,
             operation_id="declineTestOrder",
             shows={"payment_method": PaymentMethod.CARD},
             body=DeclineIn,

@@ -114,12 +114,19 @@ def invoice_routes(endpoints: InvoiceEndpoints) -> list[Route]:
     settling = (OrderNotFound, RouteNotFound, InvoiceNotOpen, OrderPaidByCard, ChargeUnderWay)
     return [
         order(
-            *(f"GET {one}/invoice", endpoints.read_invoice, PDF_FILE),
-            *(OrderNotFound, InvoiceNotAvailable, SigningUnavailable),
+            f"GET {one}/invoice",
+            endpoints.read_invoice,
+            PDF_FILE,
+            OrderNotFound,
+            InvoiceNotAvailable,
+            SigningUnavailable,
             operation_id="downloadInvoice",
         ),
         helper(
-            *(f"POST {helped}/settle-invoice", endpoints.settle_test_invoice, OrderOut, *settling),
+            f"POST {helped}/settle-invoice",
+            endpoints.settle_test_invoice,
+            OrderOut,
+            *settling,
             operation_id="settleTestInvoice",
             shows={"status": OrderStatus.PAID},
         ),

@@ -114,7 +114,11 @@ class FollowUpInvoices:
             )
         elif recipients:
             message = await write_mail(
-                *(compose, self.settings, recipients, invoice, now),
+                compose,
+                self.settings,
+                recipients,
+                invoice,
+                now,
                 remaining=remaining,
                 annex=annex,
                 is_fulfilled=is_fulfilled,

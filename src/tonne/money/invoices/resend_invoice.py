@@ -36,7 +36,11 @@ async def resend_invoice(
             invoice = await _mark_mailed(tx, invoice, settings, now)
         remaining = await find_remaining(tx, invoice)
         message = await write_mail(
-            *(compose_invoice_mail, settings, recipients, invoice, now),
+            compose_invoice_mail,
+            settings,
+            recipients,
+            invoice,
+            now,
             remaining=remaining,
             annex=annex,
             is_fulfilled=not await list_unfulfilled_orders(tx, invoice),

@@ -45,11 +45,7 @@ async def write_off_invoice(
     limit = limit_minor(settings.refund_approval_above, locked.currency)
     write_off_id = new_id("wof")
     await write_off_store.insert_write_off_any_account(
-        *(tx, write_off_id, locked, left_minor),
-        reason=reason,
-        releases_credit=releases_credit,
-        actor=actor,
-        now=now,
+        tx, write_off_id, locked, left_minor, reason=reason, releases_credit=releases_credit, actor=actor, now=now
     )
     waits = limit is not None and left_minor > limit
     if not waits:

@@ -67,8 +67,13 @@ class MailRefunds:
         rows = await tx.fetch(CLAIM_UNMAILED, self._clock(), limit)
         return [
             UnmailedRefund(
-                *(row["account_id"], row["id"], row["order_id"], row["amount_minor"]),
-                *(RefundMethod(row["method"]), RefundPurpose(row["purpose"]), row["reason"]),
+                row["account_id"],
+                row["id"],
+                row["order_id"],
+                row["amount_minor"],
+                RefundMethod(row["method"]),
+                RefundPurpose(row["purpose"]),
+                row["reason"],
             )
             for row in rows
         ]

@@ -226,7 +226,8 @@ async def credit_ended(
     if money.is_billed and why is CancellationReason.REFUNDED_AT_GATEWAY:
         reason = "Refunded at the card gateway"
         await credit_order(
-            *(tx, money.order),
+            tx,
+            money.order,
             cause=CreditCause.CANCELLATION,
             reason=reason,
             actor=actor,

@@ -46,11 +46,30 @@ async def insert_refund(tx: Connection, refund: Refund) -> None:
     scope = refund.scope
     is_new = await tx.fetchval(
         INSERT_REFUND,
-        *(scope.account_id, refund.id, scope.organisation_id, scope.mode, refund.order_id, refund.method),
-        *(refund.charge_id, refund.amount_minor, refund.currency, refund.purpose, refund.reason, refund.state),
-        *(refund.attempt, refund.repeats, refund.reference, refund.message, refund.requested_by, refund.approved_by),
-        *(refund.idempotency_key, refund.request_digest, refund.created_at, refund.settled_at),
-        *(refund.next_attempt_at, list(refund.return_ids)),
+        scope.account_id,
+        refund.id,
+        scope.organisation_id,
+        scope.mode,
+        refund.order_id,
+        refund.method,
+        refund.charge_id,
+        refund.amount_minor,
+        refund.currency,
+        refund.purpose,
+        refund.reason,
+        refund.state,
+        refund.attempt,
+        refund.repeats,
+        refund.reference,
+        refund.message,
+        refund.requested_by,
+        refund.approved_by,
+        refund.idempotency_key,
+        refund.request_digest,
+        refund.created_at,
+        refund.settled_at,
+        refund.next_attempt_at,
+        list(refund.return_ids),
     )
     if not is_new:
         raise RefundKeyTaken
@@ -241,7 +260,11 @@ async def store_returns(tx: Connection, refund: Refund) -> None:
     """The returns of a refund by bank. The caller has locked the order."""
     await tx.execute(
         STORE_RETURNS,
-        *(refund.scope.account_id, refund.id, list(refund.return_ids), refund.message, refund.next_attempt_at),
+        refund.scope.account_id,
+        refund.id,
+        list(refund.return_ids),
+        refund.message,
+        refund.next_attempt_at,
     )
 
 
@@ -259,8 +282,15 @@ async def update_refund(tx: Connection, refund: Refund, expected: RefundState) -
     scope = refund.scope
     stored = await tx.fetchval(
         UPDATE_REFUND,
-        *(scope.account_id, refund.id, expected, refund.state, refund.reference, refund.message),
-        *(refund.approved_by, refund.settled_at, refund.next_attempt_at),
+        scope.account_id,
+        refund.id,
+        expected,
+        refund.state,
+        refund.reference,
+        refund.message,
+        refund.approved_by,
+        refund.settled_at,
+        refund.next_attempt_at,
     )
     return stored is True
 

@@ -93,7 +93,12 @@ class EventEndpoints:
         )
         return [
             route(
-                *("GET /v1/events", self.list_events, page, *LIST_ERRORS, SequenceInvalid, EventsRemoved),
+                "GET /v1/events",
+                self.list_events,
+                page,
+                *LIST_ERRORS,
+                SequenceInvalid,
+                EventsRemoved,
                 operation_id="listEvents",
                 query=query,
             ),

@@ -40,8 +40,14 @@ async def list_accounts_before(
     allowed = None if wanted.account_ids is None else sorted(wanted.account_ids)
     rows = await connection.fetch(
         LIST_ACCOUNTS_BEFORE,
-        *(scope.organisation_id, scope.mode, min(start.id, _AFTER_ALL), wanted.kind, wanted.name, wanted.archived),
-        *(allowed, limit),
+        scope.organisation_id,
+        scope.mode,
+        min(start.id, _AFTER_ALL),
+        wanted.kind,
+        wanted.name,
+        wanted.archived,
+        allowed,
+        limit,
     )
     return [account_of_row(row) for row in rows]
 

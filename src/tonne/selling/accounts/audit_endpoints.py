@@ -144,8 +144,11 @@ class AuditEndpoints:
 def audit_routes(endpoints: AuditEndpoints) -> list[Route]:
     return [
         RouteMaker("Audit log")(
-            *("GET /v1/audit-log", endpoints.list_audit_log, ListOut[AuditEntryOut]),
-            *(*LIST_ERRORS, AuditLogNotAvailable),
+            "GET /v1/audit-log",
+            endpoints.list_audit_log,
+            ListOut[AuditEntryOut],
+            *LIST_ERRORS,
+            AuditLogNotAvailable,
             operation_id="listAuditLog",
             query=(*LIST_PARAMETERS, *FILTERS),
         )

@@ -48,6 +48,5 @@ ON CONFLICT (organisation_id, mode) DO UPDATE SET target_grams = excluded.target
 
 async def save_target(tx: Connection, organisation_id: str, mode: Mode, target: YearlyTarget, now: datetime) -> None:
     await tx.execute(
-        SAVE_TARGET,
-        *(organisation_id, mode, target.target_grams, target.budget_minor, target.budget_currency, now),
+        SAVE_TARGET, organisation_id, mode, target.target_grams, target.budget_minor, target.budget_currency, now
     )

@@ -135,24 +135,34 @@ class CatalogueEndpoints:
         route = RouteMaker("Catalogue")
         return [
             route(
-                *("GET /v1/bundles", self.list_bundles, ListOut[BundleOut], *LIST_ERRORS),
+                "GET /v1/bundles",
+                self.list_bundles,
+                ListOut[BundleOut],
+                *LIST_ERRORS,
                 operation_id="listBundles",
                 query=(*LIST_PARAMETERS, _BUNDLES_TOO),
             ),
+            route("GET /v1/bundles/{bundle_id}", self.read_bundle, BundleOut, BundleNotFound, operation_id="getBundle"),
             route(
-                *("GET /v1/bundles/{bundle_id}", self.read_bundle, BundleOut, BundleNotFound), operation_id="getBundle"
-            ),
-            route(
-                *("GET /v1/projects", self.list_projects, ListOut[ProjectOut], *LIST_ERRORS),
+                "GET /v1/projects",
+                self.list_projects,
+                ListOut[ProjectOut],
+                *LIST_ERRORS,
                 operation_id="listProjects",
                 query=(*LIST_PARAMETERS, _PROJECTS_TOO),
             ),
             route(
-                *("GET /v1/projects/{project_id}", self.read_project, ProjectOut, ProjectNotFound),
+                "GET /v1/projects/{project_id}",
+                self.read_project,
+                ProjectOut,
+                ProjectNotFound,
                 operation_id="getProject",
             ),
             route(
-                *("GET /v1/projects/by-slug/{project_slug}", self.read_project_by_slug, ProjectOut, ProjectNotFound),
+                "GET /v1/projects/by-slug/{project_slug}",
+                self.read_project_by_slug,
+                ProjectOut,
+                ProjectNotFound,
                 operation_id="getProjectBySlug",
             ),
         ]

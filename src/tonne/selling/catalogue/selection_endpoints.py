@@ -73,7 +73,10 @@ class BundleSelectionEndpoints:
         return [
             route("GET /v1/bundle-selections", self.read_selection, shown, operation_id="getBundleSelection"),
             route(
-                *("PUT /v1/bundle-selections", self.replace_selection, shown, *errors),
+                "PUT /v1/bundle-selections",
+                self.replace_selection,
+                shown,
+                *errors,
                 operation_id="replaceBundleSelection",
                 body=list[BundleChoiceIn],
             ),

@@ -125,8 +125,11 @@ class CalculatedEstimateEndpoints:
             annotate = f"Annotate an estimate of {noun}.\n\nChanges only the fields that you send, and no version."
             routes.append(
                 route(
-                    *(f"PATCH {one}/annotations", _documented(self.annotate, kind, annotate), kind.answer),
-                    *(EstimateNotFound, IdempotencyKeyTaken),
+                    f"PATCH {one}/annotations",
+                    _documented(self.annotate, kind, annotate),
+                    kind.answer,
+                    EstimateNotFound,
+                    IdempotencyKeyTaken,
                     operation_id=f"annotate{kind.operation}",
                     body=kind.annotations.request,
                 )

@@ -29,9 +29,21 @@ async def insert_calculated(connection: Connection, estimate: CalculatedEstimate
     """False if the idempotency key is taken."""
     made = await connection.fetchval(
         INSERT_CALCULATED,
-        *(estimate.scope.account_id, estimate.id, estimate.kind, estimate.idempotency_key, request_digest),
-        *(estimate.mass_grams, mass_out(estimate.mass_grams).amount, MassUnit.KG, estimate.name, estimate.metadata),
-        *(estimate.is_actual, estimate.occurred_at, estimate.created_at, estimate.request, estimate.result),
+        estimate.scope.account_id,
+        estimate.id,
+        estimate.kind,
+        estimate.idempotency_key,
+        request_digest,
+        estimate.mass_grams,
+        mass_out(estimate.mass_grams).amount,
+        MassUnit.KG,
+        estimate.name,
+        estimate.metadata,
+        estimate.is_actual,
+        estimate.occurred_at,
+        estimate.created_at,
+        estimate.request,
+        estimate.result,
     )
     return made is True
 
@@ -99,10 +111,21 @@ async def replace_calculated(connection: Connection, estimate: CalculatedEstimat
     try:
         version: int | None = await connection.fetchval(
             REPLACE_CALCULATED,
-            *(estimate.scope.account_id, estimate.id, estimate.kind, estimate.mass_grams),
-            *(mass_out(estimate.mass_grams).amount, MassUnit.KG, estimate.name, estimate.metadata),
-            *(estimate.is_actual, estimate.occurred_at, estimate.idempotency_key, request_digest),
-            *(estimate.request, estimate.result, estimate.calculated_at),
+            estimate.scope.account_id,
+            estimate.id,
+            estimate.kind,
+            estimate.mass_grams,
+            mass_out(estimate.mass_grams).amount,
+            MassUnit.KG,
+            estimate.name,
+            estimate.metadata,
+            estimate.is_actual,
+            estimate.occurred_at,
+            estimate.idempotency_key,
+            request_digest,
+            estimate.request,
+            estimate.result,
+            estimate.calculated_at,
         )
     except asyncpg.UniqueViolationError as error:
         raise IdempotencyKeyTaken(field="idempotency_key") from error

@@ -84,12 +84,18 @@ class EstimateEndpoints:
         route, shown = RouteMaker("Estimates"), {200: EstimateOut, 201: EstimateOut}
         return [
             route(
-                *("POST /v1/estimates", self.create_estimate, shown, MassInvalid),
+                "POST /v1/estimates",
+                self.create_estimate,
+                shown,
+                MassInvalid,
                 operation_id="createEstimate",
                 body=EstimateIn,
             ),
             route(
-                *("GET /v1/estimates/{estimate_id}", self.read_estimate, EstimateOut, EstimateNotFound),
+                "GET /v1/estimates/{estimate_id}",
+                self.read_estimate,
+                EstimateOut,
+                EstimateNotFound,
                 operation_id="getEstimate",
             ),
         ]

@@ -83,8 +83,12 @@ async def erase_texts(tx: Connection, scope: Scope, estimate_id: str, texts: Est
     """Store the texts of an estimate without the data of a person."""
     await tx.execute(
         SET_TEXTS,
-        *(scope.account_id, estimate_id),
-        *(texts.description, texts.metadata, texts.idempotency_key, ERASED_DIGEST),
+        scope.account_id,
+        estimate_id,
+        texts.description,
+        texts.metadata,
+        texts.idempotency_key,
+        ERASED_DIGEST,
     )
     if texts.versions:
         values = columns(texts.versions, "version, request, result")

@@ -49,7 +49,9 @@ _EXAMPLES: dict[str, Any] = {
 def batch_route(endpoints: BatchEndpoints) -> Route:
     examples = [{**_EXAMPLES["mass"], "idempotency_key": "fleet-2026-11-0001"}, _EXAMPLES["value"]]
     return RouteMaker("Orders")(
-        *("POST /v1/orders/batch", endpoints.place_batch, OrderBatchOut),
+        "POST /v1/orders/batch",
+        endpoints.place_batch,
+        OrderBatchOut,
         operation_id="placeOrders",
         body=OrderBatchIn,
         example={"orders": examples, "idempotency_key": "fleet-2026-11"},
@@ -76,15 +78,25 @@ def order_routes(endpoints: OrderEndpoints) -> list[Route]:
         example = {**_EXAMPLES[way], "idempotency_key": "flight-2026-11-15-0042"}
         routes += [
             route(
-                *(path, place, placed, *errors, *_QUOTE_ERRORS),
-                *(SpendingLimitReached, SupplyInsufficient, PriceUnavailable),
+                path,
+                place,
+                placed,
+                *errors,
+                *_QUOTE_ERRORS,
+                SpendingLimitReached,
+                SupplyInsufficient,
+                PriceUnavailable,
                 operation_id=f"place{name}",
                 body=body,
                 example=example,
                 takes_fair_share=False,
             ),
             route(
-                *(f"{path}/quote", quote, QuoteOut, *errors, PriceUnavailable),
+                f"{path}/quote",
+                quote,
+                QuoteOut,
+                *errors,
+                PriceUnavailable,
                 operation_id=f"quote{name}",
                 body=body,
                 example=_EXAMPLES[way],
@@ -95,7 +107,11 @@ def order_routes(endpoints: OrderEndpoints) -> list[Route]:
     return [
         *routes,
         route(
-            *("GET /v1/orders", endpoints.list_orders, ListOut[OrderOut], *LIST_ERRORS, TimeRangeInvalid),
+            "GET /v1/orders",
+            endpoints.list_orders,
+            ListOut[OrderOut],
+            *LIST_ERRORS,
+            TimeRangeInvalid,
             operation_id="listOrders",
             query=(*LIST_PARAMETERS, *FILTER_PARAMETERS, link),
         ),

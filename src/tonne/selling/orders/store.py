@@ -104,8 +104,17 @@ async def move_order(
     """`order` is the new state. False if the stored status is not `expected`."""
     moved = await tx.fetchval(
         MOVE_ORDER,
-        *(order.scope.account_id, order.id, expected, order.status, now, document, next_attempt_at),
-        *(order.payment_state, order.refunded_minor, order.failure_reason, order.cancellation_reason),
+        order.scope.account_id,
+        order.id,
+        expected,
+        order.status,
+        now,
+        document,
+        next_attempt_at,
+        order.payment_state,
+        order.refunded_minor,
+        order.failure_reason,
+        order.cancellation_reason,
     )
     return moved is True
 
@@ -207,8 +216,11 @@ async def set_beneficiary(tx: Connection, order: Order) -> None:
     """The name of a locked order. Rewrite its JSON afterwards."""
     await tx.execute(
         SET_BENEFICIARY,
-        *(order.scope.account_id, order.id),
-        *(order.beneficiary, order.beneficiary_kind, order.beneficiary_is_public),
+        order.scope.account_id,
+        order.id,
+        order.beneficiary,
+        order.beneficiary_kind,
+        order.beneficiary_is_public,
     )
 
 
@@ -244,8 +256,16 @@ async def erase_person(tx: Connection, order: Order, cancel_reason: str | None, 
     await move_values(tx, order, order.metadata)
     await tx.execute(
         ERASE_PERSON,
-        *(order.scope.account_id, order.id, order.email, order.beneficiary, order.beneficiary_is_public),
-        *(order.metadata, order.idempotency_key, cancel_reason, ERASED_DIGEST, document),
+        order.scope.account_id,
+        order.id,
+        order.email,
+        order.beneficiary,
+        order.beneficiary_is_public,
+        order.metadata,
+        order.idempotency_key,
+        cancel_reason,
+        ERASED_DIGEST,
+        document,
     )
 
 

@@ -54,8 +54,13 @@ async def list_certificates(
         before = Position(wanted.until, "")
     rows = await connection.fetch(
         LIST_OF_ORGANISATION,
-        *(organisation_id, wanted.mode, before.created_at, before.id, wanted.since or _EARLIEST),
-        *(limit + 1, wanted.text),
+        organisation_id,
+        wanted.mode,
+        before.created_at,
+        before.id,
+        wanted.since or _EARLIEST,
+        limit + 1,
+        wanted.text,
     )
     return _page(rows, limit)
 

@@ -30,7 +30,9 @@ async def lock_certificates(tx: Connection, scope: Scope, order_id: str) -> list
     return [
         OwnCertificate(
             msgspec.json.decode(row["record"], type=CertificateRecord),
-            *(row["state_reason"], row["is_public"], row["next_mail_at"]),
+            row["state_reason"],
+            row["is_public"],
+            row["next_mail_at"],
         )
         for row in await tx.fetch(LOCK_OF_ORDER, scope.account_id, order_id)
     ]
@@ -45,8 +47,11 @@ UPDATE certificates SET record = $3, state_reason = $4, is_public = $5 WHERE acc
 async def overwrite_certificate(tx: Connection, scope: Scope, certificate: OwnCertificate) -> None:
     await tx.execute(
         OVERWRITE,
-        *(scope.account_id, certificate.record.number, msgspec.json.encode(certificate.record)),
-        *(certificate.state_reason, certificate.is_public),
+        scope.account_id,
+        certificate.record.number,
+        msgspec.json.encode(certificate.record),
+        certificate.state_reason,
+        certificate.is_public,
     )
 
 

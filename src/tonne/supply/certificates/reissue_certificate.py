@@ -106,8 +106,15 @@ async def reissue_certificate(
     await tx.execute(MARK_REPLACED, order.scope.account_id, old.record.number, new.number, reason, now)
     await tx.execute(
         INSERT_REISSUED,
-        *(order.scope.account_id, order.id, order.scope.organisation_id, order.scope.mode, new.number, now),
-        *(msgspec.json.encode(new), old.record.number, None if order.email is None else now),
+        order.scope.account_id,
+        order.id,
+        order.scope.organisation_id,
+        order.scope.mode,
+        new.number,
+        now,
+        msgspec.json.encode(new),
+        old.record.number,
+        None if order.email is None else now,
         is_public,
     )
     if not is_public:

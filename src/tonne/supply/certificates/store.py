@@ -90,9 +90,7 @@ async def issue_certificates(
     lines = await read_lines(tx, orders, issuer=issuer, assigned_at=now)
     logos = await keep_logos(tx, orders)
     records = [
-        compose_certificate(
-            *(order, lines[order.id]), base_url=base_url, issuer=issuer, now=now, logo=logos.get(order.id)
-        )
+        compose_certificate(order, lines[order.id], base_url=base_url, issuer=issuer, now=now, logo=logos.get(order.id))
         for order in orders
     ]
     await tx.execute(

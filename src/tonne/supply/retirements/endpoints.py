@@ -60,7 +60,9 @@ class RetirementEndpoints:
             body = read(document, RenameIn)
             order = await rename_order(
                 tx,
-                *(scope, order_id, Beneficiary(body.name, body.kind)),
+                scope,
+                order_id,
+                Beneficiary(body.name, body.kind),
                 reason=body.reason,
                 settings=self._settings,
                 actor=request.actor,

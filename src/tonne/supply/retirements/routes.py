@@ -17,26 +17,40 @@ def retirement_routes(endpoints: RetirementEndpoints) -> list[Route]:
     page = ListOut[RetirementOut]
     return [
         order(
-            *("PUT /v1/orders/{order_id}/beneficiary", endpoints.rename_order, OrderOut),
-            *(OrderNotFound, TransitionInvalid, BeneficiaryRetired, CertificateNotValid),
+            "PUT /v1/orders/{order_id}/beneficiary",
+            endpoints.rename_order,
+            OrderOut,
+            OrderNotFound,
+            TransitionInvalid,
+            BeneficiaryRetired,
+            CertificateNotValid,
             operation_id="renameOrder",
             body=RenameIn,
         ),
         RouteMaker("Retirements", query=LIST_PARAMETERS)(
-            *("GET /v1/retirements", endpoints.list_retirements, page, *LIST_ERRORS), operation_id="listRetirements"
+            "GET /v1/retirements", endpoints.list_retirements, page, *LIST_ERRORS, operation_id="listRetirements"
         ),
         helper(
-            *(f"{helped}/retire", endpoints.retire, OrderOut, *refused),
+            f"{helped}/retire",
+            endpoints.retire,
+            OrderOut,
+            *refused,
             operation_id="retireTestOrder",
             shows=RETIRING_EXAMPLE,
         ),
         helper(
-            *(f"{helped}/complete", endpoints.complete, OrderOut, *refused),
+            f"{helped}/complete",
+            endpoints.complete,
+            OrderOut,
+            *refused,
             operation_id="completeTestOrder",
             shows=COMPLETE_EXAMPLE,
         ),
         helper(
-            *("PUT /v1/test-helpers/supply", endpoints.simulate_supply, SupplyOut, RouteNotFound),
+            "PUT /v1/test-helpers/supply",
+            endpoints.simulate_supply,
+            SupplyOut,
+            RouteNotFound,
             operation_id="simulateTestSupply",
             body=SupplyIn,
         ),

@@ -95,7 +95,8 @@ class Months(Scene):
         [row] = await self.fetch(
             "SELECT floor_position AS position, floor_sequence AS sequence FROM event_streams "
             "WHERE organisation_id = $1 AND mode = $2",
-            *(self.one.organisation_id, self.one.mode),
+            self.one.organisation_id,
+            self.one.mode,
         )
         return row
 

@@ -98,7 +98,9 @@ async def test_events_of_parked_accounts_are_never_removed(months: Months) -> No
     await months.execute(
         "INSERT INTO webhook_parked (organisation_id, webhook_id, account_id, position, refusals, parked_at, "
         "next_attempt_at) VALUES ($1, $2, $3, 2, 5, now(), now())",
-        *(months.one.organisation_id, hook.id, months.one.account_id),
+        months.one.organisation_id,
+        hook.id,
+        months.one.account_id,
     )
     await months.remove()
     assert await months.positions() == [2, 3, 4]

@@ -33,7 +33,9 @@ class Gateway(Scene):
         line = Line(self.clock.now.date(), minor, "STRIPE PAYOUT", reference=f"B{minor}")
         async with self.database.transaction() as tx:
             [booked] = await import_statement(
-                *(tx, Mode.LIVE, SheetFile("statement", camt_file([line]))),
+                tx,
+                Mode.LIVE,
+                SheetFile("statement", camt_file([line])),
                 settings=self.settings,
                 actor=TESTER,
                 now=self.clock.now,

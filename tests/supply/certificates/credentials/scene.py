@@ -92,7 +92,10 @@ class Verifier(Persons):
         """A new certificate replaces the one of the order."""
         async with self.database.transaction() as tx:
             await rename_order(
-                *(tx, self.world.ours_test.scope, order_id, Beneficiary(name, kind)),
+                tx,
+                self.world.ours_test.scope,
+                order_id,
+                Beneficiary(name, kind),
                 reason="The name was misspelt.",
                 settings=self.settings,
                 actor=TESTER,

@@ -49,8 +49,14 @@ async def insert_staged(
     await tx.execute(DELETE_OLD, delete_before)
     await tx.execute(
         INSERT_IMPORT,
-        *(staged.id, staged.mode, staged.kind, staged.reference, staged.allow_large_change, staged.currency),
-        *(staged.staged_at, staged.staged_by),
+        staged.id,
+        staged.mode,
+        staged.kind,
+        staged.reference,
+        staged.allow_large_change,
+        staged.currency,
+        staged.staged_at,
+        staged.staged_by,
     )
     await tx.execute(INSERT_FILES, staged.id, [file.name for file in files], [file.content for file in files])
 

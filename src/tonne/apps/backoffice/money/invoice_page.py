@@ -95,7 +95,8 @@ class OperatorInvoicePage:
 
         async def work(tx: Connection) -> WriteOff:
             return await write_off_invoice(
-                *(tx, invoice),
+                tx,
+                invoice,
                 reason=reason,
                 releases_credit=releases,
                 settings=self._settings,

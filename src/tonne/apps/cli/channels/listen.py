@@ -126,7 +126,10 @@ class _Forwarder:
         events = [msgspec.json.decode(event, type=_EventHead) for event in page]
         for attempt in itertools.count():
             headers = signed_headers(
-                *(self._brand, [self._secret], organisation_id, body),
+                self._brand,
+                [self._secret],
+                organisation_id,
+                body,
                 message_id=message_id([event.event_id for event in events]),
                 timestamp=int(time.time()),
             )

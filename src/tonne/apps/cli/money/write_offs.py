@@ -59,12 +59,7 @@ def write_off(number: str, mode: str | None, reason: str, *, release_credit: boo
     async def work(tx: Connection) -> WriteOff:
         found = await find_by_number_any_account(tx, number, None if mode is None else Mode(mode))
         return await write_off_invoice(
-            *(tx, found),
-            reason=reason,
-            releases_credit=release_credit,
-            settings=settings,
-            actor=ACTOR,
-            now=utc_now(),
+            tx, found, reason=reason, releases_credit=release_credit, settings=settings, actor=ACTOR, now=utc_now()
         )
 
     made = run_in_transaction(work)

@@ -69,14 +69,25 @@ async def _list(connection: Connection, settings: Settings) -> list[ListedPartit
     due = {partition.name for _, partition in await find_due(connection, settings, utc_now)}
     removed = [
         ListedPartition(
-            *(each.name, each.table_name, "removed", each.starts_at, each.ends_at, each.row_count, each.removed_at),
-            *(each.file_name, each.sha256),
+            each.name,
+            each.table_name,
+            "removed",
+            each.starts_at,
+            each.ends_at,
+            each.row_count,
+            each.removed_at,
+            each.file_name,
+            each.sha256,
         )
         for each in await list_removed(connection)
     ]
     current = [
         ListedPartition(
-            *(each.name, table.name, "due" if each.name in due else "current", each.start, each.end),
+            each.name,
+            table.name,
+            "due" if each.name in due else "current",
+            each.start,
+            each.end,
             rows=await _estimate(connection, each.name),
         )
         for table in PARTITIONED

@@ -134,7 +134,9 @@ async def _dump(connection: Connection, url: str, writer: BackupWriter) -> Manif
     async with connection.transaction():
         rows = sum(manifest.tables.values())
         await record(
-            *(connection, None, "service.backed_up"),
+            connection,
+            None,
+            "service.backed_up",
             actor=ACTOR,
             at=utc_now(),
             subject_id=SUBJECT,

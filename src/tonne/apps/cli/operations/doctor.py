@@ -207,7 +207,11 @@ def _status(found: Sequence[Finding]) -> str:
 def _result(invariant: Invariant, examination: Examination, since: datetime | None) -> Finding:
     places = examination.breaches.get(invariant.name, ())
     return Finding(
-        *(invariant.name, "broken" if places else "ok", invariant.meaning, "", places),
+        invariant.name,
+        "broken" if places else "ok",
+        invariant.meaning,
+        "",
+        places,
         limited=since is not None and invariant.can_be_limited,
         seconds=examination.seconds(invariant.name),
     )

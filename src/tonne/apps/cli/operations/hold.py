@@ -137,7 +137,9 @@ async def _resume(tx: Connection) -> None:
     ended = await end_hold(tx)
     if ended is not None:
         await record(
-            *(tx, None, "service.resumed"),
+            tx,
+            None,
+            "service.resumed",
             actor=ACTOR,
             at=utc_now(),
             subject_id=SUBJECT,

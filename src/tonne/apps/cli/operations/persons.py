@@ -217,7 +217,10 @@ def _read_list(path: Path) -> list[Erasure]:
         ]
         return [
             Erasure(
-                *(each.id, each.organisation_id, each.mode, each.found_by),
+                each.id,
+                each.organisation_id,
+                each.mode,
+                each.found_by,
                 salt=bytes.fromhex(each.salt),
                 person_hash=bytes.fromhex(each.person_hash),
                 started_at=each.started_at,

@@ -41,7 +41,10 @@ def resend(order_ids: tuple[str, ...], only: tuple[str, ...], email: str | None)
             if scope is None:
                 raise OrderNotFound(f"There is no order {order_id}. Find it with `tonne order list TERM`.")
             return await resend_order(
-                *(connection, scope, order_id, wanted),
+                connection,
+                scope,
+                order_id,
+                wanted,
                 email=email,
                 render=render_invoice(connection, settings),
                 settings=settings,

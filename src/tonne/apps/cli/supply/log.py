@@ -44,11 +44,7 @@ def reopen(mode: str, reason: str) -> None:
         head = await asyncio.to_thread(HeadFile(settings, Mode(mode)).read)
         async with connection.transaction():
             return await reopen_log(
-                *(connection, Mode(mode), head),
-                base_url=settings.base_url,
-                reason=reason,
-                actor=ACTOR,
-                now=utc_now(),
+                connection, Mode(mode), head, base_url=settings.base_url, reason=reason, actor=ACTOR, now=utc_now()
             )
 
     old, new = run_connected(work)

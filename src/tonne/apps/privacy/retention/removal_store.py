@@ -40,8 +40,16 @@ INSERT INTO removed_partitions ({_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, 
 async def record_removal(tx: Connection, removed: RemovedPartition) -> None:
     await tx.execute(
         RECORD_REMOVAL,
-        *(removed.name, removed.table_name, removed.starts_at, removed.ends_at, removed.row_count),
-        *(removed.removed_at, removed.removed_by, removed.file_name, removed.byte_count, removed.sha256),
+        removed.name,
+        removed.table_name,
+        removed.starts_at,
+        removed.ends_at,
+        removed.row_count,
+        removed.removed_at,
+        removed.removed_by,
+        removed.file_name,
+        removed.byte_count,
+        removed.sha256,
     )
 
 

@@ -80,7 +80,10 @@ class EventsPage:
                 limit=EVENTS + 1,
             )
         return self._layout.page(
-            *(request, viewer, "events.html", "events"),
+            request,
+            viewer,
+            "events.html",
+            "events",
             events=[_decode(event_payload(row["head"], row["document"])) for row in rows[:EVENTS]],
             types=[each.value for each in EventType if each is not EventType.WEBHOOK_TEST],
             event_type=event_type or "",
@@ -99,7 +102,10 @@ class EventsPage:
             deliveries = await event_deliveries(connection, scope, row["position"])
         payload = event_payload(row["head"], row["document"])
         return self._layout.page(
-            *(request, viewer, "event.html", "events"),
+            request,
+            viewer,
+            "event.html",
+            "events",
             event=_decode(payload),
             deliveries=deliveries,
             body=indented_json(payload),

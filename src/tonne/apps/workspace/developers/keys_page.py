@@ -114,7 +114,10 @@ class KeysPage:
             try:
                 async with self._database.transaction() as tx:
                     new, secret = await rotate_key(
-                        *(tx, viewer.organisation_id, viewer.mode, key.id),
+                        tx,
+                        viewer.organisation_id,
+                        viewer.mode,
+                        key.id,
                         overlap=timedelta(hours=int(form.value("overlap"))),
                         actor=viewer.actor,
                         now=self._clock(),

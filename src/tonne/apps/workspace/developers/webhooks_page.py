@@ -102,7 +102,10 @@ class WebhooksPage:
                 await register.check_url(self._endpoints.sender, url)
                 async with self._database.transaction() as tx:
                     webhook, secret = await register.register_webhook(
-                        *(tx, _scope(viewer), url, account_ids),
+                        tx,
+                        _scope(viewer),
+                        url,
+                        account_ids,
                         event_types=types,
                         box=self._box,
                         actor=viewer.actor,
@@ -222,7 +225,10 @@ class WebhooksPage:
             events = await list_events_at(connection, scope, attempt["positions"])
         body = b'{"events":[%b]}' % b",".join(event_payload(row["head"], row["document"]) for row in events)
         return self._layout.page(
-            *(request, viewer, "webhook_attempt.html", "webhooks"),
+            request,
+            viewer,
+            "webhook_attempt.html",
+            "webhooks",
             webhook=webhook,
             attempt=attempt,
             events=events,
@@ -245,7 +251,11 @@ class WebhooksPage:
             found = await registration_store.list_webhooks(connection, _scope(viewer), START, register.MAX_WEBHOOKS)
             shown = [await _with_progress(connection, webhook) for webhook in found]
         return self._layout.page(
-            *(request, viewer, "webhooks.html", "webhooks", form),
+            request,
+            viewer,
+            "webhooks.html",
+            "webhooks",
+            form,
             webhooks=shown,
             url=form.value("url"),
             account_ids=form.value("account_ids"),
@@ -262,7 +272,11 @@ class WebhooksPage:
             start = parse_cursor(request.query("after")[0], name)
             rows = await attempt_store.list_attempts(connection, shown.webhook, start, ATTEMPTS + 1)
         return self._layout.page(
-            *(request, viewer, "webhook.html", "webhooks", form),
+            request,
+            viewer,
+            "webhook.html",
+            "webhooks",
+            form,
             shown=shown,
             attempts=rows[:ATTEMPTS],
             next_page=_next_page(rows, name),

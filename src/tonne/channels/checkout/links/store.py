@@ -29,8 +29,13 @@ async def insert_link(tx: Connection, link: OffsetLink, sealed_secret: bytes) ->
     scope = link.scope
     await tx.execute(
         INSERT_LINK,
-        *(scope.organisation_id, scope.mode, scope.account_id, link.id),
-        *(*_settings(link), link.created_at, sealed_secret),
+        scope.organisation_id,
+        scope.mode,
+        scope.account_id,
+        link.id,
+        *_settings(link),
+        link.created_at,
+        sealed_secret,
     )
 
 

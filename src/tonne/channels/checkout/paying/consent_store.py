@@ -28,6 +28,10 @@ async def set_consent(tx: Connection, checkout: Checkout) -> None:
     if consent is not None:
         await tx.execute(
             SET_CONSENT,
-            *(checkout.scope.account_id, checkout.id),
-            *(consent.buyer, consent.version, consent.language, consent.at),
+            checkout.scope.account_id,
+            checkout.id,
+            consent.buyer,
+            consent.version,
+            consent.language,
+            consent.at,
         )

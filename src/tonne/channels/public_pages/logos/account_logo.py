@@ -115,13 +115,19 @@ def account_logo_routes(endpoints: AccountLogoEndpoints) -> list[Route]:
     own, client = "/v1/accounts/{account_id}/logo", "/v1/accounts/client/{client_account_id}/logo"
     return [
         route(
-            *(f"POST {own}", endpoints.upload_logo, LogoUrlOut, *errors),
+            f"POST {own}",
+            endpoints.upload_logo,
+            LogoUrlOut,
+            *errors,
             operation_id="uploadAccountLogo",
             file_field=_FIELD,
         ),
         route(f"DELETE {own}", endpoints.remove_logo, RemovedOut, operation_id="removeAccountLogo"),
         route(
-            *(f"POST {client}", endpoints.upload_client_logo, LogoUrlOut, *errors),
+            f"POST {client}",
+            endpoints.upload_client_logo,
+            LogoUrlOut,
+            *errors,
             operation_id="uploadClientAccountLogo",
             file_field=_FIELD,
         ),

@@ -58,7 +58,10 @@ class BatchSender:
             self._metrics.observe(lease, batch, NOT_SIGNED)
             return NOT_SIGNED
         headers = signed_headers(
-            *(self._brand, secrets, lease.organisation_id, body),
+            self._brand,
+            secrets,
+            lease.organisation_id,
+            body,
             message_id=batch.message_id,
             timestamp=int(self._wall_clock()),
         )

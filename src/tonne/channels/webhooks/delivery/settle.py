@@ -250,8 +250,7 @@ async def _acknowledge(
     positions = None if is_range else list(batch.positions)
     attempt = (attempt_id, positions, batch.positions[0], *outcome.recorded)
     row = await connection.fetchrow(
-        *(ACKNOWLEDGE, *lease.fence, batch.reaches, *attempt, MAX_BATCH, timedelta(seconds=lease_s), release),
-        batch.after,
+        ACKNOWLEDGE, *lease.fence, batch.reaches, *attempt, MAX_BATCH, timedelta(seconds=lease_s), release, batch.after
     )
     if row is None:
         return False, None

@@ -50,7 +50,11 @@ async def insert_payouts_any_account(
 ) -> None:
     await tx.execute(
         INSERT_PAYOUTS,
-        *(mode, gateway, now, str(actor), [new_id("pyo") for _ in payouts]),
+        mode,
+        gateway,
+        now,
+        str(actor),
+        [new_id("pyo") for _ in payouts],
         *columns(payouts, "payout_id, paid_on, currency, amount_minor, fee_minor"),
     )
 

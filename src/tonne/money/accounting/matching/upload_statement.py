@@ -59,8 +59,16 @@ async def upload_statement(
     upload_id, spelling = new_id("stm"), options.spelling
     await tx.execute(
         INSERT_UPLOAD,
-        *(upload_id, mode, file.name, file.content, spelling.dates, spelling.decimals, options.iban, now),
-        *(now - KEPT_FOR, str(actor)),
+        upload_id,
+        mode,
+        file.name,
+        file.content,
+        spelling.dates,
+        spelling.decimals,
+        options.iban,
+        now,
+        now - KEPT_FOR,
+        str(actor),
     )
     await _record(tx, "bank_statement.uploaded", mode, file, actor=actor, now=now)
     return upload_id

@@ -113,7 +113,7 @@ async def find_card_link(connection: Connection, secret_hash: bytes) -> CardLink
     if row is None:
         return None
     return CardLink(
-        *(_scope(row), row["currency"], row["account_name"], row["merchant"], row["session_id"], row["language"])
+        _scope(row), row["currency"], row["account_name"], row["merchant"], row["session_id"], row["language"]
     )
 
 

@@ -98,6 +98,10 @@ class ConfirmCharge:
             else:
                 await settle_charges(tx, [(attempt, result)], [], self.clock(), schedule, settings=self.settings)
         self.notifier.notify(
-            *(WorkKind.EVENTS, WorkKind.PAID_ORDERS, WorkKind.CARD_PROBLEMS, WorkKind.REFUNDS, WorkKind.MAILS),
+            WorkKind.EVENTS,
+            WorkKind.PAID_ORDERS,
+            WorkKind.CARD_PROBLEMS,
+            WorkKind.REFUNDS,
+            WorkKind.MAILS,
             charges_in(attempt.request.mode),
         )

@@ -19,8 +19,16 @@ SET gateway = excluded.gateway, customer = excluded.customer, method = excluded.
 async def store_card(tx: Connection, scope: Scope, card: CardDetails, *, gateway: str, now: datetime) -> None:
     await tx.execute(
         STORE_CARD,
-        *(scope.account_id, scope.organisation_id, scope.mode, gateway),
-        *(card.customer, card.method, card.brand, card.last_four, card.expires, now),
+        scope.account_id,
+        scope.organisation_id,
+        scope.mode,
+        gateway,
+        card.customer,
+        card.method,
+        card.brand,
+        card.last_four,
+        card.expires,
+        now,
     )
 
 

@@ -91,11 +91,14 @@ def credit_note_routes(endpoints: CreditNoteEndpoints) -> list[Route]:
     route, listed, one = RouteMaker("Orders"), "/v1/orders/{order_id}/credit-notes", "/v1/credit-notes/{credit_note_id}"
     return [
         route(
-            *(f"GET {listed}", endpoints.list_credit_notes, CreditNotesOut, OrderNotFound),
-            operation_id="listCreditNotes",
+            f"GET {listed}", endpoints.list_credit_notes, CreditNotesOut, OrderNotFound, operation_id="listCreditNotes"
         ),
         route(
-            *(f"GET {one}", endpoints.read_credit_note, PDF_FILE, CreditNoteNotFound, SigningUnavailable),
+            f"GET {one}",
+            endpoints.read_credit_note,
+            PDF_FILE,
+            CreditNoteNotFound,
+            SigningUnavailable,
             operation_id="downloadCreditNote",
         ),
     ]

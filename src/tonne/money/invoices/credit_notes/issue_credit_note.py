@@ -124,7 +124,10 @@ async def issue_credit_note(
     last_day = await credit_note_store.find_credit_date_any_account(tx, invoice.mode, number - 1)
     today = now.astimezone(UTC).date()
     note = compose_credit_note(
-        *(invoice, credited, number, today if last_day is None else max(today, last_day)),
+        invoice,
+        credited,
+        number,
+        today if last_day is None else max(today, last_day),
         cause=cause,
         reason=reason,
         refund_id=refund_id,

@@ -52,9 +52,24 @@ async def insert_credit_note(
 ) -> None:
     await tx.execute(
         INSERT_NOTE,
-        *(note.id, invoice.id, note.organisation_id, note.mode, note.number, note.reference, note.currency),
-        *(note.total_minor, note.tax_minor, note.cause, note.reason, note.refund_id, note.issued_on, note.issued_by),
-        *(note.record, now, mail_at, invoice.is_written_off),
+        note.id,
+        invoice.id,
+        note.organisation_id,
+        note.mode,
+        note.number,
+        note.reference,
+        note.currency,
+        note.total_minor,
+        note.tax_minor,
+        note.cause,
+        note.reason,
+        note.refund_id,
+        note.issued_on,
+        note.issued_by,
+        note.record,
+        now,
+        mail_at,
+        invoice.is_written_off,
     )
 
 

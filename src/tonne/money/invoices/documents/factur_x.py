@@ -92,7 +92,13 @@ def _positions(record: InvoiceRecord) -> list[_Position]:
 
     lines = [
         _Position(
-            *(line.description, line.quantity, _TONNE, line.unit_price, line.amount, category(line), line.rate),
+            line.description,
+            line.quantity,
+            _TONNE,
+            line.unit_price,
+            line.amount,
+            category(line),
+            line.rate,
             order_id=line.order_id,
             description=_describe(line),
         )

@@ -123,7 +123,11 @@ async def _issue_each(tx: Connection, orders: Sequence[Order], settings: Setting
     first, issued_on = await take_issue_numbers(tx, orders[0].scope.mode, len(orders), now)
     invoices = [
         compose_invoice(
-            *(order, number, organisations[order.scope.organisation_id], settings, issued_on),
+            order,
+            number,
+            organisations[order.scope.organisation_id],
+            settings,
+            issued_on,
             client_name=clients.get(order.scope.account_id),
         )
         for number, order in enumerate(orders, start=first)

@@ -46,9 +46,22 @@ async def store_dispute(tx: Connection, dispute: Dispute, now: datetime) -> bool
     scope = dispute.scope
     stored = await tx.fetchval(
         STORE_DISPUTE,
-        *(scope.account_id, dispute.id, scope.organisation_id, scope.mode, dispute.order_id, dispute.charge_id),
-        *(dispute.reference, dispute.amount_minor, dispute.withdrawn_minor, dispute.currency, dispute.reason),
-        *(dispute.state, dispute.evidence_due, dispute.opened_at, dispute.recorded_at, dispute.closed_at),
+        scope.account_id,
+        dispute.id,
+        scope.organisation_id,
+        scope.mode,
+        dispute.order_id,
+        dispute.charge_id,
+        dispute.reference,
+        dispute.amount_minor,
+        dispute.withdrawn_minor,
+        dispute.currency,
+        dispute.reason,
+        dispute.state,
+        dispute.evidence_due,
+        dispute.opened_at,
+        dispute.recorded_at,
+        dispute.closed_at,
         now,
     )
     return stored is not None

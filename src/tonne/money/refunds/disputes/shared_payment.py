@@ -173,7 +173,9 @@ async def _credit(tx: Connection, charge: CapturedCharge, refunds: Sequence[Refu
             parts.append(credit_in_part(left, min(refund.amount_minor, left.total_minor)))
     if parts:
         await issue_credit_note(
-            *(tx, invoice, parts),
+            tx,
+            invoice,
+            parts,
             cause=CreditCause.REFUND,
             reason="Refunded at the card gateway",
             actor=ACTOR,

@@ -63,8 +63,16 @@ async def search_entries_any_account(
         statement, place = SCAN_ORGANISATION, organisation_id
     rows = await connection.fetch(
         statement,
-        *(place, start.created_at, start.id, wanted.since or _EARLIEST, wanted.until or _LATEST),
-        *(organisation_id, wanted.subject_id, wanted.action, wanted.actor, wanted.mode),
+        place,
+        start.created_at,
+        start.id,
+        wanted.since or _EARLIEST,
+        wanted.until or _LATEST,
+        organisation_id,
+        wanted.subject_id,
+        wanted.action,
+        wanted.actor,
+        wanted.mode,
         limit + 1,
     )
     matching = [row for row in rows if row["is_match"]]

@@ -59,8 +59,15 @@ async def list_entries(
     """The entries of the organisation that a key of this mode may read, newest first."""
     rows = await connection.fetch(
         LIST_ENTRIES,
-        *(scope.organisation_id, scope.mode, start.created_at, start.id),
-        *(wanted.subject_id, wanted.action, wanted.actor, wanted.since or _EARLIEST, wanted.until or _LATEST),
+        scope.organisation_id,
+        scope.mode,
+        start.created_at,
+        start.id,
+        wanted.subject_id,
+        wanted.action,
+        wanted.actor,
+        wanted.since or _EARLIEST,
+        wanted.until or _LATEST,
         limit,
     )
     return [entry_of(row) for row in rows]
@@ -81,8 +88,15 @@ async def list_entries_any_account(
     """For the operator: of all organisations, and those of the operator. `wanted.actor` is a part of the name."""
     rows = await connection.fetch(
         LIST_ALL_ENTRIES,
-        *(organisation_id, wanted.mode, START.created_at, START.id),
-        *(wanted.subject_id, wanted.action, wanted.actor, wanted.since or _EARLIEST, wanted.until or _LATEST),
+        organisation_id,
+        wanted.mode,
+        START.created_at,
+        START.id,
+        wanted.subject_id,
+        wanted.action,
+        wanted.actor,
+        wanted.since or _EARLIEST,
+        wanted.until or _LATEST,
         limit,
     )
     return [entry_of(row) for row in rows]

@@ -80,7 +80,9 @@ async def revoke_key(tx: Connection, key_id: str, from_: datetime, *, actor: Act
     record = await _lock(tx, key_id)
     await key_store.revoke_signing_key(tx, key_id, from_, now)
     await audit.record(
-        *(tx, None, "signing_key.revoked"),
+        tx,
+        None,
+        "signing_key.revoked",
         actor=actor,
         at=now,
         subject_id=key_id,

@@ -48,7 +48,13 @@ async def issue_key(
     KeyRightsExceeded and KeyLimitReached.
     """
     key = ApiKey(
-        *(new_id("key"), scope, check_name(name), "", now, None, None),
+        new_id("key"),
+        scope,
+        check_name(name),
+        "",
+        now,
+        None,
+        None,
         rights=tuple(dict.fromkeys([*rights, *restrictions.rights])),
         restrictions=restrictions,
         created_by=str(actor),

@@ -195,7 +195,10 @@ class KeyEndpoints:
         async with self._database.transaction() as tx:
             try:
                 key, secret = await rotate_key(
-                    *(tx, scope.organisation_id, scope.mode, request.path("api_key_id")),
+                    tx,
+                    scope.organisation_id,
+                    scope.mode,
+                    request.path("api_key_id"),
                     overlap=timedelta(hours=hours),
                     actor=request.actor,
                     now=self._clock(),
@@ -214,7 +217,8 @@ class KeyEndpoints:
         async with self._database.transaction() as tx:
             try:
                 key = await revoke_key(
-                    *(tx, request.path("api_key_id")),
+                    tx,
+                    request.path("api_key_id"),
                     actor=request.actor,
                     now=self._clock(),
                     place=(scope.organisation_id, scope.mode),
@@ -229,21 +233,32 @@ def key_routes(endpoints: KeyEndpoints) -> list[Route]:
     refused = (KeyRestrictionInvalid, KeyRightsExceeded, KeyLimitReached)
     return [
         route(
-            *("POST /v1/api-keys", endpoints.create_api_key, {201: ApiKeyWithSecretOut}),
-            *(*refused, KeyRightInvalid, NameInvalid),
+            "POST /v1/api-keys",
+            endpoints.create_api_key,
+            {201: ApiKeyWithSecretOut},
+            *refused,
+            KeyRightInvalid,
+            NameInvalid,
             operation_id="createApiKey",
             body=ApiKeyIn,
             example={"name": "Web shop", "permissions": ["orders:write", "catalogue:read"]},
         ),
         route(
-            *("GET /v1/api-keys", endpoints.list_api_keys, ListOut[ApiKeyOut], *LIST_ERRORS),
+            "GET /v1/api-keys",
+            endpoints.list_api_keys,
+            ListOut[ApiKeyOut],
+            *LIST_ERRORS,
             operation_id="listApiKeys",
             query=LIST_PARAMETERS,
         ),
         route(f"GET {one}", endpoints.read_api_key, ApiKeyOut, KeyNotFound, operation_id="getApiKey"),
         route(
-            *(f"POST {one}/rotate", endpoints.rotate_api_key, {201: ApiKeyWithSecretOut}),
-            *(KeyNotFound, KeyEnded, *refused),
+            f"POST {one}/rotate",
+            endpoints.rotate_api_key,
+            {201: ApiKeyWithSecretOut},
+            KeyNotFound,
+            KeyEnded,
+            *refused,
             operation_id="rotateApiKey",
             body=RotateKeyIn,
             body_required=False,

@@ -26,10 +26,22 @@ async def insert_key(tx: Connection, key: ApiKey, secret_hash: bytes) -> None:
     stored = secret_hash if limits.is_unrestricted else _restricted_hash(secret_hash)
     await tx.execute(
         INSERT_KEY,
-        *(scope.organisation_id, key.id, scope.mode, scope.account_id, key.name, stored),
-        *(key.last_four, key.created_at, list(key.rights), key.monthly_limit_minor),
-        *(limits.permissions, limits.account_ids, list(limits.networks), limits.expires_at),
-        *(key.created_by, key.limit_key_id),
+        scope.organisation_id,
+        key.id,
+        scope.mode,
+        scope.account_id,
+        key.name,
+        stored,
+        key.last_four,
+        key.created_at,
+        list(key.rights),
+        key.monthly_limit_minor,
+        limits.permissions,
+        limits.account_ids,
+        list(limits.networks),
+        limits.expires_at,
+        key.created_by,
+        key.limit_key_id,
     )
 
 

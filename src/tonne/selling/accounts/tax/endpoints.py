@@ -68,7 +68,10 @@ class TaxEndpoints:
 def tax_routes(endpoints: TaxEndpoints) -> list[Route]:
     return [
         RouteMaker("Account")(
-            *("GET /v1/tax-profile", endpoints.read_tax_profile, TaxProfileOut, TaxProfileNotAvailable),
+            "GET /v1/tax-profile",
+            endpoints.read_tax_profile,
+            TaxProfileOut,
+            TaxProfileNotAvailable,
             operation_id="getTaxProfile",
         )
     ]

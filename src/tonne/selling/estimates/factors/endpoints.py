@@ -77,16 +77,24 @@ class FactorEndpoints:
         route = RouteMaker("Emission factors")
         return [
             route(
-                *("GET /v1/emission-factors", self.list_factors, ListOut[EmissionFactorOut], *LIST_ERRORS),
+                "GET /v1/emission-factors",
+                self.list_factors,
+                ListOut[EmissionFactorOut],
+                *LIST_ERRORS,
                 operation_id="listEmissionFactors",
                 query=(*LIST_PARAMETERS, *_FILTERS),
             ),
             route(
-                *("GET /v1/emission-factors/regions", self.list_regions, list[Region]),
+                "GET /v1/emission-factors/regions",
+                self.list_regions,
+                list[Region],
                 operation_id="listEmissionFactorRegions",
             ),
             route(
-                *("GET /v1/emission-factors/{factor_id:path}", self.read_factor, EmissionFactorOut, FactorNotFound),
+                "GET /v1/emission-factors/{factor_id:path}",
+                self.read_factor,
+                EmissionFactorOut,
+                FactorNotFound,
                 operation_id="getEmissionFactor",
             ),
         ]

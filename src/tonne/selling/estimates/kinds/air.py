@@ -116,7 +116,10 @@ def air_emissions(distance: Distance, cabin: CabinClass | None, passengers: int,
         emission_step("Burning the fuel", amounts, without_rf, without_rf.kg_per_unit, combustion),
         emission_step(
             f"Radiative forcing: {plain(with_rf.kg_per_unit)} with it less {plain(without_rf.kg_per_unit)} without it",
-            *(amounts, with_rf, forcing, person_km * forcing),
+            amounts,
+            with_rf,
+            forcing,
+            person_km * forcing,
         ),
         emission_step("Well-to-tank: making and transporting the fuel", amounts, with_rf, fuel, person_km * fuel),
     ]

@@ -95,7 +95,9 @@ class EstimateBatchEndpoints:
         route = RouteMaker("Estimates")
         return [
             route(
-                *("POST /v1/estimates/batch", self.create_batch, list[BatchEstimateResult]),
+                "POST /v1/estimates/batch",
+                self.create_batch,
+                list[BatchEstimateResult],
                 operation_id="createEstimates",
                 body=list[BatchEstimateIn],
                 example=[{"kind": kind.name, **(kind.example or {})} for kind in [*self._kinds.values()][:2]],

@@ -87,7 +87,8 @@ def air_distance(route: AirRouteIn, field: str) -> Distance:
     explain = step(
         f"Great circle from {names}. The emission factors include detours, so none is added.",
         f"great circle {source.code} – {destination.code} = {plain(km)} km",
-        *(km, "km"),
+        km,
+        "km",
     )
     return Distance(km, DistanceMethod.GREAT_CIRCLE, explain, (source, destination))
 

@@ -54,7 +54,8 @@ def calculate_flight(request: FlightEstimateIn, factors: FactorSet) -> Calculate
     total = step(
         "Sum, rounded to the gram",
         f"{' + '.join(plain(part, 6) for part in parts)} = {mass_out(to_grams(emissions.kilograms)).amount} kg",
-        *(emissions.kilograms, "kg"),
+        emissions.kilograms,
+        "kg",
     )
     return Calculated(
         sum(emissions.grams),

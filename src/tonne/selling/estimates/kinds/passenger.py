@@ -104,7 +104,8 @@ def calculate_journey(request: PassengerTransportationEstimateIn, factors: Facto
         step(
             "Sum of the legs, each rounded to the gram",
             f"{masses} = {mass_out(total).amount} kg",
-            *(Decimal(total) / 1000, "kg"),
+            Decimal(total) / 1000,
+            "kg",
         )
     )
     used = {factor.id: factor for leg in legs for factor in leg.factors}
@@ -164,14 +165,18 @@ def _distance(route: JourneyRouteIn, field: str, *, by_air: bool) -> Distance:
     if by_air:
         explain = step(
             f"Great circle {names}. The emission factors include detours, so none is added.",
-            *(f"great circle = {plain(straight)} km", straight, "km"),
+            f"great circle = {plain(straight)} km",
+            straight,
+            "km",
         )
         return Distance(straight, DistanceMethod.GREAT_CIRCLE, explain, _ends(source, destination))
     km = with_detour(straight)
     explain = step(
         f"Great circle {names}, lengthened by the detours of roads and railways: {plain(DETOUR)} is an assumption of "
         "Tonne.",
-        *(f"{plain(straight)} km × {plain(DETOUR)} = {plain(km)} km", km, "km"),
+        f"{plain(straight)} km × {plain(DETOUR)} = {plain(km)} km",
+        km,
+        "km",
     )
     return Distance(km, DistanceMethod.INLAND, explain)
 

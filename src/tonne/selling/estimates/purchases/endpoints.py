@@ -107,13 +107,17 @@ class TransactionEndpoints(CalculatedEstimateEndpoints):
         return [
             *self.routes([TRANSACTIONS]),
             route(
-                *(f"POST {path}/batch", self.create_batch, list[TransactionResult]),
+                f"POST {path}/batch",
+                self.create_batch,
+                list[TransactionResult],
                 operation_id="createTransactionEstimates",
                 body=list[TransactionIn],
                 example=[TRANSACTIONS.example],
             ),
             route(
-                *(f"GET {path}/by-idempotency-key/{{transaction_key}}", self.read_by_key, TransactionOut),
+                f"GET {path}/by-idempotency-key/{{transaction_key}}",
+                self.read_by_key,
+                TransactionOut,
                 EstimateNotFound,
                 operation_id="getTransactionEstimateByKey",
             ),

@@ -82,7 +82,8 @@ def calculate_leg(leg: ShippingLeg, shipment: ShippedMass, factors: FactorSet) -
     total = burnt_grams + fuel_grams + forcing_grams
     shown = ShippingLegOut(
         mass=ShippingMassOut(
-            *(mass_out(total).amount, mass_out(total).unit),
+            mass_out(total).amount,
+            mass_out(total).unit,
             wtw_details=WellToWheelOut(mass_out(fuel_grams), mass_out(burnt_grams), mass_out(forcing_grams)),
         ),
         raw_distance=kilometres(distance.straight_km),

@@ -63,7 +63,10 @@ class ShippingEndpoints:
         paging = Paging.of(request, f"shipments {request.scope.account_id} {filters}")
         async with self._database.connection() as connection:
             found = await list_shipping(
-                *(connection, request.scope, paging.start, paging.fetch),
+                connection,
+                request.scope,
+                paging.start,
+                paging.fetch,
                 since=since,
                 until=None if until is None else until + timedelta(days=1),
                 is_actual=None if is_shipment is None else is_shipment == "true",
@@ -77,12 +80,17 @@ class ShippingEndpoints:
         return [
             *self._estimates.routes(KINDS),
             route(
-                *("GET /v1/estimates/shipping/methods", self.list_methods, ListOut[ShippingMethodOut]),
+                "GET /v1/estimates/shipping/methods",
+                self.list_methods,
+                ListOut[ShippingMethodOut],
                 operation_id="listShippingMethods",
             ),
             route(
-                *("GET /v1/estimates/shipping/all", self.list_shipments, ListOut[ShipmentOut]),
-                *(*LIST_ERRORS, TimeRangeInvalid),
+                "GET /v1/estimates/shipping/all",
+                self.list_shipments,
+                ListOut[ShipmentOut],
+                *LIST_ERRORS,
+                TimeRangeInvalid,
                 operation_id="listShippingEstimates",
                 query=(*LIST_PARAMETERS, *_FILTERS),
             ),

@@ -62,7 +62,11 @@ async def read_orders(
     if query.key is not None:
         await _require_ready(connection, scope, query.key)
         found = await store.sum_metadata(
-            *(connection, scope, accounts, period, grouping),
+            connection,
+            scope,
+            accounts,
+            period,
+            grouping,
             key=query.key,
             value=query.value,
             by_value=query.by_value,

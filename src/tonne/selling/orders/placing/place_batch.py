@@ -96,9 +96,7 @@ async def _compose(
         try:
             with tracing.attached(order.trace):
                 composed[number] = compose_order(
-                    *(order.scope, order.request, amount, order.terms, order.catalogue),
-                    now=now,
-                    retry_after=retry_after,
+                    order.scope, order.request, amount, order.terms, order.catalogue, now=now, retry_after=retry_after
                 )
         except TonneError:
             continue

@@ -119,7 +119,11 @@ class PlaceOrders:
             async def create() -> bytes | None:
                 async with connection.transaction():
                     placed = await place_order(
-                        *(connection, scope, request, wanted.terms, wanted.catalogue),
+                        connection,
+                        scope,
+                        request,
+                        wanted.terms,
+                        wanted.catalogue,
                         now=self._clock(),
                         retry_after=self._retry_after,
                         limits=wanted.limits,

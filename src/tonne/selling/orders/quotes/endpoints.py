@@ -64,13 +64,14 @@ class QuoteEndpoints:
         route = RouteMaker("Quotes")
         return [
             route(
-                *("POST /v1/quotes", self.lock_quote, {200: LockedQuoteOut, 201: LockedQuoteOut}, *_ERRORS),
+                "POST /v1/quotes",
+                self.lock_quote,
+                {200: LockedQuoteOut, 201: LockedQuoteOut},
+                *_ERRORS,
                 operation_id="lockQuote",
                 body=LockedQuoteIn,
                 example={"mass": {"amount": "1040", "unit": "t"}, "idempotency_key": "offer-2026-11-15-0042"},
                 takes_fair_share=False,
             ),
-            route(
-                *("GET /v1/quotes/{quote_id}", self.read_quote, LockedQuoteOut, QuoteNotFound), operation_id="getQuote"
-            ),
+            route("GET /v1/quotes/{quote_id}", self.read_quote, LockedQuoteOut, QuoteNotFound, operation_id="getQuote"),
         ]

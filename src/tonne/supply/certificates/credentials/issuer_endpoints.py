@@ -66,10 +66,7 @@ class IssuerEndpoints:
         return [
             route("GET /.well-known/did.json", self.did_document, None, SigningUnavailable),
             route("GET /.well-known/tonne-issuer.json", self.issuer_file, None, SigningUnavailable),
-            route(
-                *("GET /credentials/status/{list}", self.status_list, None),
-                *(StatusListNotFound, SigningUnavailable),
-            ),
+            route("GET /credentials/status/{list}", self.status_list, None, StatusListNotFound, SigningUnavailable),
         ]
 
 

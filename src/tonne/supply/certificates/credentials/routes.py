@@ -16,19 +16,28 @@ def certificate_file_routes(endpoints: CertificateEndpoints) -> list[Route]:
     number = Parameter("number", "A certificate of the order. Default: the current one.", {"type": "string"})
     return [
         order(
-            *("GET /v1/orders/{order_id}/certificate", endpoints.certificate, PDF_FILE),
-            *(*not_found, SigningUnavailable),
+            "GET /v1/orders/{order_id}/certificate",
+            endpoints.certificate,
+            PDF_FILE,
+            *not_found,
+            SigningUnavailable,
             operation_id="downloadCertificate",
             query=(number,),
         ),
         order(
-            *("GET /v1/orders/{order_id}/certificate.json", endpoints.certificate_json, CertificateOut, *not_found),
+            "GET /v1/orders/{order_id}/certificate.json",
+            endpoints.certificate_json,
+            CertificateOut,
+            *not_found,
             operation_id="getCertificate",
             query=(number,),
         ),
         order(
-            *("GET /v1/orders/{order_id}/credential.json", endpoints.credential, CredentialOut),
-            *(*not_found, SigningUnavailable),
+            "GET /v1/orders/{order_id}/credential.json",
+            endpoints.credential,
+            CredentialOut,
+            *not_found,
+            SigningUnavailable,
             operation_id="getCredential",
             query=(number,),
         ),

@@ -50,8 +50,13 @@ async def replace_holds(
     await tx.execute(DELETE_OWN, scope.account_id, holder.checkout_id)
     await tx.execute(
         INSERT_HOLDS,
-        *(scope.account_id, holder.checkout_id, scope.organisation_id, scope.mode, holder.offset_link_id),
-        *(holder.client_hash, expires_at),
+        scope.account_id,
+        holder.checkout_id,
+        scope.organisation_id,
+        scope.mode,
+        holder.offset_link_id,
+        holder.client_hash,
+        expires_at,
         *columns(parts, "bundle_id, project_id, quantity_grams, reserved_grams"),
     )
 
@@ -70,7 +75,11 @@ async def insert_quote_holds(
 ) -> None:
     await tx.execute(
         INSERT_QUOTE_HOLDS,
-        *(scope.account_id, quote_id, scope.organisation_id, scope.mode, expires_at),
+        scope.account_id,
+        quote_id,
+        scope.organisation_id,
+        scope.mode,
+        expires_at,
         *columns(parts, "bundle_id, project_id, quantity_grams, reserved_grams"),
     )
 

@@ -141,8 +141,14 @@ async def move_case(
     """Change a locked case. `due_at` is when a worker looks at it next."""
     await tx.execute(
         MOVE_CASE,
-        *(lot_id, order.account_id, order.id, state, due_at, now if state in DONE else None),
-        *(None if decided_by is None else str(decided_by), resupplied_at),
+        lot_id,
+        order.account_id,
+        order.id,
+        state,
+        due_at,
+        now if state in DONE else None,
+        None if decided_by is None else str(decided_by),
+        resupplied_at,
     )
 
 
