@@ -104,12 +104,13 @@ def statements() -> tuple[Statement, ...]:
 @cache
 def texts() -> tuple[Statement, ...]:
     """Everything in the package that is SQL: the constants, and the queries of invariants and checks."""
-    found = list(statements())
-    for module in package():
-        for node in module.nodes:
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and _SQL.match(node.value):
-                found.append(Statement(module, f"line {node.lineno}", node.value))
-    return tuple(found)
+    written = (
+        Statement(module, f"line {node.lineno}", node.value)
+        for module in package()
+        for node in module.nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _SQL.match(node.value)
+    )
+    return (*statements(), *written)
 
 
 @cache

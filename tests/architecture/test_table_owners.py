@@ -64,11 +64,11 @@ UPWARD_READS: frozenset[tuple[str, str]] = frozenset(
 )
 # Tables that a second package still writes. This list may only shrink.
 TWO_OWNERS: dict[str, list[str]] = {
-    "lots": ['supply/retirements', 'supply/stock'],
-    "parcels": ['supply/retirements', 'supply/stock'],
-    "refunds": ['money/receipts', 'money/refunds'],
-    "shares": ['supply/retirements', 'supply/stock'],
-    "webhooks": ['channels/webhooks', 'platform/keys'],
+    "lots": ["supply/retirements", "supply/stock"],
+    "parcels": ["supply/retirements", "supply/stock"],
+    "refunds": ["money/receipts", "money/refunds"],
+    "shares": ["supply/retirements", "supply/stock"],
+    "webhooks": ["channels/webhooks", "platform/keys"],
 }
 
 

@@ -8,8 +8,11 @@ from tests.architecture.statements import statements, tenant_tables
 
 SUFFIX = "_any_account"
 # Modules of the worker and the operator, and public pages that are found by an address that cannot be guessed or that
-# was made public. No other module outside `apps/backoffice`, `apps/cli` and `platform/jobs` may use a function with the suffix.
+# was made public. No other module outside `apps/backoffice`, `apps/cli` and `platform/jobs` may use a function with the
+# suffix.
 ACROSS_ACCOUNTS = {
+    "supply/stock/supply_reads.py": "the operator's pages: stock belongs to no account",
+    "platform/documents/mail/retry_mail.py": "the operator retries a mail that was given up",
     "platform/documents/mail/outbox.py": "a job of the worker",
     "platform/events/prune_traces.py": "a job of the worker",
     "platform/http/request_log/prune_requests.py": "a job of the worker",
@@ -64,14 +67,14 @@ ACROSS_ACCOUNTS = {
     "money/bank/transfer_store.py": "a transfer may name no account",
     "money/accounting/matching/import_statement.py": "the operator's: a bank statement has payments of all accounts",
     "supply/transparency/append_leaves.py": "a job of the worker",
-    "supply/certificates/proofs/read_proofs.py": "finds a certificate by its number, which cannot be guessed",
+    "supply/certificates/proofs/read_proofs.py": "finds a certificate by its number, a secret",
     "supply/retirements/allocate_orders.py": "a job of the worker",
     "supply/stock/parcels/close_units.py": "a job of the worker",
     "supply/stock/holds/holds.py": "supply is held for checkouts of all accounts; also a job of the worker",
     "supply/stock/parcels/confirm_retirements.py": "wakes all orders that share a parcel",
     "supply/retirements/retire_test_order.py": "wakes all orders that share a parcel of a test order",
-    "supply/certificates/credentials/render_certificate.py": "finds a certificate by its number, which cannot be guessed",
-    "supply/certificates/credentials/issuer_endpoints.py": "a status list has certificates of all accounts, and names none",
+    "supply/certificates/credentials/render_certificate.py": "finds a certificate by its number, a secret",
+    "supply/certificates/credentials/issuer_endpoints.py": "a status list has certificates of all accounts",
     "supply/retirements/confirmations/import_confirmations.py": "the operator's: a registry knows no accounts",
     "supply/stock/lots/granularity.py": "the operator's: names the orders that hold lots of a project",
     "supply/stock/lots/import_lots.py": "the operator's: new supply may serve any account, and any may hold it",
@@ -101,7 +104,7 @@ ACROSS_ACCOUNTS = {
     "channels/checkout/order_pages/reseal_mail_links.py": "the operator's: one key seals the links of all mails",
     "channels/checkout/reseal_checkout_tokens.py": "the operator's: one key seals the tokens of all checkouts",
     "channels/checkout/links/offset_page.py": "finds a link by its id, which cannot be guessed",
-    "channels/public_pages/certificates/certificate_pages.py": "finds a certificate by its number, which cannot be guessed",
+    "channels/public_pages/certificates/certificate_pages.py": "finds a certificate by its number, a secret",
     "selling/orders/scope_store.py": "finds an order that the operator names by its id alone",
     "apps/lookup/list_store.py": "the operator's: lists of orders of all organisations",
     "apps/backoffice/orders_page.py": "the operator's: orders of all organisations",

@@ -25,8 +25,8 @@ async def test_from_an_organisation_to_its_first_order(operator: Operator, api: 
     assert any(organisation_id in line and "Fjörd & Söhne" in line and "0.2" in line for line in listed.splitlines())
 
     main = operator.does("account", "create", organisation_id, "Main", "--mode", "test", "--currency", "usd")
-    client_words = ("--mode", "test", "--currency", "JPY", "--client", "--beneficiary", "A customer")
-    client = operator.does("account", "create", organisation_id, "Customer", *client_words)
+    client_arguments = ("--mode", "test", "--currency", "JPY", "--client", "--beneficiary", "A customer")
+    client = operator.does("account", "create", organisation_id, "Customer", *client_arguments)
     accounts = {line.split()[0]: line for line in operator.does("account", "list", organisation_id).splitlines()}
     assert "USD" in accounts[main]
     assert "client_account" in accounts[client]

@@ -6,7 +6,7 @@ import pytest
 from babel import Locale
 
 from tonne.channels.public_pages.figures.countries import MAP_HEIGHT, MAP_WIDTH, country_name, place_of
-from tonne.channels.public_pages.figures.figures import years_in_words
+from tonne.channels.public_pages.figures.figures import years_text
 from tonne.platform.web.charts import month_axis
 from tonne.platform.web.render import asset
 from tonne.selling.catalogue.countries import country_code
@@ -46,7 +46,7 @@ def test_the_map_is_small_and_has_the_size_of_the_places() -> None:
 
 
 def test_vintages_are_joined_to_ranges() -> None:
-    assert years_in_words([2021, 2019, 2020, 2023, 2019]) == "2019–2021, 2023"
+    assert years_text([2021, 2019, 2020, 2023, 2019]) == "2019–2021, 2023"
 
 
 def test_a_year_is_labelled_unless_the_next_one_is_close() -> None:

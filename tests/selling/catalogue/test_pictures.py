@@ -16,6 +16,7 @@ from PIL import Image
 from tests.support.world import World
 from tonne.apps.cli.main import main
 from tonne.platform.db.pool import Database
+from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.errors import PictureInvalid
 from tonne.selling.catalogue.model import Bundle, BundleProject, Catalogue, Project
 from tonne.selling.catalogue.pictures import drawings
@@ -118,7 +119,7 @@ def test_addresses_of_pictures_never_leave_this_service() -> None:
     bundle = Bundle("bun_1", "mix", "Mix", "", elsewhere, 1, True, NOW, shares)
     demo = Bundle("bun_2", "x", "X", "", "http://localhost:8080/images/bundles/wind-power.svg", 1, True, NOW, ())
     catalogue = Catalogue(
-        "test",
+        Mode.TEST,
         "EUR",
         1,
         None,  # type: ignore[arg-type]

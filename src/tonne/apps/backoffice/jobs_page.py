@@ -72,12 +72,12 @@ class JobsPage:
             for_people=FOR_PEOPLE,
             late_s=LATE_S,
             stuck_after_s=self._stuck_after_s,
-            duration=spell_duration,
+            duration=format_duration,
             ago=lambda at: spell_ago(at, now),
         )
 
 
-def spell_duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     for unit, size in (("days", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
@@ -86,4 +86,4 @@ def spell_duration(seconds: float) -> str:
 
 def spell_ago(at: datetime | None, now: datetime) -> str:
     """Clocks of other machines may be a little ahead."""
-    return "Never" if at is None else f"{spell_duration(max(0.0, (now - at).total_seconds()))} ago"
+    return "Never" if at is None else f"{format_duration(max(0.0, (now - at).total_seconds()))} ago"

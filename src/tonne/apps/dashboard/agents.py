@@ -21,7 +21,7 @@ _SYSTEMS = (
 )
 
 
-def browser_in_words(agent: str) -> str:
+def browser_text(agent: str) -> str:
     browser = next((name for mark, name in _BROWSERS if re.search(rf"{mark}\w*/", agent)), "Unknown browser")
     system = next((name for mark, name in _SYSTEMS if mark in agent), None)
     return browser if system is None else f"{browser} on {system}"

@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from tonne.apps.dashboard.agents import browser_in_words
+from tonne.apps.dashboard.agents import browser_text
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.layout import PageLayout
 from tonne.apps.dashboard.viewer import OPERATOR, Fields, Viewer, organisation_base
@@ -221,7 +221,7 @@ class YouPage:
         async with self._database.connection() as connection:
             found = await self._sessions.list_of(connection, viewer.user.id)
             values: dict[str, Any] = {
-                "sessions": [(session, browser_in_words(session.agent)) for session in found],
+                "sessions": [(session, browser_text(session.agent)) for session in found],
                 "memberships": await list_memberships(connection, viewer.user.id),
                 "passkeys": await list_passkeys(connection, viewer.user.id),
                 "passkey_domain": self._passkeys.domain,
@@ -237,4 +237,4 @@ class YouPage:
 
 def _device(request: Request) -> str:
     """A name for a new passkey, to be changed by the user."""
-    return browser_in_words(request.headers.get(b"user-agent", b"").decode("latin-1"))
+    return browser_text(request.headers.get(b"user-agent", b"").decode("latin-1"))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tonne.apps.lookup.audit_words import AuditRow
+from tonne.apps.lookup.audit_text import AuditRow
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.events.audit.store import StoredEntry
 from tonne.platform.http.route import Response

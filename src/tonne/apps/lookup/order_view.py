@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tonne.apps.lookup.actor_words import name_actors
+from tonne.apps.lookup.actor_text import name_actors
 from tonne.apps.lookup.order_facts import ShownOrder, describe_order
+from tonne.apps.lookup.order_text import happened, kind_label, without_commands
 from tonne.apps.lookup.order_timeline import collect_timeline
-from tonne.apps.lookup.order_words import happened, kind_label, without_commands
 from tonne.channels.webhooks.timeline import EventDelivery, list_deliveries
 from tonne.money.receipts.expected_completion import Expectation, expected_completion
 from tonne.money.refunds.order_money import OrderMoney, read_money

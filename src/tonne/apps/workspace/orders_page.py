@@ -6,7 +6,7 @@ from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.apps.lookup.list_store import ListedOrders, find_named, list_named, list_page
 from tonne.apps.lookup.order_export import csv_response
-from tonne.apps.lookup.order_words import list_values
+from tonne.apps.lookup.order_text import list_values
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.rate_limit import TokenBuckets

@@ -28,9 +28,11 @@ _URL_ERRORS = (WebhookUrlInvalid, WebhookAccountInvalid)
 
 
 def webhook_routes(endpoints: WebhookEndpoints) -> list[Route]:
+    return [*_registration_routes(endpoints), *_delivery_routes(endpoints)]
+
+
+def _registration_routes(endpoints: WebhookEndpoints) -> list[Route]:
     route = RouteMaker("Webhooks")
-    page, attempts = ListOut[WebhookOut], ListOut[WebhookAttemptOut]
-    sequence = {"sequence": "2026-11-15T10:00:00.000Z"}
     return [
         route(
             "POST /v1/webhooks",
@@ -44,7 +46,7 @@ def webhook_routes(endpoints: WebhookEndpoints) -> list[Route]:
         route(
             "GET /v1/webhooks",
             endpoints.list_webhooks,
-            page,
+            ListOut[WebhookOut],
             *LIST_ERRORS,
             operation_id="listWebhooks",
             query=(
@@ -80,6 +82,12 @@ def webhook_routes(endpoints: WebhookEndpoints) -> list[Route]:
             )
             for method, operation_id in (("POST", "rotateWebhookSecret"), ("PUT", "replaceWebhookSecret"))
         ),
+    ]
+
+
+def _delivery_routes(endpoints: WebhookEndpoints) -> list[Route]:
+    route = RouteMaker("Webhooks")
+    return [
         route(
             f"POST {_ONE}/test",
             endpoints.send_test_event,
@@ -90,7 +98,7 @@ def webhook_routes(endpoints: WebhookEndpoints) -> list[Route]:
         route(
             f"GET {_ONE}/attempts",
             endpoints.list_attempts,
-            attempts,
+            ListOut[WebhookAttemptOut],
             *LIST_ERRORS,
             WebhookNotFound,
             operation_id="listWebhookAttempts",
@@ -106,7 +114,7 @@ def webhook_routes(endpoints: WebhookEndpoints) -> list[Route]:
             EventsRemoved,
             operation_id="rewindWebhook",
             body=RewindIn,
-            example=sequence,
+            example={"sequence": "2026-11-15T10:00:00.000Z"},
         ),
         route(
             f"POST {_ONE}/retry-now",

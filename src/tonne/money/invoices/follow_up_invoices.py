@@ -16,8 +16,8 @@ from tonne.money.invoices.mail import (
     ComposeMail,
     compose_invoice_mail,
     compose_reminder,
+    day_text,
     find_recipients,
-    in_words,
     write_closed_mail,
     write_mail,
 )
@@ -133,7 +133,7 @@ class FollowUpInvoices:
                 await enqueue(tx, organisation_id, recipients, message, subject_id=invoice.id)
 
     async def _cancel(self, invoice: Invoice, now: datetime) -> None:
-        today = in_words(now.astimezone(UTC).date())
-        reason = f"Invoice {invoice.reference} was due on {in_words(invoice.due_on)} and was not paid by {today}."
+        today = day_text(now.astimezone(UTC).date())
+        reason = f"Invoice {invoice.reference} was due on {day_text(invoice.due_on)} and was not paid by {today}."
         async with self.database.transaction() as tx:
             await cancel_invoice(tx, invoice, actor=ACTOR, reason=reason, now=now)

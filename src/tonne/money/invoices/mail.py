@@ -255,7 +255,7 @@ def _after_credit(record: CreditNoteRecord, left: str, wording: LocalWording) ->
     )
 
 
-def in_words(day: date | str) -> str:
+def day_text(day: date | str) -> str:
     """`31 March 2026`, which is unambiguous in every country."""
     return ENGLISH.day(day)
 

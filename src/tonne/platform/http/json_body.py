@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn, TypeVar, get_args, get_origin, get_
 
 import msgspec
 
-from tonne.platform.http.validation_words import validation_words
+from tonne.platform.http.validation_text import validation_text
 from tonne.platform.values.decimals import parse_decimal
 from tonne.platform.values.errors import Fault, Invalid
 
@@ -270,7 +270,7 @@ def _read_value(reading: _Reading, value: Any, path: str, faults: list[Fault]) -
             return _read_enum(reading.options, value)
         return reading.reader(value) if reading.reader else msgspec.convert(_as_python(value), reading.hint)
     except msgspec.ValidationError as error:
-        words = validation_words(error, reading.hint)
+        words = validation_text(error, reading.hint)
     except ValueError as error:
         words = str(error)
     faults.append(Fault("validation_error", f"{path} is not valid: {words}.", path))

@@ -14,10 +14,10 @@ async def name_actors(connection: Connection, actors: Iterable[str | None]) -> d
     users = [actor.partition(":")[2] for actor in wanted if actor.startswith(f"{ActorKind.USER}:")]
     rows = await connection.fetch(FIND_USER_NAMES, users) if users else []
     names = {f"{ActorKind.USER}:{row['id']}": row["name"] for row in rows}
-    return {actor: names.get(actor) or _in_words(actor) for actor in wanted}
+    return {actor: names.get(actor) or _as_text(actor) for actor in wanted}
 
 
-def _in_words(actor: str) -> str:
+def _as_text(actor: str) -> str:
     kind, _, name = actor.partition(":")
     if kind == ActorKind.SYSTEM:
         return f"Tonne ({name.replace('_', ' ')})"

@@ -137,7 +137,7 @@ class MonthEndPage:
             months=self._months(beginning),
             is_over=self._clock() >= period.end,
             last_day=last_day,
-            points=[(point, *_in_words(point.kind, point.count)) for point in points],
+            points=[(point, *_as_text(point.kind, point.count)) for point in points],
             last_booking=last_booking,
             is_booked=last_booking is not None and last_booking >= last_day,
             doctor=doctor,
@@ -176,7 +176,7 @@ def _by_currency(totals: MonthTotals | None) -> list[tuple[str, list[object], in
     return found
 
 
-def _in_words(kind: str, count: int) -> tuple[str, str | None]:
+def _as_text(kind: str, count: int) -> tuple[str, str | None]:
     """What is open, and the page on which it is dealt with."""
     words, one, many, path = POINTS[kind]
     return words.format(f"{count:,} {one if count == 1 else many}"), path

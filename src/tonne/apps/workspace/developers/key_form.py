@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.viewer import Fields
-from tonne.apps.workspace.developers.key_words import group_choices
+from tonne.apps.workspace.developers.key_text import group_choices
 from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.errors import KeyRestrictionInvalid
 from tonne.selling.accounts.keys.restrictions import UNRESTRICTED, KeyRestrictions, check_restrictions

@@ -9,7 +9,7 @@ from tonne.apps.dashboard.layout import PageLayout
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
 from tonne.apps.workspace.developers.key_form import EXPIRIES, KeyForm
-from tonne.apps.workspace.developers.key_words import access_in_words, creator_of, group_choices, short_access, state_of
+from tonne.apps.workspace.developers.key_text import access_text, creator_of, group_choices, short_access, state_of
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.errors import AccountNotFound
 from tonne.platform.http.route import Request, Response
@@ -174,7 +174,7 @@ class KeysPage:
             "key.html",
             form,
             shown=shown,
-            lines=access_in_words(shown.key),
+            lines=access_text(shown.key),
             accounts=dict(accounts),
             overlaps=OVERLAPS,
             overlap=form.value("overlap") or DEFAULT_OVERLAP,

@@ -79,7 +79,7 @@ def summary_values(summary: OrderSummary, wording: LocalWording, settings: Setti
         "receipt_url": f"{summary.url}/receipt" if summary.url and has_receipt else None,
         "seller_lines": seller.address_lines,
         "seller_email": seller.email,
-        "payment_words": {
+        "payment_text": {
             PaymentState.UNPAID: _("Not paid yet"),
             PaymentState.PAID: _("Paid"),
             PaymentState.REFUNDED: _("Refunded"),

@@ -187,10 +187,10 @@ def _vintages_by_project(totals: Sequence[VintageTotal]) -> dict[tuple[str, str]
     found: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for each in totals:
         found[each.registry, each.registry_project_id].append(each.vintage)
-    return {key: years_in_words(vintages) for key, vintages in found.items()}
+    return {key: years_text(vintages) for key, vintages in found.items()}
 
 
-def years_in_words(years: Sequence[int]) -> str:
+def years_text(years: Sequence[int]) -> str:
     """`2019–2021, 2023`."""
     runs: list[list[int]] = []
     for year in sorted(set(years)):

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import re
 from collections.abc import Awaitable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -34,6 +33,7 @@ from tonne.money.cards.gateways.confirmation import (
 )
 from tonne.money.cards.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage
 from tonne.money.cards.gateways.payment_record import PaymentNotRead, RecordedPayment
+from tonne.money.cards.gateways.stripe_key import mode_of_key
 from tonne.money.cards.gateways.stripe_pages import (
     MAX_PAGE_LIFE,
     Session,
@@ -77,7 +77,6 @@ CONNECT_TIMEOUT_S = 10.0
 _LOOK_BACK = MAX_PAGE_LIFE + timedelta(hours=1)
 # What Stripe says about an object of the mode that the key does not belong to.
 _OTHER_MODE = "a similar object exists in"
-_KEY = re.compile(r"[sr]k_(live|test)_[A-Za-z0-9_]{1,250}")
 
 _log = structlog.get_logger()
 T = TypeVar("T")
@@ -89,15 +88,9 @@ class StripeCardGateway:
     def __init__(
         self, secret_key: str, api_base: str | None = None, timeout_s: float = TIMEOUT_S, *, clock: Clock = utc_now
     ) -> None:
-        key = _KEY.fullmatch(secret_key)
-        if key is None:
-            raise ValueError(
-                "The Stripe secret key must start with sk_live_ or rk_live_ and contain no spaces. Check "
-                "TONNE_STRIPE_SECRET_KEY."
-            )
         # With a key of the other mode, Stripe's test cards would pay for real credits, or a test order would take real
         # money. Charges are therefore made only if the modes of order and key are the same.
-        self.mode = Mode(key[1])
+        self.mode = mode_of_key(secret_key)
         # Telemetry writes an id into the home folder and sends it with facts about this machine.
         stripe.enable_telemetry = False
         # Below WARNING the SDK logs whole responses, including secrets.

@@ -1,9 +1,14 @@
-"""Asks Stripe whether it accepts the secret key, before the service starts."""
+"""Stripe's secret key: its mode, and whether Stripe accepts it, asked before the service starts."""
+
+import re
 
 import aiohttp
 
+from tonne.platform.values.scope import Mode
+
 STRIPE = "https://api.stripe.com"
 TIMEOUT_S = 10.0
+_KEY = re.compile(r"[sr]k_(live|test)_[A-Za-z0-9_]{1,250}")
 
 
 class StripeKeyRejected(Exception):
@@ -12,6 +17,16 @@ class StripeKeyRejected(Exception):
 
 class StripeNotReached(Exception):
     """Whether Stripe accepts the key is not known."""
+
+
+def mode_of_key(secret_key: str) -> Mode:
+    key = _KEY.fullmatch(secret_key)
+    if key is None:
+        raise ValueError(
+            "The Stripe secret key must start with sk_live_ or rk_live_ and contain no spaces. Check "
+            "TONNE_STRIPE_SECRET_KEY."
+        )
+    return Mode(key[1])
 
 
 async def check_stripe_key(secret_key: str, api_base: str) -> None:

@@ -25,6 +25,7 @@ from tonne.selling.accounts.errors import (
 )
 from tonne.selling.accounts.organisations.manage_endpoints import ManageAccountEndpoints
 
+_CHANGED = (NameInvalid, HandleNotUnique, AccountIdempotencyExists)
 _NAME = Parameter("name", "Only accounts whose name contains this text.", {"type": "string"})
 _ARCHIVED = Parameter(
     "archived",
@@ -35,7 +36,7 @@ _PROFILE = {"name": "Fjord Bakery", "handle": "fjord-bakery", "external_pages_vi
 
 
 def manage_account_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
-    return [*_own_routes(endpoints), *_client_routes(endpoints)]
+    return [*_own_routes(endpoints), *_client_routes(endpoints), *_one_client_routes(endpoints)]
 
 
 def _own_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
@@ -93,9 +94,8 @@ def _own_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
 
 
 def _client_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
-    route, one = RouteMaker("Accounts"), "/v1/accounts/client/{client_account_id}"
-    changed = (NameInvalid, HandleNotUnique, AccountIdempotencyExists)
-    own, created = {"scope": "client_account"}, {200: ClientAccountOut, 201: ClientAccountOut}
+    route, own = RouteMaker("Accounts"), {"scope": "client_account"}
+    created = {200: ClientAccountOut, 201: ClientAccountOut}
     return [
         route(
             "GET /v1/accounts/client/me",
@@ -111,7 +111,7 @@ def _client_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
             created,
             AccountScopeIncorrect,
             CurrencyUnknown,
-            *changed,
+            *_CHANGED,
             operation_id="createClientAccount",
             body=ClientAccountIn,
             example={**_PROFILE, "currency": "EUR", "idempotency_key": "client-20817", "reference": "Customer 20817"},
@@ -126,6 +126,13 @@ def _client_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
             operation_id="listClientAccounts",
             query=(*LIST_PARAMETERS, _NAME, _ARCHIVED),
         ),
+    ]
+
+
+def _one_client_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
+    route, one = RouteMaker("Accounts"), "/v1/accounts/client/{client_account_id}"
+    own = {"scope": "client_account"}
+    return [
         route(
             f"GET {one}", endpoints.read_client_account, ClientAccountOut, operation_id="getClientAccount", shows=own
         ),
@@ -133,7 +140,7 @@ def _client_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
             f"PUT {one}",
             endpoints.replace_client_account,
             ClientAccountOut,
-            *changed,
+            *_CHANGED,
             BillingInvalid,
             operation_id="replaceClientAccount",
             body=ClientAccountPutIn,
@@ -144,7 +151,7 @@ def _client_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
             f"PATCH {one}",
             endpoints.update_client_account,
             ClientAccountOut,
-            *changed,
+            *_CHANGED,
             BillingInvalid,
             operation_id="updateClientAccount",
             body=ClientAccountPatchIn,

@@ -22,7 +22,7 @@ _PATTERN = re.compile(r"Expected `str` matching regex '(.+)'", re.DOTALL)
 _COMPARISONS = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
 
 
-def validation_words(error: msgspec.ValidationError, hint: Any) -> str:
+def validation_text(error: msgspec.ValidationError, hint: Any) -> str:
     """After "… is not valid: ". `hint` is the type of the field, whose examples are shown."""
     text = str(error)
     if found := _PATTERN.match(text):

@@ -93,7 +93,7 @@ def _row(entry: StoredEntry, names: ActorNames, *, for_operator: bool) -> AuditR
     return AuditRow(
         id=entry.id,
         at=entry.created_at,
-        actor=_OPERATOR if hides else _actor_words(actor, names),
+        actor=_OPERATOR if hides else _actor_text(actor, names),
         actor_id="" if hides or actor.kind in {ActorKind.CLI, ActorKind.SYSTEM} else actor.name,
         address=None if hides else actor.address,
         action=entry.action,
@@ -108,7 +108,7 @@ def _runs_service(actor: Actor, names: ActorNames) -> bool:
     return actor.kind is ActorKind.CLI or (actor.kind is ActorKind.USER and actor.name in names.operators)
 
 
-def _actor_words(actor: Actor, names: ActorNames) -> str:
+def _actor_text(actor: Actor, names: ActorNames) -> str:
     match actor.kind:
         case ActorKind.CLI:
             return actor.name

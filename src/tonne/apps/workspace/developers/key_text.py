@@ -57,7 +57,7 @@ def group_choices(mode: Mode) -> list[GroupChoice]:
     return found
 
 
-def access_in_words(key: ApiKey) -> list[str]:
+def access_text(key: ApiKey) -> list[str]:
     """Such as `Orders: read and write`."""
     permissions = key.restrictions.permissions
     if permissions is None:
