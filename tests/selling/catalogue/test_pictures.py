@@ -122,7 +122,7 @@ def test_addresses_of_pictures_never_leave_this_service() -> None:
         Mode.TEST,
         "EUR",
         1,
-        None,  # type: ignore[arg-type]
+        None,
         {each.id: each for each in (wind, forest)},
         {each.id: each for each in (bundle, demo)},
         {},
