@@ -15,15 +15,6 @@ OUTSIDE = ("__init__.py", "__main__.py")
 # Imports against the order that are still to be removed. This list may only shrink.
 UPWARD_IMPORTS: frozenset[tuple[str, str]] = frozenset(
     {
-        ("money/bank/export_returns.py", "money.invoices.errors.ReturnInvalid"),
-        ("money/bank/export_returns.py", "money.invoices.errors.ReturnNotFound"),
-        ("money/bank/resolve_transfer.py", "money.invoices.errors.TransferNotFound"),
-        ("money/bank/resolve_transfer.py", "money.invoices.errors.TransferNotUnresolved"),
-        ("money/bank/return_transfer.py", "money.invoices.errors.ReturnInvalid"),
-        ("money/bank/return_transfer.py", "money.invoices.errors.ReturnNotFound"),
-        ("money/bank/return_transfer.py", "money.invoices.errors.SecondPersonNeeded"),
-        ("money/bank/return_transfer.py", "money.invoices.errors.TransferNotFound"),
-        ("money/bank/return_transfer.py", "money.invoices.model.Invoice"),
         ("money/cards/settle_charges.py", "money.receipts.compose.enqueue_receipts"),
         ("money/refunds/cancel_order.py", "money.receipts.compose.enqueue_cancellation_mail"),
         ("money/refunds/jobs.py", "money.receipts.mail_refunds.MailRefunds"),

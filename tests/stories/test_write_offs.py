@@ -17,10 +17,11 @@ from tonne.money.accounting.journal.read_journal import Period, sum_balances_any
 from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.money.accounting.reports.account_statement import account_statement_pdf, make_statements, print_statement
 from tonne.money.accounting.reports.ageing import list_aged_debts
+from tonne.money.bank.errors import SecondPersonNeeded
 from tonne.money.invoices.credit_notes.correct_invoice import correct_invoice
 from tonne.money.invoices.documents.pdf import invoice_pdf
 from tonne.money.invoices.documents.record import Closing
-from tonne.money.invoices.errors import InvoiceNotOpen, SecondPersonNeeded, WriteOffInvalid
+from tonne.money.invoices.errors import InvoiceNotOpen, WriteOffInvalid
 from tonne.money.invoices.settle_invoice import settle_invoice
 from tonne.money.invoices.timeline import write_off_timeline
 from tonne.money.invoices.write_off import approve_write_off, reinstate_invoice, write_off_invoice

@@ -9,9 +9,9 @@ from tests.money.invoices.bank import ADA_IBAN, Line, camt_file
 from tests.money.invoices.billing import Billing, text_of
 from tests.money.invoices.test_transfers import ADA, DAY, bill, import_file, open_returns, states
 from tests.support.world import TESTER, World
+from tonne.money.bank.errors import ReturnInvalid
 from tonne.money.bank.return_transfer import confirm_return, find_refundable_minor, plan_return
 from tonne.money.invoices.cancel_order import cancel_order
-from tonne.money.invoices.errors import ReturnInvalid
 from tonne.selling.orders.queue import lock_order
 
 NEXT = DAY + timedelta(days=1)

@@ -17,11 +17,11 @@ from tests.money.invoices.billing import Billing
 from tests.support.command import Operator, refusal_of, tonne
 from tests.support.world import TESTER, World
 from tonne.money.accounting.matching.import_statement import BookedLine, import_statement
+from tonne.money.bank.errors import ReturnInvalid, SecondPersonNeeded
 from tonne.money.bank.export_returns import export_returns
 from tonne.money.bank.return_store import list_open_returns_any_account
 from tonne.money.bank.return_transfer import approve_return, confirm_return, return_transfer
 from tonne.money.bank.transfer_model import BankReturn
-from tonne.money.invoices.errors import ReturnInvalid, SecondPersonNeeded
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.values.actor import Actor, ActorKind, person_of
 from tonne.platform.values.scope import Mode

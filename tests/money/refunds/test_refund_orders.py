@@ -5,7 +5,7 @@ import pytest
 
 from tests.money.cards.card_scene import total
 from tests.money.refunds.refund_scene import ADA, BEN, RefundScene
-from tonne.money.invoices.errors import SecondPersonNeeded
+from tonne.money.bank.errors import SecondPersonNeeded
 from tonne.money.refunds.approve_refund import approve_refund, retry_refund, settle_refund
 from tonne.money.refunds.errors import NothingToRefund, RefundAmountInvalid, RefundExceedsPaid, RefundNotWaiting
 from tonne.money.refunds.model import Refund

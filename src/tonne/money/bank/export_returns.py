@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tonne.money.bank import return_store
+from tonne.money.bank.errors import ReturnInvalid, ReturnNotFound
 from tonne.money.bank.formats.sepa_file import SEPA_CURRENCY, Payment, write_csv, write_sepa
 from tonne.money.bank.transfer_model import BankReturn, ReturnStatus
 from tonne.money.bank.transfer_store import lock_transfers_any_account, refresh_states_any_account
-from tonne.money.invoices.errors import ReturnInvalid, ReturnNotFound
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.bank_accounts import OwnAccount, own_account

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from tonne.money.bank.errors import TransferNotFound, TransferNotUnresolved
 from tonne.money.bank.return_store import find_return_by_incoming_any_account
 from tonne.money.bank.transfer_model import Transfer, TransferState
 from tonne.money.bank.transfer_store import (
@@ -10,7 +11,6 @@ from tonne.money.bank.transfer_store import (
     refresh_states_any_account,
     undo_resolutions_any_account,
 )
-from tonne.money.invoices.errors import TransferNotFound, TransferNotUnresolved
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor

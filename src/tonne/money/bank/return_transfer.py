@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tonne.money.bank import assignment_store, return_store
+from tonne.money.bank.errors import ReturnInvalid, ReturnNotFound, SecondPersonNeeded, TransferNotFound
+from tonne.money.bank.formats.statement import signed_money
 from tonne.money.bank.return_store import NOT_BOOKED, BookedReturn
-from tonne.money.bank.transfer_model import Assignment, BankReturn, ReturnStatus, Transfer
+from tonne.money.bank.transfer_model import Assignment, BankReturn, PaidInvoice, ReturnStatus, Transfer
 from tonne.money.bank.transfer_store import (
     add_resolution_any_account,
     lock_transfers_any_account,
     refresh_states_any_account,
 )
-from tonne.money.invoices.errors import ReturnInvalid, ReturnNotFound, SecondPersonNeeded, TransferNotFound
-from tonne.money.invoices.model import Invoice
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
@@ -36,7 +36,7 @@ class ReturnTo:
 
 async def plan_return(
     tx: Connection,
-    invoice: Invoice,
+    invoice: PaidInvoice,
     amount_minor: int,
     *,
     reason: str,
@@ -63,19 +63,19 @@ async def plan_return(
     if rest_minor > 0 or amount_minor <= 0:
         received = sum(minor for _, minor in available)
         raise ReturnInvalid(
-            f"Invoice {invoice.reference} has {invoice.money(received)} left from bank transfers: "
-            f"{invoice.money(amount_minor)} cannot go back by bank."
+            f"Invoice {invoice.reference} has {signed_money(received, invoice.currency)} left from bank transfers: "
+            f"{signed_money(amount_minor, invoice.currency)} cannot go back by bank."
         )
     await _insert(tx, planned, invoice.organisation_id, actor=actor, now=now)
     return planned
 
 
-async def find_refundable_minor(tx: Connection, invoice: Invoice) -> int:
+async def find_refundable_minor(tx: Connection, invoice: PaidInvoice) -> int:
     """How much `plan_return` can send back."""
     return sum(minor for _, minor in await _refundable(tx, invoice))
 
 
-async def return_part_payments(tx: Connection, invoice: Invoice, *, actor: Actor, now: datetime) -> int:
+async def return_part_payments(tx: Connection, invoice: PaidInvoice, *, actor: Actor, now: datetime) -> int:
     """Turn what a cancelled invoice received into money to return. Returns the sum; the invoice is locked."""
     received = _by_transfer(await assignment_store.list_received_any_account(tx, invoice.id))
     if not received:
@@ -255,7 +255,7 @@ async def lock_return(tx: Connection, return_id: str) -> BankReturn:
     return locked
 
 
-async def _refundable(tx: Connection, invoice: Invoice) -> list[tuple[Transfer, int]]:
+async def _refundable(tx: Connection, invoice: PaidInvoice) -> list[tuple[Transfer, int]]:
     """The transfers of an invoice, oldest first, each with what it paid and was not refunded yet."""
     received = _by_transfer(await assignment_store.list_received_any_account(tx, invoice.id))
     transfers = {each.id: each for each in await lock_transfers_any_account(tx, sorted(received))}

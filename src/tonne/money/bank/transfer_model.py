@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
+from typing import Protocol
 
 from tonne.money.bank.formats.statement import signed_money
 from tonne.platform.values.currency import DECIMALS
@@ -98,6 +99,21 @@ class Transfer:
                 return "wait for the rest"
             case _:
                 return ""
+
+
+class PaidInvoice(Protocol):
+    """What this package needs to know of an invoice that transfers pay. None of it ever changes."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def reference(self) -> str: ...
+    @property
+    def organisation_id(self) -> str: ...
+    @property
+    def mode(self) -> Mode: ...
+    @property
+    def currency(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,9 @@ what is owed.
 from datetime import datetime
 
 from tonne.money.bank.assignment_store import sum_received_any_account
+from tonne.money.bank.errors import SecondPersonNeeded
 from tonne.money.invoices import write_off_store
-from tonne.money.invoices.errors import InvoiceNotOpen, SecondPersonNeeded, WriteOffInvalid
+from tonne.money.invoices.errors import InvoiceNotOpen, WriteOffInvalid
 from tonne.money.invoices.issuing.billed_order_store import list_unfulfilled_orders
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.money.invoices.settle_invoice import lock_with_orders_any_account

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from datetime import datetime
 
+from tonne.money.bank.errors import SecondPersonNeeded
 from tonne.money.bank.return_store import find_returns_any_account
 from tonne.money.bank.transfer_model import ReturnStatus
-from tonne.money.invoices.errors import SecondPersonNeeded
 from tonne.money.refunds.errors import RefundNotFound, RefundNotSettleable, RefundNotWaiting
 from tonne.money.refunds.model import Refund, RefundMethod, RefundState
 from tonne.money.refunds.order_money import OrderMoney, change_refund, entry_of, lock_money, settle

@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from tonne.money.bank.errors import ReturnInvalid
 from tonne.money.bank.return_store import find_returns_any_account
 from tonne.money.bank.return_transfer import fail_return, plan_return
 from tonne.money.bank.transfer_model import BankReturn, ReturnStatus
-from tonne.money.invoices.errors import ReturnInvalid
 from tonne.money.invoices.store import find_invoice, lock_invoices_any_account
 from tonne.money.refunds import store
 from tonne.money.refunds.model import Refund, RefundState

@@ -20,11 +20,11 @@ from tonne.money.accounting.journal.match_payout import reopen_and_unmatch
 from tonne.money.accounting.journal.model import JournalEntry, LedgerAccount
 from tonne.money.accounting.journal.read_journal import Period, read_entries_any_account, sum_balances_any_account
 from tonne.money.accounting.matching.assign_transfer import unassign_transfer
+from tonne.money.bank.errors import ReturnInvalid, TransferNotUnresolved
 from tonne.money.bank.export_returns import export_returns
 from tonne.money.bank.resolve_transfer import resolve_transfer
 from tonne.money.bank.return_transfer import confirm_return, fail_return, return_transfer
 from tonne.money.cards.gateways.card import ChargeRequest, ChargeResult
-from tonne.money.invoices.errors import ReturnInvalid, TransferNotUnresolved
 from tonne.money.refunds.approve_refund import settle_refund
 from tonne.money.refunds.disputes.mismatched_charge import accept_mismatched, read_mismatched, return_mismatched
 from tonne.platform.db.pool import Connection

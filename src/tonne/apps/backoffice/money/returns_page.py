@@ -9,6 +9,7 @@ from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.layout import PageLayout
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
+from tonne.money.bank.errors import ReturnInvalid
 from tonne.money.bank.export_returns import ReturnFile, export_returns
 from tonne.money.bank.formats.sepa_file import SEPA_CURRENCY
 from tonne.money.bank.return_store import (
@@ -19,7 +20,6 @@ from tonne.money.bank.return_store import (
 )
 from tonne.money.bank.return_transfer import ReturnTo, approve_return, cancel_return, confirm_return, redirect_return
 from tonne.money.bank.transfer_model import BankReturn, ReturnStatus
-from tonne.money.invoices.errors import ReturnInvalid
 from tonne.money.refunds.bank_refunds import fail_refund_return
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.route import Request, Response

@@ -23,11 +23,11 @@ from tonne.money.accounting.matching.assign_transfer import assign_transfer, una
 from tonne.money.accounting.matching.decide_doubtful import decide_doubtful
 from tonne.money.bank.assignment_store import list_assignments_any_account
 from tonne.money.bank.doubtful_store import DoubtfulLine, list_doubtful_any_account
+from tonne.money.bank.errors import TransferNotFound
 from tonne.money.bank.resolve_transfer import resolve_transfer
 from tonne.money.bank.return_store import list_returns_of_transfer_any_account
 from tonne.money.bank.transfer_model import WAITING_STATES, Assignment, BankReturn, Transfer, TransferState
 from tonne.money.bank.transfer_store import find_transfers_any_account, list_transfers_any_account
-from tonne.money.invoices.errors import TransferNotFound
 from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.money.invoices.model import Invoice
 from tonne.platform.db.pool import Connection

@@ -10,10 +10,11 @@ from tonne.money.bank.assignment_store import (
     sum_received_any_account,
     undo_assignments_any_account,
 )
+from tonne.money.bank.errors import TransferNotFound
 from tonne.money.bank.return_store import list_returns_of_transfer_any_account
 from tonne.money.bank.transfer_model import Assignment, ReturnStatus, Transfer
 from tonne.money.bank.transfer_store import lock_transfers_any_account, refresh_states_any_account
-from tonne.money.invoices.errors import AssignmentInvalid, TransferNotFound
+from tonne.money.invoices.errors import AssignmentInvalid
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.money.invoices.settle_invoice import lock_with_orders_any_account, mark_invoice_paid, pay_orders_any_account
 from tonne.money.invoices.store import mark_settled_by_hand
