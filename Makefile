@@ -16,7 +16,7 @@ SITE := src/tonne/channels/public_pages/site/documentation/index.html.gz
 SITE_SOURCES := $(shell find docs tools/docs deploy examples clients -type f -not -name '*.pyc' 2>/dev/null) $(shell find src/tonne -name '*.py' 2>/dev/null) \
 	CHANGELOG.md CONTRIBUTING.md SECURITY.md tonne.example.toml
 
-.PHONY: run test test-integration test-random docs setup lint format translations clients audit bench chaos lock clean
+.PHONY: run test test-integration test-random docs setup lint format translations clients pages audit bench chaos lock clean
 
 run: .venv/runtime.done $(SITE)
 	@exec $(BIN)/tonne serve --demo
@@ -55,6 +55,10 @@ translations: .venv/dev.done
 # Writes the generated files of the Python and TypeScript clients anew, after a change of the API.
 clients: .venv/dev.done
 	@$(BIN)/python -m clients.generate
+
+# Writes the generated tables of docs/errors.md and docs/command-line.md anew, after a change of errors or commands.
+pages: .venv/dev.done
+	@$(BIN)/python -m tools.docs.generated
 
 # Looks up known vulnerabilities of the locked versions. Needs the internet, so CI does not run it; fails without.
 audit: .venv/dev.done

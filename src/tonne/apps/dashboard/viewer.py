@@ -35,6 +35,11 @@ _NOT_ACTING = (
 
 
 class DashboardPageNotFound(TonneError, kind=Kind.NOT_FOUND, code="not_found"):
+    """There is no such page, or it belongs to an organisation that the user is not a member of.
+
+    Check the address.
+    """
+
     message = "There is no such page, or it belongs to an organisation that you are not a member of."
 
 

@@ -39,6 +39,11 @@ _HELD_STATE = "TH001"
 
 
 class ServiceHeld(TonneError, kind=Kind.UNAVAILABLE, code="service_held"):
+    """The operator holds the service, for example after restoring a backup: it answers reads only.
+
+    Repeat the request later; nothing was changed.
+    """
+
     message = "The service is held: it answers reads only, and nothing was changed. Repeat the request later."
 
     def __init__(self, message: str | None = None) -> None:

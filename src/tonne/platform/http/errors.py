@@ -40,9 +40,13 @@ class ErrorOut(msgspec.Struct):
 
 
 class Unauthorised(TonneError, kind=Kind.UNAUTHENTICATED, code="unauthorised"):
-    """The same response for malformed, unknown and revoked keys, so that it reveals nothing about them.
+    """The API key is missing, malformed, unknown, expired or revoked; the response says only whether there was an
+    `Authorization` header.
 
-    Only a request without the header gets another message: that reveals nothing but what the client has sent.
+    Send `Authorization: Bearer <API_KEY>` with a valid key.
+
+    The same response for malformed, unknown and revoked keys, so that it reveals nothing about them.  Only a
+    request without the header gets another message: that reveals nothing but what the client has sent.
     """
 
     message = "Send a valid API key in the header `Authorization: Bearer <API_KEY>`."
@@ -53,10 +57,21 @@ class Unauthorised(TonneError, kind=Kind.UNAUTHENTICATED, code="unauthorised"):
 
 
 class AccountClosed(TonneError, kind=Kind.FORBIDDEN, code="account_closed"):
+    """The account, the key's own account or its organisation is closed: keys of closed accounts do not work, and
+    nothing new is ordered.
+
+    Ask the operator; a key of another account of the organisation can still read.
+    """
+
     message = "This account is closed, so nothing can be ordered and its API keys do not work. Ask the operator."
 
 
 class KeyPermissionMissing(TonneError, kind=Kind.FORBIDDEN, code="key_permission_missing"):
+    """The API key is [restricted](api-keys.md), and lacks the permission that the message names.
+
+    Use a key that has it, or create one: the permissions of a key do not change.
+    """
+
     message = "This API key lacks the permission for this request. Use a key that has it."
 
     @classmethod
@@ -68,10 +83,21 @@ class KeyPermissionMissing(TonneError, kind=Kind.FORBIDDEN, code="key_permission
 
 
 class KeyAccountNotAllowed(TonneError, kind=Kind.FORBIDDEN, code="key_account_not_allowed"):
+    """The API key is restricted to accounts, and `Service-Account` or the path names another one of the organisation,
+    or a new one is created.
+
+    Use a key that may act for this account.
+    """
+
     message = "This API key is restricted to other accounts. Use a key that may act for this account."
 
 
 class KeyNetworkNotAllowed(TonneError, kind=Kind.FORBIDDEN, code="key_network_not_allowed"):
+    """The API key is restricted to networks, and the request comes from another one; the message names the address.
+
+    Send the request from one of them, or create a key for this network.
+    """
+
     message = "This API key is restricted to other networks. Use it from one of them."
 
     @classmethod
@@ -83,10 +109,21 @@ class KeyNetworkNotAllowed(TonneError, kind=Kind.FORBIDDEN, code="key_network_no
 
 
 class AccountNotFound(TonneError, kind=Kind.NOT_FOUND, code="account_not_found"):
+    """`Service-Account` or the path names an account outside the key's organisation and mode, or of the other kind.
+
+    Use one of your own accounts, or omit the header.
+    """
+
     message = "This API key has no access to such an account. Check the account id and the key's mode."
 
 
 class RouteNotFound(TonneError, kind=Kind.NOT_FOUND, code="route_not_found"):
+    """With 404, there is nothing at this URL; with 400, no way leads from the source of an estimate to its destination
+    by this method, or not through the `transit_corridor`.
+
+    See `/docs/api/`; send the distance, or split the way into legs.
+    """
+
     message = "This path does not exist. /docs/api/ lists all endpoints."
 
 
@@ -97,14 +134,29 @@ def require_test_mode(scope: Scope) -> None:
 
 
 class BodyTimeout(TonneError, kind=Kind.TIMED_OUT, code="request_timeout"):
+    """The body did not arrive within 10 seconds.
+
+    Send the whole request again.
+    """
+
     message = N_("The body did not arrive within 10 seconds. Send the whole request again.")
 
 
 class MethodNotAllowed(TonneError, kind=Kind.METHOD_NOT_ALLOWED, code="method_not_allowed"):
+    """The URL does not support this method; the message names URLs below it that do.
+
+    Use a method from the `Allow` header, or one of those URLs.
+    """
+
     message = "This path does not support this method. The Allow header lists the methods that it supports."
 
 
 class BodyTooLarge(TonneError, kind=Kind.TOO_LARGE, code="body_too_large"):
+    """The body is larger than 256 KiB.
+
+    Send a smaller body.
+    """
+
     message = N_("The body is larger than 256 KiB. Send a smaller one.")
 
 
@@ -113,22 +165,48 @@ def too_large(max_bytes: int) -> BodyTooLarge:
 
 
 class MediaTypeInvalid(TonneError, kind=Kind.WRONG_MEDIA_TYPE, code="media_type_invalid"):
+    """The `Content-Type` is not `application/json`.
+
+    Send `Content-Type: application/json`.
+    """
+
     message = "Send the body as JSON, with the header `Content-Type: application/json`."
 
 
 class FormInvalid(TonneError, kind=Kind.INVALID, code="form_invalid"):
+    """The form cannot be read.
+
+    Reload the page.
+    """
+
     message = N_("The form could not be read. Go back, reload the page and send it again.")
 
 
 class RateLimited(TonneError, kind=Kind.RATE_LIMITED, code="rate_limited"):
+    """The key makes too many requests, or there are too many failed authentications or certificate lookups from this
+    address.
+
+    Wait for the number of seconds in `Retry-After`; `RateLimit-Remaining` warns beforehand.
+    """
+
     message = "Too many requests. Wait for the number of seconds in the Retry-After header."
 
 
 class InternalError(TonneError, kind=Kind.INTERNAL, code="internal_error"):
+    """An error on our side.
+
+    Repeat the request with the same `idempotency_key`; if it persists, send us the `request_id`.
+    """
+
     message = "An internal error occurred. You can safely repeat the request with the same idempotency_key."
 
 
 class ServiceUnavailable(TonneError, kind=Kind.UNAVAILABLE, code="service_unavailable"):
+    """The database cannot be reached or took too long.
+
+    Repeat the request after `Retry-After` seconds; it is safe.
+    """
+
     message = N_("The database is unavailable. You can safely repeat the request in a moment.")
 
     def __init__(self, *, is_draining: bool = False) -> None:

@@ -61,7 +61,13 @@ class TonneError(Exception):
 
 
 class Invalid(TonneError, kind=Kind.INVALID, code="validation_error"):
-    """Several faults at once, each with its own code."""
+    """The body is not JSON, contains a key twice, is nested too deeply, or has a field that is missing, unknown or
+    invalid; or a query parameter is given twice or invalid.
+
+    Fix what `errors` lists.
+
+    Several faults at once, each with its own code.
+    """
 
     message = "The request is not valid."
 

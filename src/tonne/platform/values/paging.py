@@ -20,10 +20,20 @@ _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 class LimitInvalid(TonneError, kind=Kind.INVALID, code="pagination_limit_invalid"):
+    """`limit` is not a whole number from 1 to 100.
+
+    Send a number in that range.
+    """
+
     message = f"limit must be a whole number from 1 to {MAX_LIMIT}."
 
 
 class CursorInvalid(TonneError, kind=Kind.INVALID, code="pagination_cursor_invalid"):
+    """`after` is not a cursor of this list with these filters and this account.
+
+    Pass `next_cursor` unchanged, or start again without `after`.
+    """
+
     message = "after is not a cursor of this list: pass next_cursor unchanged, or omit it for the first page."
 
 

@@ -20,6 +20,11 @@ class FormIn(msgspec.Struct):
 
 
 class FormTokenInvalid(TonneError, kind=Kind.INVALID, code="form_token_invalid"):
+    """The form was not sent from our page, or the browser refuses cookies.
+
+    Reload the page and allow its cookie.
+    """
+
     message = N_("This form was not sent from our page, or the page has expired: go back, reload it and try again.")
 
 

@@ -3,12 +3,22 @@ from tonne.platform.values.language import N_
 
 
 class OrderNotFound(TonneError, kind=Kind.NOT_FOUND, code="order_not_found"):
-    """Also for an order of another account, organisation or mode: the responses are identical."""
+    """There is no such order in this account and mode; an order of another account gets the same response.
+
+    Check the id or key, the account, and the mode of the API key.
+
+    Also for an order of another account, organisation or mode: the responses are identical.
+    """
 
     message = "There is no such order."
 
 
 class TransitionInvalid(TonneError, kind=Kind.CONFLICT, code="order_transition_invalid"):
+    """The order cannot make this move from its current status, or has just made another.
+
+    Read the order again.
+    """
+
     message = "The status of the order does not allow this."
 
 
@@ -19,33 +29,66 @@ class EstimateUnknown(TonneError, kind=Kind.INVALID, code="estimate_not_found"):
 
 
 class SpendingLimitReached(TonneError, kind=Kind.FORBIDDEN, code="spending_limit_reached"):
+    """With this order, the account or the API key would exceed its limit for the calendar month (UTC); the message
+    says what the limit is, what is spent and when it resets.
+
+    Order less, wait for the next month, or ask the operator for a higher limit. A repeated `idempotency_key` still
+    returns its order.
+    """
+
     message = "The monthly limit is reached. It resets at the beginning of the next month (UTC)."
 
 
 class LimitAmountInvalid(TonneError, kind=Kind.INVALID, code="limit_amount_invalid"):
-    """Command line only."""
+    """On the command line: a spending limit or a minimum order is not an amount in the account's currency.
+
+    Give an amount such as `1000.00`, or `none`.
+    """
 
     message = "This is not an amount. Give one such as 1000.00, or none."
 
 
 class OfferChanged(TonneError, kind=Kind.CONFLICT, code="price_changed"):
-    """Also for another quantity, fee, line or project at the same price."""
+    """The price, the quantity, the fee, a bundle or its projects changed before the payment, or before the order in
+    the dashboard; nothing was charged or ordered.
+
+    Check the new offer on the page, then pay or order.
+
+    Also for another quantity, fee, line or project at the same price.
+    """
 
     message = N_("The offer has changed since you opened this page. Nothing was charged. Please check the new offer.")
 
 
 class SupplyInsufficient(TonneError, kind=Kind.CONFLICT, code="insufficient_available_quantity"):
-    """Only for orders with `reject_if_short` and quotes with `hold_supply`; others wait for supply."""
+    """An order has `reject_if_short`, or a quote has `hold_supply`, and supply does not cover it now.
+
+    Ask for less or for other bundles, or omit the field: the order then waits for supply.
+
+    Only for orders with `reject_if_short` and quotes with `hold_supply`; others wait for supply.
+    """
 
     message = "Supply does not cover this order now. Order less or other bundles, or omit reject_if_short and wait."
 
 
 class TimeRangeInvalid(TonneError, kind=Kind.INVALID, code="time_range_invalid"):
+    """A time or date of a range is not valid, the range ends before it begins, or a range of analytics is longer than
+    1,100 days.
+
+    Send times such as `2026-11-01T00:00:00Z`, or dates such as `2026-11-01`; the first must be the earlier one.
+    """
+
     message = "The time range is not valid."
 
 
 class QuoteNotFound(TonneError, kind=Kind.NOT_FOUND, code="quote_not_found"):
-    """Also for a quote of another account, organisation or mode."""
+    """The quote does not exist in this account and mode, or expired more than 30 days ago: 400 when an order refers to
+    it, 404 when it is read.
+
+    Request one with `POST /v1/quotes`, or check the key's account and mode.
+
+    Also for a quote of another account, organisation or mode.
+    """
 
     message = "There is no such quote. Request one with POST /v1/quotes."
 
@@ -57,12 +100,28 @@ class QuoteUnknown(TonneError, kind=Kind.INVALID, code="quote_not_found"):
 
 
 class QuoteExpired(TonneError, kind=Kind.CONFLICT, code="quote_expired"):
+    """An order has the `quote_id` of a quote that expired, or whose account has another currency or way of paying
+    since.
+
+    Request a new quote with `POST /v1/quotes`.
+    """
+
     message = "The quote has expired. Request a new one with POST /v1/quotes."
 
 
 class QuoteUsed(TonneError, kind=Kind.CONFLICT, code="quote_used"):
+    """Another order was placed with this quote.
+
+    Request a new quote. To repeat a request safely, send the same `idempotency_key`.
+    """
+
     message = "An order was already placed with this quote. Request a new one with POST /v1/quotes."
 
 
 class QuoteMismatch(TonneError, kind=Kind.CONFLICT, code="quote_mismatch"):
+    """An order differs from its quote; `field` says in what.
+
+    Send the amount that was quoted, and the same bundles or none; or request a new quote.
+    """
+
     message = "The order differs from the quote. Send what was quoted, or request a new quote."

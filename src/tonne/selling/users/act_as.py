@@ -19,6 +19,11 @@ MAX_REASON = 500
 
 
 class ActAsReadOnly(TonneError, kind=Kind.FORBIDDEN, code="act_as_read_only"):
+    """An operator who looks at an organisation's dashboard tries to change something.
+
+    Members of the organisation can change it.
+    """
+
     message = "You are looking at this dashboard as the operator: you can change nothing here."
 
 

@@ -41,10 +41,21 @@ MAX_DETAILS = 200
 
 
 class StagedImportNotFound(TonneError, kind=Kind.NOT_FOUND, code="staged_import_not_found"):
+    """On the command line: an uploaded file does not exist any more: they are kept for a day.
+
+    Upload it again.
+    """
+
     message = "There is no such import, or it was discarded. Files are kept for a day: upload the file again."
 
 
 class StagedImportApplied(TonneError, kind=Kind.CONFLICT, code="staged_import_applied"):
+    """On the command line: a file that was uploaded in the operator's area is applied twice, or after it was
+    discarded.
+
+    Upload it again.
+    """
+
     message = "This import was already applied, or it was discarded."
 
 

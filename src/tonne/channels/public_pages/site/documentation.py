@@ -37,6 +37,11 @@ _NOT_FOUND_PAGE = "404.html"
 
 
 class DocumentationNotBuilt(TonneError, kind=Kind.NOT_FOUND, code="documentation_not_built"):
+    """The service runs from a checkout in which the documentation was not built.
+
+    Run `make docs`, then restart the service.
+    """
+
     message = "This installation has no documentation. Build it with `make docs`, then restart the service."
 
 

@@ -14,6 +14,11 @@ from tonne.platform.values.errors import Kind, TonneError
 
 
 class MailNotFound(TonneError, kind=Kind.NOT_FOUND, code="mail_not_found"):
+    """On the command line: there is no such mail in the outbox.
+
+    See `tonne mail list`.
+    """
+
     message = "There is no such mail. Run `tonne mail list` to see the mails in the outbox."
 
 

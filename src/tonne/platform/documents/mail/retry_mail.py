@@ -16,7 +16,12 @@ HEADER_BYTES = 8192
 
 
 class MailNotFailed(TonneError, kind=Kind.CONFLICT, code="mail_not_failed"):
-    """Command line and operator's pages only."""
+    """On the command line: the mail was not given up, or somebody has decided about it.
+
+    See `tonne mail list --state failed`.
+
+    Command line and operator's pages only.
+    """
 
     message = "This mail is not a failed one. Run `tonne mail list --state failed` to see all."
 

@@ -25,6 +25,11 @@ _ASSETS = {
 
 
 class AssetNotFound(TonneError, kind=Kind.NOT_FOUND, code="asset_not_found"):
+    """There is no such file of the documentation or the pages.
+
+    Start from `/docs/`, or reload the page.
+    """
+
     message = "This file does not exist."
 
 

@@ -7,10 +7,20 @@ from tonne.platform.values.errors import Kind, TonneError
 
 
 class OidcUnavailable(TonneError, kind=Kind.UNAVAILABLE, code="oidc_unavailable"):
+    """The sign-in provider does not respond, or not as OpenID Connect demands.
+
+    Try again later, or use the password; the log (`oidc_unavailable`) has the reason.
+    """
+
     message = "The sign-in provider does not respond. Try again in a few minutes, or sign in with your password."
 
 
 class OidcRefused(TonneError, kind=Kind.UNAUTHENTICATED, code="oidc_refused"):
+    """The sign-in provider or Tonne refused a sign-in by OpenID Connect; the message says why.
+
+    As the message says, or use the password.
+    """
+
     message = "The sign-in with the provider did not work. Try again, or sign in with your password."
 
 

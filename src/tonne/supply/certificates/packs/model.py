@@ -39,12 +39,27 @@ class AuditPack:
 
 
 class PackTooLarge(TonneError, kind=Kind.INVALID, code="audit_pack_too_large"):
+    """The period of an audit pack has more than 5,000 certificates.
+
+    Choose a shorter period.
+    """
+
     message = f"This period has more than {MOST_CERTIFICATES:,} certificates. Choose a shorter one."
 
 
 class PackEmpty(TonneError, kind=Kind.INVALID, code="audit_pack_empty"):
+    """No certificate was issued in the period of an audit pack.
+
+    Choose another period.
+    """
+
     message = "No certificate was issued in this period. Choose another one."
 
 
 class PackLimitReached(TonneError, kind=Kind.CONFLICT, code="audit_pack_limit_reached"):
+    """Three audit packs of the organisation and mode are being made.
+
+    Wait until one is ready.
+    """
+
     message = "Three packs are being made already. Wait until one of them is ready."
