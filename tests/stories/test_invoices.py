@@ -1,6 +1,5 @@
 """Months of business on invoices: small orders billed together, credit, thresholds and cancellations."""
 
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -18,6 +17,7 @@ from tonne.money.invoices.credit_notes.correct_invoice import correct_invoice
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts.model import Billing as BillingMode
 from tonne.selling.accounts.model import Fulfil

@@ -1,6 +1,7 @@
 """Logs name no person: they cannot be erased."""
 
 import structlog
+from msgspec.structs import force_setattr
 from structlog.testing import LogCapture
 
 from tests.apps.privacy.scene import EMAIL, NAME, Persons
@@ -17,7 +18,7 @@ class RefusingGateway:
 async def test_nothing_logged_of_a_purchase_and_an_erasure_names_the_person(persons: Persons) -> None:
     captured = LogCapture()
     structlog.configure(processors=[captured])
-    object.__setattr__(persons.services.mails, "gateway", RefusingGateway())
+    force_setattr(persons.services.mails, "gateway", RefusingGateway())
     address = await persons.shopper.begin(await persons.link(), email=EMAIL, name_on_certificate=NAME)
     await persons.shopper.pay(address)
     await persons.work()

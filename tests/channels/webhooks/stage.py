@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
@@ -23,6 +23,7 @@ from tonne.platform.jobs.loop import Job, run_jobs
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.ids import new_id
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
 
 

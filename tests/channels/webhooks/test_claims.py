@@ -1,7 +1,6 @@
 """Which webhooks a worker claims: found without reading idle ones, and with places kept for those without failures."""
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 
 from tests.channels.webhooks.stage import Stage
@@ -20,6 +19,7 @@ from tonne.channels.webhooks.model import Lease
 from tonne.channels.webhooks.register import change_webhook, remove_webhook
 from tonne.platform.events.notification import Stream
 from tonne.platform.values.clock import utc_now
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
 
 # Each with a stream of its own, in which nothing happens.

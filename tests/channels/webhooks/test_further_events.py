@@ -1,7 +1,6 @@
 """Events of allocations, invoices, refunds and certificates: recorded with their change, where a webhook names them."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -23,6 +22,7 @@ from tonne.money.invoices.cancel_order import cancel_order_by_id
 from tonne.platform.db.pool import Database
 from tonne.platform.events.further import FurtherEvent, record_further
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts.model import Billing as BillingMode
 from tonne.selling.orders.beneficiary import Beneficiary

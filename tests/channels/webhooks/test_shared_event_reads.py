@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from dataclasses import replace
 from typing import Any
 
 import asyncpg
@@ -16,6 +15,7 @@ from tonne.channels.webhooks.delivery.shared_event_reads import SharedEventReads
 from tonne.channels.webhooks.model import Lease
 from tonne.platform.db.pool import Database
 from tonne.platform.values.clock import utc_now
+from tonne.platform.values.replace import replace
 
 
 @pytest.fixture

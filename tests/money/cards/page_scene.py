@@ -1,6 +1,5 @@
 """Live orders at a checkout, paid on the page of a fake Stripe."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 from tests.money.cards.card_scene import CardScene
@@ -16,6 +15,7 @@ from tonne.money.cards.gateways.payment_page import PaymentPage
 from tonne.money.cards.model import RetrySchedule
 from tonne.money.cards.open_charges import open_charges
 from tonne.platform.db.idempotency import Idempotency
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.prices.price import PriceRequest
 from tonne.selling.orders.model import Order

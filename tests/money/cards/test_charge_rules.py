@@ -1,6 +1,5 @@
 """The retry schedule and the rules for results, without a database."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -19,6 +18,7 @@ from tonne.money.cards.model import (
     decide_charge,
 )
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 
 SCHEDULE = RetrySchedule(Settings())

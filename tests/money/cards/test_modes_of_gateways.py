@@ -1,7 +1,6 @@
 """Live and test gateways are never mixed: a payment of the other mode pays for nothing."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import msgspec
 import pytest
@@ -23,6 +22,7 @@ from tonne.money.cards.gateways.payment_page import PageNotOpened
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings, SettingsError
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 
 CARD = StoredCard("cus_1", "pm_1")

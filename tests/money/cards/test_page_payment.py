@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from datetime import timedelta
 
 import httpx
@@ -27,6 +26,7 @@ from tonne.money.cards.open_charges import OpenedCharges
 from tonne.money.refunds.disputes.mismatched_charge import accept_mismatched, read_mismatched, return_mismatched
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.replace import replace
 from tonne.selling.orders.errors import TransitionInvalid
 from tonne.selling.orders.model import Order
 

@@ -1,6 +1,5 @@
 """Orders paid by card, with dates. All are placed on 1 November at 9:00."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import asyncpg
@@ -13,6 +12,7 @@ from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.money.cards.gateways.card import ChargeRequest, ChargeResult
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.replace import replace
 from tonne.selling.orders.model import Order
 
 MOMENT = timedelta(milliseconds=1)

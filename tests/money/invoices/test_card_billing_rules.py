@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -28,6 +27,7 @@ from tonne.money.refunds.disputes.mismatched_charge import read_mismatched, retu
 from tonne.money.refunds.disputes.resume_orders import resume_orders
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.values.errors import TonneError
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.accounts.change_account import AccountChange, change_account

@@ -1,7 +1,6 @@
 """Consolidated invoices: tax, groups, visibility, races and settings."""
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
@@ -23,6 +22,7 @@ from tonne.money.invoices.issuing.issue_consolidated_invoices import LEASE, Issu
 from tonne.money.invoices.waiting import WAITING
 from tonne.platform.db.pool import Database
 from tonne.platform.values.clock import utc_now
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
 from tonne.platform.values.tax import TaxTreatment, tax_on
 from tonne.selling.accounts.errors import BillingInvalid

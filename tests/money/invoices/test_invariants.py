@@ -1,7 +1,5 @@
 """The invariants of invoices, broken on purpose: each breach is reported with its place."""
 
-from dataclasses import replace
-
 import pytest
 
 from tests.money.invoices.billing import Billing
@@ -11,6 +9,7 @@ from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.money.invoices.invariants import INVARIANTS
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.model import Billing as BillingMode
 

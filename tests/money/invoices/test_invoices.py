@@ -1,6 +1,5 @@
 """From a placed order to its invoice, reminder and cancellation, with dates."""
 
-from dataclasses import replace
 from datetime import date, timedelta
 from itertools import product
 
@@ -13,6 +12,7 @@ from tonne.money.invoices.model import FollowUpSchedule, InvoiceStatus
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings, SettingsError
 from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 
 GRACE = "grace@ours.test"

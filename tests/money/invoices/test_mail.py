@@ -1,7 +1,6 @@
 """Invoices through a real mail server, with failures and with hostile names."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import msgspec
 import pytest
@@ -14,6 +13,7 @@ from tonne.money.invoices.cancel_order import cancel_order
 from tonne.money.invoices.issuing.issue_invoices import IssueInvoices
 from tonne.platform.documents.mail.outbox import SendMails
 from tonne.platform.documents.mail.send_mail import SmtpMail
+from tonne.platform.values.replace import replace
 
 HEADERS = {
     *("From", "To", "Subject", "Message-ID", "Date", "MIME-Version", "Content-Type"),

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -15,6 +14,7 @@ from tonne.money.invoices.follow_up_invoices import LEASE
 from tonne.money.invoices.issuing.issue_invoices import BATCH, IssueInvoices, issue_invoices
 from tonne.platform.db.batches import RETRY_AFTER
 from tonne.platform.documents.pdf import _compiler
+from tonne.platform.values.replace import replace
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.queue import lock_order
 

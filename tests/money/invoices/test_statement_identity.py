@@ -3,7 +3,6 @@
 import random
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import date, timedelta
 from typing import NamedTuple
 
@@ -21,6 +20,7 @@ from tonne.money.bank.formats.read_statement import read_statement
 from tonne.money.bank.formats.statement import Statement
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 
 FIRST = date(2026, 3, 2)

@@ -1,7 +1,5 @@
 """Payments that payers dispute at their banks, and refunds that begin at the gateway."""
 
-from dataclasses import replace
-
 import pytest
 
 from tests.money.cards.card_scene import ANSWER_LOST, total
@@ -10,6 +8,7 @@ from tonne.money.cards.captured_store import find_captured_any_account
 from tonne.money.cards.gateways.payment_record import DisputeState, RecordedDispute
 from tonne.money.refunds.disputes.record_payment import record_payment
 from tonne.money.refunds.errors import NothingToDispute, NothingToRefund
+from tonne.platform.values.replace import replace
 
 
 async def test_a_disputed_order_is_held_until_the_dispute_is_won(scene: RefundScene) -> None:

@@ -1,7 +1,5 @@
 """Payments that arrive with another amount: accepted or sent back by an operator."""
 
-from dataclasses import replace
-
 import pytest
 
 from tests.money.cards.card_scene import total
@@ -9,6 +7,7 @@ from tests.money.refunds.refund_scene import ADA, RefundScene
 from tonne.money.cards.gateways.card import ChargeRequest, ChargeResult
 from tonne.money.refunds.disputes.mismatched_charge import accept_mismatched, read_mismatched, return_mismatched
 from tonne.money.refunds.errors import ChargeNotMismatched
+from tonne.platform.values.replace import replace
 from tonne.selling.orders.model import Order
 
 

@@ -2,7 +2,7 @@
 
 import re
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
@@ -21,6 +21,7 @@ from tonne.channels.webhooks.schemas import RewindIn, SkipIn
 from tonne.platform.http.route import Access, Route
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.ids import new_id
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.keys.api_keys import issue_key, revoke_key
 

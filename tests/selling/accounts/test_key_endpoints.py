@@ -1,6 +1,5 @@
 """Restricted API keys: what they may do, and how keys manage keys."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +11,7 @@ from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.platform.http.permissions import PERMISSIONS
 from tonne.platform.values.clock import to_wire, utc_now
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.errors import KeyRightInvalid
 from tonne.selling.accounts.keys.api_keys import issue_key

@@ -1,6 +1,5 @@
 """Organisations, accounts and default selections."""
 
-from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -11,6 +10,7 @@ from tests.support.clock import START
 from tests.support.world import TESTER, World
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.values.ids import new_id
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts import store
 from tonne.selling.accounts.errors import CurrencyUnknown, FeeRateInvalid, NameInvalid, OrganisationNotFound

@@ -1,6 +1,6 @@
 """The pricing rules, one by one. The oracle in tests/support/pricing_oracle.py checks whole orders."""
 
-from dataclasses import replace
+import dataclasses
 from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -15,6 +15,7 @@ from tonne.platform.values.currency import DECIMALS
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.mass import MAX_GRAMS, format_tonnes
 from tonne.platform.values.money import format_money
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.errors import PriceRoundsToZero, PriceUnavailable, QuantityInvalid, ValueInvalid
 from tonne.selling.catalogue.model import Catalogue, ExchangeRate
@@ -215,7 +216,7 @@ def test_money_11_a_price_that_rounds_to_zero_is_refused() -> None:
         case.by_value(1000)
     # Also if the value is below what a card can be charged.
     with pytest.raises(PriceRoundsToZero):
-        replace(case, total_unit=100).by_value(99)
+        dataclasses.replace(case, total_unit=100).by_value(99)
 
 
 def test_money_11_a_rate_that_is_too_old_gives_no_price() -> None:
@@ -244,7 +245,7 @@ def test_money_10_totals_are_rounded_up_to_what_a_card_can_be_charged(
     case = Case((1265,), (1,), currency=currency, rate=Decimal(rate), total_unit=unit)
     priced = case.by_quantity(mass_grams)
     assert priced.total_cost_minor == total_minor
-    assert priced.offset_cost_minor == replace(case, total_unit=1).by_quantity(mass_grams).offset_cost_minor
+    assert priced.offset_cost_minor == dataclasses.replace(case, total_unit=1).by_quantity(mass_grams).offset_cost_minor
     check_price(case, priced, [mass_grams])
 
 

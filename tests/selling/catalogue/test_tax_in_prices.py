@@ -1,6 +1,5 @@
 """Tax on top of prices: what the payer pays never exceeds a requested value, and a card can be charged it."""
 
-from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from tests.support.pricing_oracle import GRAMS, NOW, Case
 from tonne.platform.values.charge_amounts import charge_unit, minimum_charge
 from tonne.platform.values.money import apportion
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 from tonne.platform.values.tax import NO_TAX, TaxTerms, TaxTreatment, tax_on
 from tonne.selling.accounts.model import Billing, PaymentMethod, Terms

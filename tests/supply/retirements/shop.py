@@ -4,7 +4,7 @@ import asyncio
 import csv
 import io
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from tests.support.world import TESTER, World, add_account
 from tonne.apps.wiring.app import Services
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts.store import find_account, update_account
 from tonne.selling.catalogue.imports.rows import FileKind

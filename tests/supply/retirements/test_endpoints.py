@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -12,6 +11,7 @@ from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import TESTER, Tenant
 from tonne.platform.values.ids import new_id
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts.keys.api_keys import issue_key
 from tonne.selling.accounts.store import find_account, update_account

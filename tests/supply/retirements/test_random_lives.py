@@ -4,7 +4,6 @@ import contextlib
 import os
 import random
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -14,6 +13,7 @@ from tests.support.rounds import ROUNDS
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.platform.db.pool import Connection
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts.store import find_account, update_account
 from tonne.selling.orders.load import load_orders

@@ -1,14 +1,16 @@
 """Properties of every allocation, on thousands of random orders: no gram is lost or allocated twice."""
 
+import dataclasses
 import os
 import random
 from collections import defaultdict
 from copy import copy, deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from tonne.platform.values.replace import replace
 from tonne.selling.catalogue.coverage import Demand, cover
 from tonne.supply.stock.model import Lot, LotStatus, Parcel, ParcelStatus, Share
 from tonne.supply.stock.plan_allocation import LineDemand, Recipient, Source, Supply, whole_units
@@ -266,7 +268,7 @@ def hold(stock: Stock, bid: Bid, held: dict[str, int]) -> Bid | None:
         return None
     for id_, grams in reserved.items():
         held[id_] = held.get(id_, 0) + grams
-    return replace(bid, wanted=lines)
+    return dataclasses.replace(bid, wanted=lines)
 
 
 def test_orders_get_what_is_held_for_them_in_whichever_order_they_are_paid() -> None:

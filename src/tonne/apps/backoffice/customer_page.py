@@ -1,10 +1,11 @@
 """One customer: accounts, keys, webhooks, people, numbers, and what the operator changes about it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct
 
 from tonne.apps.backoffice.customers_page import read_fee_rate, spell_percent
 from tonne.apps.dashboard.form import Form
@@ -43,8 +44,7 @@ MAX_REASON = 500
 BASE = "/customers/{organisation_id}"
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookHealth:
+class WebhookHealth(Struct, frozen=True):
     webhook: Webhook
     progress: Progress
 
@@ -63,8 +63,7 @@ class WebhookHealth:
         return "Delivers"
 
 
-@dataclass(frozen=True, slots=True)
-class CustomerSales:
+class CustomerSales(Struct, frozen=True):
     """Open orders, and those of the last twelve months that were not cancelled and did not fail."""
 
     open_orders: int

@@ -1,6 +1,6 @@
 """The limits of one account of a customer, and of one API key."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tonne.apps.backoffice.customer_page import BASE, find_customer
 from tonne.apps.dashboard.form import Form
@@ -33,8 +33,7 @@ ACCOUNT = f"{BASE}/accounts/{{account_id}}"
 KEY = f"{BASE}/keys/{{key_id}}"
 
 
-@dataclass(frozen=True, slots=True)
-class LimitedAccount:
+class LimitedAccount(Struct, frozen=True):
     customer: Customer
     account: Account
     limits: AccountLimits

@@ -1,7 +1,5 @@
 """Orders of all organisations: search, filters, what they wait for, and export."""
 
-from dataclasses import replace
-
 from tonne.apps.dashboard.layout import PageLayout
 from tonne.apps.dashboard.order_query import OrderQuery, read_query
 from tonne.apps.dashboard.section import OperatorSection
@@ -17,6 +15,7 @@ from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.paging import CursorInvalid, Position
+from tonne.platform.values.replace import replace
 from tonne.selling.accounts.names import Names, find_names_any_account
 from tonne.supply.certificates.store import normal_number
 

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.apps.lookup.doctor.doctor_checks import ALL_WAITING
 from tonne.platform.db.pool import Connection
@@ -17,8 +18,7 @@ MAX_COUNTED = 100
 MAX_LISTED = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class TopicHeading:
+class TopicHeading(Struct, frozen=True):
     """`path` is the page that deals with it, after the operator's base."""
 
     title: str
@@ -76,8 +76,7 @@ _REPLACED = {"live retirements are confirmed within TONNE_RETIREMENT_DAYS": _REA
 TODAY_CHECKS = tuple(_REPLACED.get(check.name, check) for check in ALL_WAITING)
 
 
-@dataclass(frozen=True, slots=True)
-class TodayItem:
+class TodayItem(Struct, frozen=True):
     """What one check has found, oldest first. `is_more`: there are more than were counted."""
 
     check: WaitingCheck

@@ -63,8 +63,7 @@ class Format(StrEnum):
     CSV = "csv"
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(msgspec.Struct, frozen=True):
     """How a command prints. `width` is None if lines may have any length: the output is not a terminal."""
 
     format: Format = Format.TABLE
@@ -173,8 +172,7 @@ class MoneyColumn(ValueColumn[T]):
         return "-" if minor is None else spell_money(minor, self.currency(row))
 
 
-@dataclass(frozen=True, slots=True)
-class Table(Generic[T]):
+class Table(msgspec.Struct, Generic[T], frozen=True):
     """A table below the facts of a shown object; `name` is its field in JSON."""
 
     name: str

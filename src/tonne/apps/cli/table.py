@@ -2,17 +2,16 @@
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import click
+from msgspec import Struct
 
 GAP = "  "
 # A shortened column keeps at least this many characters.
 LEAST_WIDTH = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """Printable text and its colour."""
 
     text: str
@@ -26,8 +25,7 @@ class Cell:
         return padding + coloured if self.align_right else coloured + padding
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     heads: Sequence[Cell]
     rows: Sequence[Sequence[Cell]]
     widths: Sequence[int]

@@ -1,8 +1,9 @@
 """The filter of the audit log's pages: the fields of a search form, kept in the address."""
 
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from urllib.parse import urlencode
+
+from msgspec import Struct
 
 from tonne.apps.dashboard.form import Form
 from tonne.platform.events.audit.store import AuditFilter
@@ -13,8 +14,7 @@ FIELDS = ("actor", "action", "subject", "organisation", "from", "to")
 MAX_TEXT = 200
 
 
-@dataclass(frozen=True, slots=True)
-class AuditSearch:
+class AuditSearch(Struct, frozen=True):
     """As typed. `form` has the faults."""
 
     fields: dict[str, str]

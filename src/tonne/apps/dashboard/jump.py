@@ -1,7 +1,8 @@
 """Finding a page by typing: what the search field and the command palette (Ctrl K) list."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tonne.apps.dashboard.menu import MenuGroup
 from tonne.apps.lookup.search_store import FoundOrder
@@ -11,8 +12,7 @@ MOST = 8
 LONGEST = 255
 
 
-@dataclass(frozen=True, slots=True)
-class JumpTarget:
+class JumpTarget(Struct, frozen=True):
     kind: str
     label: str
     detail: str

@@ -1,11 +1,13 @@
 """The menus of the dashboard, in the order in which they are shown."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+
+from tonne.platform.values.replace import replace
 
 
-@dataclass(frozen=True, slots=True)
-class MenuEntry:
+class MenuEntry(Struct, frozen=True):
     name: str
     label: str
     # After the base of the organisation and mode, or of the operator and mode.
@@ -14,8 +16,7 @@ class MenuEntry:
     right: str = "view"
 
 
-@dataclass(frozen=True, slots=True)
-class MenuGroup:
+class MenuGroup(Struct, frozen=True):
     label: str
     entries: tuple[MenuEntry, ...]
 

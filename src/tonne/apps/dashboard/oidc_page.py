@@ -3,8 +3,9 @@
 import hmac
 import json
 import secrets
-from dataclasses import asdict
 from datetime import timedelta
+
+from msgspec.structs import asdict
 
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.sign_in_page import SignInPage

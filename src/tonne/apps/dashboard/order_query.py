@@ -1,17 +1,19 @@
 """The filters of a list of orders, as they are in the address of the page."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TypeVar
 from urllib.parse import urlencode
+
+from msgspec import Struct
 
 from tonne.apps.dashboard.form import Form
 from tonne.apps.lookup.list_store import OrderFilter
 from tonne.platform.http.route import Request
 from tonne.platform.values.ids import is_id
 from tonne.platform.values.paging import Position, make_cursor, parse_cursor
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.model import OrderStatus, PaymentState
@@ -21,8 +23,7 @@ MAX_TERM = 255
 NAMES = ("q", "status", "payment", "method", "account", "organisation", "since", "until", "stuck")
 
 
-@dataclass(frozen=True, slots=True)
-class OrderQuery:
+class OrderQuery(Struct, frozen=True):
     """`shown` are the filters as typed, without empty ones. `form` has the faults."""
 
     term: str

@@ -1,7 +1,8 @@
 """Routes of the dashboard. Addresses of an organisation's pages contain the mode: tabs of both modes can be open."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tonne.apps.dashboard.invitation_page import InvitationPage
 from tonne.apps.dashboard.menu import OPERATOR_MENU, ORGANISATION_MENU, entries_for
@@ -40,8 +41,7 @@ _FORM_ERRORS: tuple[type[TonneError], ...] = (FormInvalid, FormTokenInvalid)
 _OPTIONS_ERRORS: tuple[type[TonneError], ...] = (PasskeysUnavailable, PasskeyRefused, RateLimited, *_FORM_ERRORS)
 
 
-@dataclass(frozen=True, slots=True)
-class DashboardPages:
+class DashboardPages(Struct, frozen=True):
     sign_in: SignInPage
     invitation: InvitationPage
     you: YouPage

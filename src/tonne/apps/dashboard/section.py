@@ -1,6 +1,6 @@
 """A part of the dashboard: its pages and forms. Paths are relative to the organisation and mode."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from tonne.apps.dashboard.viewer import MemberForm, MemberPage, OperatorForm, OperatorPage
 from tonne.platform.http.limits.rate_limit import TokenBuckets
@@ -8,8 +8,7 @@ from tonne.platform.values.errors import TonneError
 from tonne.selling.users.model import Right
 
 
-@dataclass(frozen=True, slots=True)
-class OrganisationSection:
+class OrganisationSection(Struct, frozen=True):
     """Pages of one organisation, at /dashboard/{mode}/{organisation_id}."""
 
     pages: dict[str, tuple[MemberPage, Right]]
@@ -20,8 +19,7 @@ class OrganisationSection:
     uploads: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorSection:
+class OperatorSection(Struct, frozen=True):
     """Pages of the operator, at /operator/{mode}."""
 
     pages: dict[str, OperatorPage]

@@ -4,8 +4,9 @@ Every page of the dashboard is wrapped by `PageAccess`: a page that is not wrapp
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Endpoint, Request, Response
@@ -43,8 +44,7 @@ class DashboardPageNotFound(TonneError, kind=Kind.NOT_FOUND, code="not_found"):
     message = "There is no such page, or it belongs to an organisation that you are not a member of."
 
 
-@dataclass(frozen=True, slots=True)
-class Viewer:
+class Viewer(Struct, frozen=True):
     """A user who is signed in completely."""
 
     session: UserSession
@@ -55,8 +55,7 @@ class Viewer:
         return self.session.user
 
 
-@dataclass(frozen=True, slots=True)
-class MemberViewer(Viewer):
+class MemberViewer(Viewer, frozen=True):
     """A viewer on a page of one organisation in one mode."""
 
     membership: Membership
@@ -86,8 +85,7 @@ class MemberViewer(Viewer):
         return role_allows(self.membership.role, Right(right))
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorViewer(Viewer):
+class OperatorViewer(Viewer, frozen=True):
     """An operator on a page about all organisations, in one mode."""
 
     mode: Mode

@@ -1,7 +1,6 @@
 """The entries of the audit log as people read them: who, what, and which values changed."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -17,8 +16,7 @@ _OPERATOR = "Operator"
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 
 
-@dataclass(frozen=True, slots=True)
-class AuditChange:
+class AuditChange(msgspec.Struct, frozen=True):
     """`before` is None for a new value, `after` for a deleted one."""
 
     name: str
@@ -26,8 +24,7 @@ class AuditChange:
     after: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class AuditRow:
+class AuditRow(msgspec.Struct, frozen=True):
     id: str
     at: datetime
     actor: str
@@ -41,8 +38,7 @@ class AuditRow:
     changes: Sequence[AuditChange]
 
 
-@dataclass(frozen=True, slots=True)
-class ActorNames:
+class ActorNames(msgspec.Struct, frozen=True):
     """Names of users and keys by id. `operators` are the users who run the service."""
 
     users: Mapping[str, str]

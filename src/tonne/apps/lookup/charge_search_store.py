@@ -1,10 +1,10 @@
 """Finds charges of all organisations, for the operator."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 
@@ -15,8 +15,7 @@ refunded_at, next_attempt_at, account_id, organisation_id
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ChargeSearch:
+class ChargeSearch(Struct, frozen=True):
     """All that are set must match. `since` is included, `until` is not. `reference` is the gateway's.
 
     `order_id` also finds the charges for the invoice of the order, `invoice` those for the invoice with this number.
@@ -40,8 +39,7 @@ class ChargeSearch:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundCharge:
+class FoundCharge(Struct, frozen=True, kw_only=True):
     id: str
     # Exactly one of them is set. An invoice is named by its number.
     order_id: str | None

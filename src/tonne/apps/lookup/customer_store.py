@@ -1,9 +1,10 @@
 """SQL about customers, for the operator: search, and numbers of one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from fractions import Fraction
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.paging import Position
@@ -13,8 +14,7 @@ from tonne.platform.values.scope import Mode
 MAX_INVOICES = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Customer:
+class Customer(Struct, frozen=True):
     id: str
     name: str
     fee_rate: Fraction
@@ -59,8 +59,7 @@ async def find_customer(connection: Connection, organisation_id: str) -> Custome
     return None if row is None else Customer(**{**row, "fee_rate": Fraction(row["fee_rate"])})
 
 
-@dataclass(frozen=True, slots=True)
-class CustomerAccount:
+class CustomerAccount(Struct, frozen=True):
     """An account in the list of a customer's accounts. `ordered_at` is when its last order was placed."""
 
     id: str
@@ -94,8 +93,7 @@ async def list_customer_accounts(
     return [CustomerAccount(**row) for row in rows]
 
 
-@dataclass(frozen=True, slots=True)
-class OpenInvoices:
+class OpenInvoices(Struct, frozen=True):
     """In one currency: how many are open, what they sum up to, and what of it is overdue."""
 
     currency: str

@@ -5,10 +5,10 @@ continue: no combination of filters can make a page slow, however many orders th
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.apps.lookup.search_store import FOUND, FoundOrder
 from tonne.platform.db.columns import columns
@@ -40,8 +40,7 @@ _NEWEST = f"""
 _SCANNED = f"{_FIELDS}, row_number() OVER () AS place, {_MATCHES} AS matches"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrderFilter:
+class OrderFilter(Struct, frozen=True, kw_only=True):
     """All that are set must match. `since` is included, `until` is not. `metadata` is a part of the JSON.
 
     Without `organisation_id`, orders of all organisations: only for the operator.
@@ -71,8 +70,7 @@ def _sort_key(position: Position) -> tuple[datetime, str]:
     return position.created_at, position.id
 
 
-@dataclass(frozen=True, slots=True)
-class ListedOrders:
+class ListedOrders(Struct, frozen=True):
     """`next` is where to continue, None after the last order. `is_short`: more orders may match than were read."""
 
     orders: list[FoundOrder]

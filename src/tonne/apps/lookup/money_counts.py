@@ -1,14 +1,14 @@
 """How much money needs an operator, for the first page."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
 
 
-@dataclass(frozen=True, slots=True)
-class OpenMoney:
+class OpenMoney(Struct, frozen=True):
     """Counts above `MOST` are not exact. `evidence_due` is the first deadline of an open dispute."""
 
     transfers: int

@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from tonne.channels.checkout.order_pages.resend_order import OrderMail, resend_order
 from tonne.money.cards.gateways.card import CardGateway
@@ -42,8 +43,7 @@ class HelperStep(StrEnum):
     COMPLETE = "complete"
 
 
-@dataclass(frozen=True, slots=True)
-class RefundForm:
+class RefundForm(Struct, frozen=True):
     """`key` is in the form: sending the same form twice refunds once."""
 
     amount_minor: int | None
@@ -51,8 +51,7 @@ class RefundForm:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class OrderActions:
+class OrderActions(Struct, frozen=True):
     database: Database
     gateways: Mapping[str, CardGateway]
     clock: Clock

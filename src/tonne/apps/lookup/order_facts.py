@@ -1,7 +1,8 @@
 """The facts of an order that people see, and what happens next: for `tonne order show` and the dashboard."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
+
+from msgspec import Struct
 
 from tonne.money.cards.stored_cards.card_problem_store import list_declined, list_to_confirm
 from tonne.money.invoices.documents.seller_details import missing_settings
@@ -22,8 +23,7 @@ _CHARGE = "the charge of the card"
 SERVICE, OPERATOR, CUSTOMER, CLIENT = "the service", "the operator", "the customer", "the client"
 
 
-@dataclass(frozen=True, slots=True)
-class ShownOrder:
+class ShownOrder(Struct, frozen=True):
     """`invoice_state` says what is with the invoice, `next_by` who has the next step."""
 
     order: Order

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.apps.lookup.actor_text import name_actors
 from tonne.apps.lookup.order_facts import ShownOrder, describe_order
@@ -25,8 +26,7 @@ from tonne.supply.certificates.store import StoredCertificate, list_of_order
 from tonne.supply.retirements.timeline import HeldParcel, list_held_parcels
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(Struct, frozen=True):
     """An entry of the timeline, in words. `tone` is a class of the style sheet."""
 
     at: datetime
@@ -37,8 +37,7 @@ class Moment:
     tone: str
 
 
-@dataclass(frozen=True, slots=True)
-class OrderView:
+class OrderView(Struct, frozen=True):
     facts: ShownOrder
     money: OrderMoney
     waits_for: str | None

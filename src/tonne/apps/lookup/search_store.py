@@ -1,10 +1,10 @@
 """Finds orders of all organisations, for the operator."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
@@ -26,8 +26,7 @@ _MATCHES = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class OrderSearch:
+class OrderSearch(Struct, frozen=True):
     """All that are set must match. `since` is included, `until` is not. `metadata` is a part of the JSON."""
 
     organisation_id: str | None = None
@@ -48,8 +47,7 @@ class OrderSearch:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundOrder:
+class FoundOrder(Struct, frozen=True, kw_only=True):
     id: str
     mode: str
     status: str

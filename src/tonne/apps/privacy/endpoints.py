@@ -1,6 +1,6 @@
 """HTTP endpoints: export and erase the data of a person."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tonne.apps.privacy.erase_person import erase_person
 from tonne.apps.privacy.errors import PersonInUse, PersonInvalid, PersonsNotAllowed
@@ -19,8 +19,7 @@ from tonne.selling.accounts.keys import store as key_store
 from tonne.selling.accounts.keys.restrictions import KeyRight
 
 
-@dataclass(frozen=True, slots=True)
-class PersonEndpoints:
+class PersonEndpoints(Struct, frozen=True):
     database: Database
     clock: Clock
     notifier: Notifier

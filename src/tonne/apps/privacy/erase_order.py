@@ -1,6 +1,5 @@
 """Removes the data of a person from an order and all that belongs to it."""
 
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -24,6 +23,7 @@ from tonne.platform.events.person_store import StoredEvent
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.clock import to_wire
 from tonne.platform.values.erased import ERASED
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
 from tonne.selling.estimates import person_store as estimates
 from tonne.selling.orders import store
@@ -94,8 +94,7 @@ async def erase_order(
     await append(tx, scope, [person_erased_event(erased, order_document(erased))], now)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """What is erased of an order: the address of the customer, private names, and what clients wrote about both.
 
     `addresses` are in lower case. `kept_names` are names of organisations, which events and certificates keep.

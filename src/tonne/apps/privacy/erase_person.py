@@ -1,9 +1,9 @@
 """Erases a person: address, private names and what clients wrote about them become `erased`, all sums stay."""
 
-from dataclasses import asdict, replace
 from datetime import datetime
 
 import structlog
+from msgspec.structs import asdict
 
 from tonne.apps.privacy import store
 from tonne.apps.privacy.erase_order import erase_checkout, erase_estimate, erase_order, plan_alone
@@ -21,6 +21,7 @@ from tonne.platform.process.progress import progress
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.ids import new_id
+from tonne.platform.values.replace import replace
 
 _log = structlog.get_logger()
 

@@ -1,13 +1,13 @@
 """Everything that is held about a person, as one list of records."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, time
 from email import message_from_bytes
 from email.policy import SMTP
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from tonne.apps.privacy.find_person import by_scope, find_person
 from tonne.apps.privacy.model import Found, Item, Search
@@ -24,8 +24,7 @@ from tonne.selling.orders.schemas import order_document
 from tonne.supply.certificates.store import list_of_order as list_certificates
 
 
-@dataclass(frozen=True, slots=True)
-class PersonRecord:
+class PersonRecord(msgspec.Struct, frozen=True):
     """`kind` is order, event, certificate, checkout, estimate, mail, address_use, transfer or audit_entry."""
 
     kind: str

@@ -4,10 +4,11 @@ import hashlib
 import hmac
 import json
 import string
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from tonne.apps.privacy.errors import PersonInvalid
 from tonne.platform.documents.mail.person_store import PersonMail
@@ -27,8 +28,7 @@ class FoundBy(StrEnum):
     NAME = "name"
 
 
-@dataclass(frozen=True, slots=True)
-class Person:
+class Person(Struct, frozen=True):
     """Known by an e-mail address, or by a private name. Upper and lower case do not matter."""
 
     found_by: FoundBy
@@ -64,8 +64,7 @@ def parse_person(text: str) -> Person:
     return Person(FoundBy.NAME, name)
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(Struct, frozen=True):
     """Where a person is looked for. None: in all organisations, in both modes."""
 
     person: Person
@@ -73,8 +72,7 @@ class Search:
     mode: Mode | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """An order, checkout or estimate of an account.
 
     `is_own` is false if the person is only mentioned, for example in the metadata of another person's order.
@@ -85,8 +83,7 @@ class Item:
     is_own: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """What contains the data of a person.
 
     `checkouts` are those without an order. `uses` and `mentions` are not erased: the operator ends a use, and the
@@ -106,8 +103,7 @@ class Found:
         return not (self.orders or self.checkouts or self.estimates or self.mails)
 
 
-@dataclass(slots=True)
-class Counts:
+class Counts(Struct):
     """How many of each kind were changed."""
 
     orders: int = 0
@@ -120,8 +116,7 @@ class Counts:
     webhook_answers: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Erasure:
+class Erasure(Struct, frozen=True):
     """The record of an erasure, without the data itself."""
 
     id: str

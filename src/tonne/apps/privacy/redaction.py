@@ -3,17 +3,17 @@
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import overload
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from tonne.platform.values.erased import ERASED
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
-@dataclass(frozen=True, slots=True)
-class Redaction:
+class Redaction(Struct, frozen=True):
     """`pattern` matches the data, also inside of a longer text. It does not match a part of another word or address."""
 
     pattern: re.Pattern[str]

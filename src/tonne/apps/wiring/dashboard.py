@@ -1,6 +1,6 @@
 """Constructs the pages of the dashboard."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tonne.apps.dashboard.invitation_page import InvitationPage
 from tonne.apps.dashboard.layout import PageLayout
@@ -25,8 +25,7 @@ from tonne.selling.users.sessions import Sessions
 from tonne.selling.users.sign_in import SignIn
 
 
-@dataclass(frozen=True, slots=True)
-class Dashboard:
+class Dashboard(Struct, frozen=True):
     pages: DashboardPages
     access: PageAccess
     layout: PageLayout

@@ -1,12 +1,12 @@
 """Which work wakes each job, and which work a run of the job may make due for others."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from tonne.platform.events.notification import WorkKind
 from tonne.platform.events.notify import Notifier
 from tonne.platform.jobs.loop import Job, RunOnce
+from tonne.platform.values.replace import replace
 
 
 class Wakeups(NamedTuple):

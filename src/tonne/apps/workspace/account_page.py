@@ -1,7 +1,8 @@
 """One account: its settings, its default mix, how it pays, and what the operator has set."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.layout import PageLayout
@@ -48,8 +49,7 @@ VISIBILITIES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class AccountPage:
+class AccountPage(Struct, frozen=True):
     database: Database
     layout: PageLayout
     catalogues: Catalogues

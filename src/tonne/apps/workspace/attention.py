@@ -1,9 +1,9 @@
 """What needs the attention of an organisation, in words, each with the page where it is dealt with."""
 
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 from babel import Locale
+from msgspec import Struct
 
 from tonne.apps.dashboard.menu import ORGANISATION_MENU
 from tonne.apps.workspace import attention_store as store
@@ -16,8 +16,7 @@ CARDS_AHEAD = timedelta(days=45)
 KEYS_AHEAD = timedelta(days=14)
 
 
-@dataclass(frozen=True, slots=True)
-class Attention:
+class Attention(Struct, frozen=True):
     """`path` is relative to the organisation and mode; None if no page deals with it."""
 
     text: str

@@ -1,7 +1,6 @@
 """The audit log of one organisation, with the entries that its API keys of this mode may read."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tonne.apps.dashboard.audit_filter import AuditSearch
 from tonne.apps.dashboard.layout import PageLayout
@@ -14,6 +13,7 @@ from tonne.platform.events.audit.store import StoredEntry, list_entries
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.actor import Actor, ActorKind
 from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
 from tonne.selling.users.model import Right
 

@@ -1,7 +1,5 @@
 """Buy: amount and mix, then a quote to check, then the order. The price that was shown is the price of the order."""
 
-from dataclasses import dataclass
-
 import msgspec
 
 from tonne.apps.dashboard.form import Form
@@ -40,8 +38,7 @@ _OTHER_ORDER = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Buyer:
+class _Buyer(msgspec.Struct, frozen=True):
     """The account that buys, and what prices and payment depend on."""
 
     account: Account

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -23,8 +22,7 @@ _NUMBER = re.compile(r"\[(\d+)\]")
 _EMPTY = "Give at least one bundle a share. The shares must add up to 100 per cent."
 
 
-@dataclass(frozen=True, slots=True)
-class MixRow:
+class MixRow(msgspec.Struct, frozen=True):
     """A bundle on sale. `price_minor` is per tonne with the fee, without tax; None while there is no price."""
 
     field: str

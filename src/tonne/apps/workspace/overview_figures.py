@@ -2,11 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
 
 from babel import Locale
+from msgspec import Struct
 
 from tonne.apps.workspace.attention_store import RetiredShares
 from tonne.platform.web import visitor
@@ -17,8 +17,7 @@ from tonne.selling.orders.totals.totals import BOUGHT, OPEN, OrderTotal
 MONTHS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class TargetProgress:
+class TargetProgress(Struct, frozen=True):
     """`part` is in per cent of the target, not limited to 100; `width` is. `is_tiny`: above zero, and shown as 0."""
 
     part: int
@@ -26,16 +25,14 @@ class TargetProgress:
     is_tiny: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Spend:
+class Spend(Struct, frozen=True):
     currency: str
     minor: int
     # Only in the currency of the budget.
     progress: TargetProgress | None
 
 
-@dataclass(frozen=True, slots=True)
-class MonthlySeries:
+class MonthlySeries(Struct, frozen=True):
     """Values by month. `currency` is None for a mass."""
 
     currency: str | None
@@ -47,8 +44,7 @@ class MonthlySeries:
         return sum(value for _, value in self.months)
 
 
-@dataclass(frozen=True, slots=True)
-class OverviewFigures:
+class OverviewFigures(Struct, frozen=True):
     grams: int
     progress: TargetProgress | None
     spend: tuple[Spend, ...]
@@ -125,8 +121,7 @@ def _months_before(day: date, count: int) -> date:
     return date(index // 12, index % 12 + 1, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class RemovalShare:
+class RemovalShare(Struct, frozen=True):
     """In per cent of what was retired."""
 
     removal: int

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import TypeVar
+
+from msgspec import Struct
 
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.layout import PageLayout
@@ -30,6 +31,7 @@ from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
+from tonne.platform.values.replace import replace
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.model import Account
 from tonne.selling.users.model import Right
@@ -47,8 +49,7 @@ SAVE, PUBLISH, WITHDRAW = "save", "publish", "withdraw"
 _DONE = {SAVE: "page_saved", PUBLISH: "page_published", WITHDRAW: "page_withdrawn"}
 
 
-@dataclass(frozen=True, slots=True)
-class PageEditor:
+class PageEditor(Struct, frozen=True):
     database: Database
     layout: PageLayout
     public_page: PublicPage

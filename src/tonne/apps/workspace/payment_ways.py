@@ -1,6 +1,6 @@
 """How an order of an account can be paid, and why a way is not available."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tonne.money.cards.gateways.card import CardDetails
 from tonne.selling.accounts.model import Account, Billing, Fulfil, PaymentMethod
@@ -12,8 +12,7 @@ BILLING = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PaymentWay:
+class PaymentWay(Struct, frozen=True):
     """`refusal` says why it cannot be chosen, and is empty if it can. `needs_card`: a card must be added first."""
 
     method: PaymentMethod

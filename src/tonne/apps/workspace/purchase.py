@@ -1,7 +1,6 @@
 """What a member wants to buy, as the form sends it."""
 
 import hashlib
-from dataclasses import dataclass
 
 import msgspec
 
@@ -29,8 +28,7 @@ MAX_PO_NUMBER = 100
 PO_NUMBER = "order_reference"
 
 
-@dataclass(frozen=True, slots=True)
-class Purchase:
+class Purchase(msgspec.Struct, frozen=True):
     wanted: PriceRequest
     payment_method: PaymentMethod
     # None: the account's.

@@ -1,7 +1,6 @@
 """SQL for checkouts that the API created. Only these have a sealed token and an idempotency key."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import asyncpg
 import msgspec
@@ -15,8 +14,7 @@ from tonne.platform.values.scope import Scope
 from tonne.selling.orders.model import OrderStatus
 
 
-@dataclass(frozen=True, slots=True)
-class ApiCheckout:
+class ApiCheckout(msgspec.Struct, frozen=True):
     """`sealed_token` is the token of the checkout's address. `order_status` is None if there is no order yet."""
 
     checkout: Checkout

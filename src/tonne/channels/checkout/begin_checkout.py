@@ -1,5 +1,6 @@
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.channels.checkout import store
 from tonne.channels.checkout.errors import CustomerNameInvalid, EmailInvalid, ExternalIdInvalid
@@ -30,8 +31,7 @@ NAME_FIELD = "name_on_certificate"
 PUBLIC_FIELD = "is_name_public"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Visitor:
+class Visitor(Struct, frozen=True, kw_only=True):
     """Who pays, and where the page redirects afterwards.
 
     `external_id` is the client's reference for the sale if `is_verified`. Otherwise anyone may have typed it.

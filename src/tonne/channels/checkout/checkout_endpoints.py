@@ -1,7 +1,5 @@
 """Endpoints for checkouts that a client's server creates."""
 
-from dataclasses import dataclass
-
 import msgspec
 import structlog
 
@@ -22,8 +20,7 @@ from tonne.platform.values.paging import Position
 _log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class CheckoutEndpoints:
+class CheckoutEndpoints(msgspec.Struct, frozen=True):
     database: Database
     create: CreateCheckout
     clock: Clock

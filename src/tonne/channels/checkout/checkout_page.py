@@ -1,7 +1,6 @@
 """The page of a checkout: the order, the payment, and the progress up to the certificate."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -72,8 +71,7 @@ _DECLINED = {
 _DECLINED_OTHERWISE = N_("The bank declined the payment.")
 
 
-@dataclass(frozen=True, slots=True)
-class _CheckoutView:
+class _CheckoutView(msgspec.Struct, frozen=True):
     """Everything the page shows, read from one snapshot."""
 
     token: str
@@ -116,8 +114,7 @@ class StateOut(msgspec.Struct):
     state: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckoutPage:
+class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
     database: Database
     renderer: Renderer
     guard: FormGuard

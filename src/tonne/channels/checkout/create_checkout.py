@@ -1,7 +1,6 @@
 """Creating a checkout for a client's server: the customer can only pay it, and change nothing."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
@@ -53,8 +52,7 @@ from tonne.selling.catalogue.snapshot import Catalogues
 _RESERVED = ("external_id", "unverified_external_id")
 
 
-@dataclass(frozen=True, slots=True)
-class CreateCheckout:
+class CreateCheckout(msgspec.Struct, frozen=True):
     database: Database
     catalogues: Catalogues
     directory: AccountDirectory

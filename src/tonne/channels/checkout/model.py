@@ -3,10 +3,11 @@
 import hashlib
 import hmac
 import uuid
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from tonne.channels.checkout.paying.consent import Consent
 from tonne.platform.values.ids import is_id, new_secret_id
@@ -30,8 +31,7 @@ class CheckoutStatus(StrEnum):
     CLOSED = "closed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkout:
+class Checkout(Struct, frozen=True, kw_only=True):
     scope: Scope
     id: str
     offset_link_id: str

@@ -1,10 +1,10 @@
 """Finds checkouts that contain an e-mail address or a name, and erases it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.channels.checkout.model import CheckoutStatus
 from tonne.platform.db.pool import Connection
@@ -35,8 +35,7 @@ async def scan_checkouts(
     return row["last_id"], row["found"]
 
 
-@dataclass(frozen=True, slots=True)
-class CheckoutTexts:
+class CheckoutTexts(Struct, frozen=True):
     """What the customer or the client entered. `metadata` is JSON. `next_mail_at`: a certificate is to be mailed."""
 
     id: str

@@ -1,5 +1,6 @@
-from dataclasses import dataclass, replace
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.channels.public_pages import store
 from tonne.channels.public_pages.errors import (
@@ -24,6 +25,7 @@ from tonne.channels.public_pages.read_page import read_page
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.store import lock_account
 
@@ -31,8 +33,7 @@ from tonne.selling.accounts.store import lock_account
 MAX_SLUGS = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageChange:
+class PageChange(Struct, frozen=True, kw_only=True):
     """Fields that are None keep their value. To remove the logo, set `removes_logo`."""
 
     enabled: bool | None = None

@@ -2,11 +2,11 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from markupsafe import escape
+from msgspec import Struct
 
 from tonne.channels.public_pages.caching import IMAGE_POLICY
 from tonne.channels.public_pages.figures.drawings import Drawings
@@ -37,8 +37,7 @@ def widget_path(mode: Mode, slug: str) -> str:
     return f"/widget/test/{slug}" if mode is Mode.TEST else f"/widget/{slug}"
 
 
-@dataclass(frozen=True, slots=True)
-class EmbedCodes:
+class EmbedCodes(Struct, frozen=True):
     """The HTML that the owner of a page copies into another site."""
 
     badge_path: str

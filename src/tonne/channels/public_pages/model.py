@@ -4,9 +4,10 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 from tonne.channels.public_pages.errors import SlugReserved
 from tonne.platform.values.errors import Fault, Invalid
@@ -61,14 +62,12 @@ class DescriptionFormat(StrEnum):
     BY_CUSTOM_DESCRIPTION = "by_custom_description"
 
 
-@dataclass(frozen=True, slots=True)
-class Logo:
+class Logo(Struct, frozen=True):
     media_type: str
     content: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class SustainabilityPage:
+class SustainabilityPage(Struct, frozen=True):
     """`logo_version` changes with the logo and is None without one. `updated_at` is None until the page is set up."""
 
     scope: Scope

@@ -2,7 +2,6 @@
 
 import base64
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
@@ -50,8 +49,7 @@ class _ListedRecord(msgspec.Struct):
     lines: list[_ListedLine]
 
 
-@dataclass(frozen=True, slots=True)
-class ListedCertificate:
+class ListedCertificate(msgspec.Struct, frozen=True):
     """`beneficiary` is empty when it is the page's own beneficiary. `project` is the first of `projects_count`."""
 
     number: str

@@ -1,9 +1,8 @@
 """Public endpoints: a Sustainability page as JSON, found by its slug or by the handle of its account."""
 
-from dataclasses import dataclass
 from decimal import Decimal
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from tonne.channels.public_pages import store
 from tonne.channels.public_pages.caching import ONE_MINUTE
@@ -34,8 +33,7 @@ from tonne.selling.catalogue.show_catalogue import CatalogueOfAccount, ShapeCach
 from tonne.selling.catalogue.snapshot import Catalogues
 
 
-@dataclass(frozen=True, slots=True)
-class _Published:
+class _Published(Struct, frozen=True):
     """What is read of a page, in one snapshot. `spent_minor` is 0 unless the page shows it."""
 
     account_name: str

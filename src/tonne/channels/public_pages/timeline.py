@@ -1,11 +1,11 @@
 """What was retired in each month, as a chart."""
 
 from collections import defaultdict
-from dataclasses import dataclass
 from datetime import date
 from itertools import accumulate
 
 from babel import Locale
+from msgspec import Struct
 
 from tonne.platform.web import visitor
 from tonne.platform.web.charts import ColumnChart, LineChart, MonthAxis, bar_width, column_chart, line_chart, month_axis
@@ -15,8 +15,7 @@ LONGEST = 24
 FEWEST_COLUMNS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Month:
+class Month(Struct, frozen=True):
     """`total_grams` is what was retired up to the end of the month. `width` is a percentage of the highest month."""
 
     first_day: date
@@ -26,8 +25,7 @@ class Month:
     width: float
 
 
-@dataclass(frozen=True, slots=True)
-class MonthCharts:
+class MonthCharts(Struct, frozen=True):
     columns: ColumnChart
     line: LineChart
     axis: MonthAxis
@@ -38,8 +36,7 @@ class MonthCharts:
     line_ticks: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(Struct, frozen=True):
     """The latest months, and the earlier totals by year. `charts` is None if there are too few months."""
 
     months: tuple[Month, ...]

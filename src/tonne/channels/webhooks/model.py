@@ -1,9 +1,10 @@
 """Values of webhooks: registration, progress, lease and batch."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 from tonne.channels.webhooks.event_types import STATUS_TYPES, delivered_types
 from tonne.platform.values.scope import Mode
@@ -16,8 +17,7 @@ class DisabledReason(StrEnum):
     GONE = "gone"
 
 
-@dataclass(frozen=True, slots=True)
-class Webhook:
+class Webhook(Struct, frozen=True):
     """A registration. An empty `account_ids` means all accounts of the organisation in that mode.
 
     `event_types` are those that it names. None: it was registered before types could be named.
@@ -39,8 +39,7 @@ class Webhook:
         return delivered_types(self.event_types)
 
 
-@dataclass(frozen=True, slots=True)
-class ParkedAccount:
+class ParkedAccount(Struct, frozen=True):
     """An account whose next event the receiver keeps refusing while it accepts those of other accounts."""
 
     account_id: str
@@ -52,8 +51,7 @@ class ParkedAccount:
     next_attempt_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """The state of a webhook's deliveries: enough to see why an event has not arrived."""
 
     cursor_position: int
@@ -70,8 +68,7 @@ class Progress:
         return self.last_position - self.cursor_position
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(Struct, frozen=True):
     """A webhook that a worker holds, with everything that one delivery needs."""
 
     organisation_id: str
@@ -125,8 +122,7 @@ class Lease:
         return not self.event_types or set(STATUS_TYPES).issubset(self.event_types)
 
 
-@dataclass(frozen=True, slots=True)
-class EventBatch:
+class EventBatch(Struct, frozen=True):
     """Events of one request, in order."""
 
     # A range when nothing was filtered out: it is cheaper to settle.
@@ -155,8 +151,7 @@ class EventBatch:
         return len(self.positions) == 1 and not self.is_probe
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(Struct, frozen=True):
     """The next event of an account, as a batch of its own."""
 
     account_id: str

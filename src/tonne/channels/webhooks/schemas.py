@@ -1,6 +1,5 @@
 """Request and response bodies of the webhook endpoints."""
 
-from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any, cast
 
@@ -12,6 +11,7 @@ from tonne.channels.webhooks.delivery.outcomes import Delivered, SendOutcome
 from tonne.channels.webhooks.event_types import EARLIER_TYPES, EventType, in_order
 from tonne.channels.webhooks.model import DisabledReason, Progress, Webhook
 from tonne.platform.values.clock import to_wire
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.schemas import Timestamp
 

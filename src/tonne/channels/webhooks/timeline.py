@@ -1,8 +1,9 @@
 """Which webhooks got the events of an order."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 from tonne.channels.webhooks.event_types import types_of
 from tonne.platform.db.pool import Connection
@@ -70,8 +71,7 @@ class EventDeliveryState(StrEnum):
     PAUSED = "paused"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventDelivery:
+class EventDelivery(Struct, frozen=True, kw_only=True):
     """An event of an order and one webhook, with the attempts until it was delivered.
 
     Attempts are deleted after a while: then only the event's time is known.

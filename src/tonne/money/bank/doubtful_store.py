@@ -1,7 +1,6 @@
 """SQL of `doubtful_lines`: lines of statements that may be transfers which were imported in another format."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import asyncpg
@@ -15,8 +14,7 @@ from tonne.platform.values.ids import new_id
 from tonne.platform.values.scope import Mode
 
 
-@dataclass(frozen=True, slots=True)
-class DoubtfulLine:
+class DoubtfulLine(msgspec.Struct, frozen=True):
     """`transfer_id` is the transfer that it resembles."""
 
     id: str

@@ -1,7 +1,8 @@
 """Export planned returns as a file for the bank. Each is exported once; a batch can be written again by its id."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.money.bank import return_store
 from tonne.money.bank.errors import ReturnInvalid, ReturnNotFound
@@ -17,8 +18,7 @@ from tonne.platform.values.ids import new_id
 from tonne.platform.values.scope import Mode
 
 
-@dataclass(frozen=True, slots=True)
-class ReturnFile:
+class ReturnFile(Struct, frozen=True):
     """`left_out` are planned returns that are not in the file, each with the reason."""
 
     batch_id: str | None

@@ -5,8 +5,9 @@ person.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.money.bank import assignment_store, return_store
 from tonne.money.bank.errors import ReturnInvalid, ReturnNotFound, SecondPersonNeeded, TransferNotFound
@@ -26,8 +27,7 @@ from tonne.platform.values.iban import compact_iban, is_iban
 from tonne.platform.values.ids import new_id
 
 
-@dataclass(frozen=True, slots=True)
-class ReturnTo:
+class ReturnTo(Struct, frozen=True):
     """Another account than the payer's, and the name of its holder."""
 
     iban: str

@@ -1,9 +1,10 @@
 """Bank transfers, what was done with them, and money that goes back."""
 
-from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
 from typing import Protocol
+
+from msgspec import Struct
 
 from tonne.money.bank.formats.statement import signed_money
 from tonne.platform.values.currency import DECIMALS
@@ -35,8 +36,7 @@ class ReturnStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transfer:
+class Transfer(Struct, frozen=True, kw_only=True):
     """A booked line of a bank statement with what was done about it.
 
     `invoice_id` and `invoice_reference` are the invoice that the payer named. `returning_minor` is planned or exported,
@@ -116,8 +116,7 @@ class PaidInvoice(Protocol):
     def currency(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
+class Assignment(Struct, frozen=True, kw_only=True):
     """`undone` says that the opposite was recorded, or that this is the opposite."""
 
     id: str
@@ -133,8 +132,7 @@ class Assignment:
     created_by: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BankReturn:
+class BankReturn(Struct, frozen=True, kw_only=True):
     """Money that is to go back to a payer. With `invoice_id` it is a refund of what that invoice received."""
 
     id: str

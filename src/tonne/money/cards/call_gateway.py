@@ -1,21 +1,21 @@
 """Charge or look up one recorded charge at its gateway."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import structlog
+from msgspec import Struct
 
 from tonne.money.cards.gateways.card import CardGateway, ChargeOutcome, ChargeResult, HostedPage
 from tonne.money.cards.model import ChargeAttempt, RetrySchedule
 from tonne.platform.values.clock import Clock
+from tonne.platform.values.replace import replace
 
 Answer = tuple[ChargeAttempt, ChargeResult]
 
 _log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class GatewayCalls:
+class GatewayCalls(Struct, frozen=True):
     gateways: Mapping[str, CardGateway]
     clock: Clock
     schedule: RetrySchedule

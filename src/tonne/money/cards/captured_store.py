@@ -1,10 +1,10 @@
 """SQL of captured charges: what the gateway has, and when to compare it with the gateway's record."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.money.cards.model import ChargeStatus
 from tonne.platform.db.pool import Connection
@@ -24,8 +24,7 @@ charges.captured_currency, charges.is_surplus, charges.code
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CapturedCharge:
+class CapturedCharge(Struct, frozen=True, kw_only=True):
     """A charge with money at the gateway. `captured_minor` is None if a mismatched amount was not recorded.
 
     With `invoice_id`, it pays for all orders of that invoice, and `order_id` is the first of them.

@@ -3,10 +3,10 @@
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import structlog
+from msgspec import Struct, field
 
 from tonne.money.cards.call_gateway import Answer, GatewayCalls
 from tonne.money.cards.charge_store import claim_pending_any_account, read_chargeable
@@ -35,8 +35,7 @@ _log = structlog.get_logger()
 ChargeResults = Sequence[Answer]
 
 
-@dataclass(frozen=True, slots=True)
-class ChargeCards:
+class ChargeCards(Struct, frozen=True):
     """A worker job, one per mode, so that a slow live gateway does not delay test orders.
 
     A crash after any step loses nothing and charges nobody twice: a charge is recorded before the gateway is called,

@@ -1,11 +1,11 @@
 """SQL of `charges`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.money.cards.gateways.card import ChargeRequest, HostedPage, PaymentSource, StoredCard
 from tonne.money.cards.gateways.card_gateways import GATEWAY_OF
@@ -13,6 +13,7 @@ from tonne.money.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, T
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.ids import new_id
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.orders.model import Order, OrderKey
 
@@ -59,8 +60,7 @@ def read_attempt(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChargeableOrder:
+class ChargeableOrder(Struct, frozen=True, kw_only=True):
     """An order with the payment source and gateway of its next charge.
 
     `attempts` counts its charges so far. `has_open_charge`: one of them has taken the money, or may have. `is_billed`:

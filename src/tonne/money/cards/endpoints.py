@@ -1,7 +1,6 @@
 """HTTP endpoints of card payments: the test helpers and Stripe's webhook."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
@@ -47,8 +46,7 @@ class StripeEventOut(msgspec.Struct):
     received: Annotated[bool, msgspec.Meta(description="Always true.", examples=[True])] = True
 
 
-@dataclass(frozen=True, slots=True)
-class CardEndpoints:
+class CardEndpoints(msgspec.Struct, frozen=True):
     database: Database
     gateways: Mapping[str, CardGateway]
     clock: Clock

@@ -1,12 +1,14 @@
 """The rules of card charges: their states, and when to retry or to look up again. No I/O."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from msgspec import Struct
+
 from tonne.money.cards.gateways.card import MODE_MISMATCH, ChargeOutcome, ChargeRequest, ChargeResult, HostedPage
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.replace import replace
 
 # Delays before the second, third, … attempt, by the outcome of the last one. After the last delay the order fails.
 RETRY_DELAYS: Mapping[ChargeOutcome, tuple[timedelta, ...]] = {
@@ -68,8 +70,7 @@ DECLINES: Mapping[DeclineCode, ChargeOutcome] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ChargeAttempt:
+class ChargeAttempt(Struct, frozen=True):
     """A pending charge with everything needed to call the gateway."""
 
     organisation_id: str
@@ -87,8 +88,7 @@ class ChargeAttempt:
     is_replaced: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TryCounts:
+class TryCounts(Struct, frozen=True):
     """How often an order's card was tried, and how often the gateway was unavailable since the last try."""
 
     tries: int
@@ -129,8 +129,7 @@ class RetrySchedule:
         return missing_since + GIVE_UP_AFTER * self._scale
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChargeUpdate:
+class ChargeUpdate(Struct, frozen=True, kw_only=True):
     """The new state of a pending charge. It may stay pending, to be looked up again later."""
 
     account_id: str

@@ -1,8 +1,9 @@
 """Open a charge for an order: Tonne records a charge before it calls the gateway."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.money.cards.charge_store import ChargeableOrder, insert_charges
 from tonne.money.cards.model import ChargeAttempt
@@ -11,8 +12,7 @@ from tonne.selling.orders.model import OrderKey
 from tonne.selling.orders.queue import schedule_payment
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedCharges:
+class OpenedCharges(Struct, frozen=True):
     """New charges, and the zero-total orders, which need none."""
 
     attempts: list[ChargeAttempt]

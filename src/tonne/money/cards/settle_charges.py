@@ -1,7 +1,6 @@
 """Record the results of charges and move their orders, in one transaction, by compare-and-set."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 import structlog
@@ -17,6 +16,7 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit.record import Entry, record_all
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.actor import job_actor
+from tonne.platform.values.replace import replace
 from tonne.selling.orders.model import CancellationReason, Order, OrderKey, OrderStatus
 from tonne.selling.orders.move_order import Transitions, move_orders, with_payment
 from tonne.selling.orders.queue import lock_orders, schedule_payment

@@ -1,10 +1,10 @@
 """Follow up open invoices: mail them, remind of them, and cancel the order if they stay unpaid."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import structlog
+from msgspec import Struct
 
 from tonne.money.invoices import store as invoice_store
 from tonne.money.invoices.credit_notes.cancel_invoice import cancel_invoice
@@ -30,6 +30,7 @@ from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.actor import job_actor
 from tonne.platform.values.clock import Clock
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 
 BATCH = 10
@@ -43,8 +44,7 @@ _log = structlog.get_logger()
 _Mark = Callable[[Connection, Invoice, datetime, datetime | None], Awaitable[bool]]
 
 
-@dataclass(frozen=True, slots=True)
-class FollowUpInvoices:
+class FollowUpInvoices(Struct, frozen=True):
     database: Database
     clock: Clock
     settings: Settings

@@ -1,15 +1,15 @@
 """The state of an invoice in words."""
 
-from dataclasses import dataclass
 from datetime import date
+
+from msgspec import Struct
 
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.model import PaymentMethod
 
 
-@dataclass(frozen=True, slots=True)
-class StateInWords:
+class StateInWords(Struct, frozen=True):
     """`tone` is empty, `warn` or `bad`."""
 
     label: str

@@ -1,6 +1,5 @@
 """Invoices as values: how one is composed, and when an unpaid one is followed up."""
 
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from enum import Enum, StrEnum, auto
 from typing import Any
@@ -42,8 +41,7 @@ class InvoiceStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Invoice:
+class Invoice(msgspec.Struct, frozen=True, kw_only=True):
     """`record` is the issued content as JSON. In test mode `mailed_at` is also set if there was no recipient.
 
     `first_order_id` is one of its orders, and the only one unless it is consolidated. `credited_minor` is the sum of
@@ -116,8 +114,7 @@ class Invoice:
         return msgspec.json.decode(self.record, type=InvoiceRecord)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BilledOrder:
+class BilledOrder(msgspec.Struct, frozen=True, kw_only=True):
     """An order as it was billed. `reference` is the client's own; if `cancelled`, a credit note took it off."""
 
     invoice_id: str
@@ -137,12 +134,11 @@ class BilledOrder:
         return OrderKey(self.account_id, self.order_id)
 
 
-@dataclass(frozen=True, slots=True)
-class BilledOrganisation:
+class BilledOrganisation(msgspec.Struct, frozen=True):
     name: str
     address: str
     admins: list[str]
-    tax: TaxProfile = field(default_factory=TaxProfile)
+    tax: TaxProfile = msgspec.field(default_factory=TaxProfile)
 
 
 def compose_invoice(
@@ -278,8 +274,7 @@ class InvoiceStep(Enum):
     CANCEL = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class FollowUpSchedule:
+class FollowUpSchedule(msgspec.Struct, frozen=True):
     """When an unpaid invoice is reminded of and cancelled, in days after its due date."""
 
     reminder_days: int

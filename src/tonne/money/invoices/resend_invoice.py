@@ -1,6 +1,5 @@
 """Mail an invoice again, for an operator."""
 
-from dataclasses import replace
 from datetime import datetime
 
 from tonne.money.invoices import store
@@ -16,6 +15,7 @@ from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.actor import Actor
+from tonne.platform.values.replace import replace
 
 
 async def resend_invoice(

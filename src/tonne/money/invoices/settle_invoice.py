@@ -1,7 +1,6 @@
 """Settle an invoice: it is marked as paid, once, and so are all its orders."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from msgspec import structs
@@ -23,6 +22,7 @@ from tonne.platform.events.log import lock_streams
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.actor import Actor
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.errors import OrderNotFound

@@ -1,11 +1,11 @@
 """SQL of `write_offs`: invoices that are no longer expected to be paid."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.money.invoices.model import Invoice
 from tonne.platform.db.pool import Connection
@@ -24,8 +24,7 @@ class WriteOffState(StrEnum):
     UNDONE = "undone"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteOff:
+class WriteOff(Struct, frozen=True, kw_only=True):
     """`left_minor` is what is still open of the invoice; what a booked one has recovered is the rest of its amount."""
 
     id: str

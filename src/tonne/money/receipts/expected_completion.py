@@ -1,8 +1,9 @@
 """When the certificate of an order is expected, for receipts, order pages and operators."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.settings.settings import Settings
@@ -27,8 +28,7 @@ class Awaited(StrEnum):
     POOLED_UNIT = "pooled_unit"
 
 
-@dataclass(frozen=True, slots=True)
-class Expectation:
+class Expectation(Struct, frozen=True):
     """`by` is when the certificate is expected at the latest; None if there is none to expect, or nobody can say.
 
     `is_late`: the day that was announced has passed.

@@ -1,9 +1,10 @@
 """The receipt of a paid order: who sold what to whom, the amounts, how it was paid, and what was refunded since."""
 
 import asyncio
-from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
+
+import msgspec
 
 from tonne.money.invoices.documents.parties import seller_of
 from tonne.money.invoices.model import Invoice
@@ -24,8 +25,7 @@ from tonne.selling.orders.model import Order, OrderStatus, PaymentState
 _TEMPLATE = Path(__file__).parent / "templates" / "receipt.typ"
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiptFacts:
+class ReceiptFacts(msgspec.Struct, frozen=True):
     """What a receipt states, read from one snapshot."""
 
     order: Order
@@ -36,16 +36,14 @@ class ReceiptFacts:
     refunds: list[Refund]
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiptLine:
+class ReceiptLine(msgspec.Struct, frozen=True):
     name: str
     quantity: str
     unit_price: str
     amount: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """The texts of a receipt, in one language. The page and the PDF show the same."""
 
     mode: str
@@ -64,7 +62,7 @@ class Receipt:
     sums: list[tuple[str, str]]
     total: tuple[str, str]
     after: list[tuple[str, str]]
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
 
 
 LAST_CAPTURE = """
@@ -150,7 +148,7 @@ def write_receipt(found: ReceiptFacts, wording: LocalWording, settings: Settings
 
 async def receipt_pdf(found: ReceiptFacts, wording: LocalWording, settings: Settings) -> bytes:
     receipt = write_receipt(found, wording, settings)
-    record = asdict(receipt) | {"language": wording.code, "region": wording.locale.territory}
+    record = msgspec.to_builtins(receipt) | {"language": wording.code, "region": wording.locale.territory}
     return await asyncio.to_thread(render_pdf, _TEMPLATE, record, issued_at=found.paid_at)
 
 

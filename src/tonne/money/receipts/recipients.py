@@ -1,8 +1,9 @@
 """Who is mailed about an order."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from email.message import EmailMessage
+
+from msgspec import Struct
 
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
@@ -22,8 +23,7 @@ JOIN organisations ON organisations.id = orders.organisation_id
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Parties:
+class Parties(Struct, frozen=True):
     """The merchant of an order, and the addresses of its payer.
 
     `payer` typed the address at a checkout, or the account has an address for receipts. `admins` are the merchant's.

@@ -1,6 +1,5 @@
 """What operators decide about refunds: approve one of another person, settle one by hand, or repeat one at once."""
 
-from dataclasses import replace
 from datetime import datetime
 
 from tonne.money.bank.errors import SecondPersonNeeded
@@ -14,6 +13,7 @@ from tonne.money.refunds.store import find_refund_any_account, lock_sent_at
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit.record import record_all
 from tonne.platform.values.actor import Actor, person_of
+from tonne.platform.values.replace import replace
 
 
 async def approve_refund(tx: Connection, refund_id: str, *, actor: Actor, now: datetime) -> Refund:

@@ -1,9 +1,9 @@
 """Refunds by bank: planned as returns of the transfers that paid the invoice, and done when the bank has sent them."""
 
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import structlog
+from msgspec import Struct
 
 from tonne.money.bank.errors import ReturnInvalid
 from tonne.money.bank.return_store import find_returns_any_account
@@ -19,6 +19,7 @@ from tonne.platform.db.pool import Connection, Database
 from tonne.platform.values.actor import Actor, job_actor
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.ids import new_id
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 from tonne.selling.orders.model import Order
 
@@ -67,8 +68,7 @@ async def fail_refund_return(
     return await fail_return(tx, return_id, note, incoming_id=incoming_id, actor=actor, now=now)
 
 
-@dataclass(frozen=True, slots=True)
-class SettleBankRefunds:
+class SettleBankRefunds(Struct, frozen=True):
     """A worker job: a refund by bank has succeeded when the bank has booked all its returns."""
 
     database: Database

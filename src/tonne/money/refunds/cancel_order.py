@@ -1,7 +1,8 @@
 """Cancel an order: before it is paid, or afterwards with a refund of what was paid."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.money.cards.gateways.card import MODE_MISMATCH
 from tonne.money.cards.model import ChargeStatus
@@ -33,8 +34,7 @@ NEEDS_REFUND = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cancellation:
+class Cancellation(Struct, frozen=True, kw_only=True):
     """`with_refund`: also if the order is paid. `by_member`: for their own organisation, as its API key would."""
 
     reason: str | None

@@ -1,6 +1,5 @@
 """Decline a refund that waits for a second person's approval."""
 
-from dataclasses import replace
 from datetime import datetime
 
 from tonne.money.refunds.approve_refund import lock_refund
@@ -9,6 +8,7 @@ from tonne.money.refunds.model import Refund, RefundState
 from tonne.money.refunds.order_money import change_refund
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.actor import Actor
+from tonne.platform.values.replace import replace
 from tonne.selling.orders.model import OrderStatus
 
 

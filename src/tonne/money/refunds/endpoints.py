@@ -1,6 +1,5 @@
 """HTTP endpoints: cancelling and refunding orders, and the test helper for disputes."""
 
-from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -32,8 +31,7 @@ REASON = "Requested by the client"
 _AFTER_CANCELLATION = (WorkKind.EVENTS, WorkKind.REFUNDS, WorkKind.CREDIT_NOTES, WorkKind.MAILS)
 
 
-@dataclass(frozen=True, slots=True)
-class RefundEndpoints:
+class RefundEndpoints(msgspec.Struct, frozen=True):
     database: Database
     clock: Clock
     settings: Settings

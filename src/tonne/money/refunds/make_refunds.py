@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 
 import structlog
+from msgspec import Struct
 
 from tonne.money.cards.captured_store import request_checks_any_account
 from tonne.money.cards.gateways.card import CardGateway
@@ -19,6 +19,7 @@ from tonne.platform.db.pool import Connection, Database
 from tonne.platform.values.actor import job_actor
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.ids import new_id
+from tonne.platform.values.replace import replace
 
 BATCH = 50
 CONCURRENCY = 8
@@ -28,8 +29,7 @@ ACTOR = job_actor("make_refunds")
 _log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class MakeRefunds:
+class MakeRefunds(Struct, frozen=True):
     """A worker job.
 
     The id of a refund is its idempotency key at the gateway: repeating it after a crash or a lost answer refunds

@@ -1,9 +1,10 @@
 """The rules of refunds and disputes. No I/O."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+
+from msgspec import Struct
 
 from tonne.money.cards.gateways.payment_record import DisputeState
 from tonne.platform.values.scope import Scope
@@ -42,8 +43,7 @@ class RefundMethod(StrEnum):
     BANK = "bank"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refund:
+class Refund(Struct, frozen=True, kw_only=True):
     """One attempt to send money back. `charge_id` is None for a refund by bank."""
 
     scope: Scope
@@ -79,8 +79,7 @@ class Refund:
         return OrderKey(self.scope.account_id, self.order_id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dispute:
+class Dispute(Struct, frozen=True, kw_only=True):
     """A payment that the payer disputes at their bank. `withdrawn_minor`: what the gateway has taken back.
 
     `order_id` is None if the charge paid for an invoice: it concerns all orders.

@@ -1,11 +1,10 @@
 """Everything that was paid for an order and sent back, and what follows from it for the order."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 
 import structlog
-from msgspec import structs
+from msgspec import Struct, structs
 
 from tonne.money.cards.captured_store import CapturedCharge, find_captured, find_paying, lock_shared, update_captured
 from tonne.money.cards.gateways.payment_record import DisputeState
@@ -26,6 +25,7 @@ from tonne.platform.values.actor import Actor
 from tonne.platform.values.charge_amounts import charge_unit
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.money import apportion, format_money
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.load import load_order
@@ -37,8 +37,7 @@ _OVER = (OrderStatus.CANCELLED, OrderStatus.FAILED)
 _log = structlog.get_logger()
 
 
-@dataclass(slots=True)
-class OrderMoney:
+class OrderMoney(Struct):
     """A locked order with its payments. Changes of refunds and disputes are written at once; `settle` does the rest."""
 
     order: Order

@@ -1,6 +1,5 @@
 """Store refunds and disputes as the gateway has them on record."""
 
-from dataclasses import replace
 from datetime import datetime
 
 import structlog
@@ -17,6 +16,7 @@ from tonne.platform.events.audit.record import Entry, record_all
 from tonne.platform.values.actor import job_actor
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.money import format_money
+from tonne.platform.values.replace import replace
 
 ACTOR = job_actor("check_payments")
 STATES = {RefundOutcome.REFUNDED: RefundState.SUCCEEDED, RefundOutcome.PENDING: RefundState.PENDING}

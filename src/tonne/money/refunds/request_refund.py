@@ -1,7 +1,8 @@
 """Refund a paid order, wholly or in part, at the request of a client or an operator."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.money.invoices.credit_notes.credit_note import CreditCause
 from tonne.money.invoices.credit_notes.issue_credit_note import credit_order
@@ -24,8 +25,7 @@ from tonne.platform.values.scope import Scope
 from tonne.selling.orders.errors import OrderNotFound
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefundRequest:
+class RefundRequest(Struct, frozen=True, kw_only=True):
     """`amount_minor` None: all that can still be refunded."""
 
     amount_minor: int | None

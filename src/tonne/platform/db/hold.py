@@ -5,10 +5,10 @@ once, for commands too.
 """
 
 import asyncio
-from dataclasses import dataclass
 from datetime import datetime
 
 import structlog
+from msgspec import Struct
 
 from tonne.platform.db.errors import DATABASE_ERRORS, ServiceHeld
 from tonne.platform.db.pool import Connection, Database
@@ -21,8 +21,7 @@ READ_EVERY_S = 1.0
 _log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceHold:
+class ServiceHold(Struct, frozen=True):
     held_at: datetime
     held_by: str
     reason: str

@@ -1,23 +1,22 @@
 """Conditions that must always hold, each as a query that returns the violations."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 # For the transaction of a check. Whole tables are sorted and joined, in memory instead of in files; PostgreSQL takes no
 # more than it needs. It expects far too few rows of joins by account and order, and would look up each by an index.
 FOR_CHECKS = "SET LOCAL work_mem = '128MB'; SET LOCAL enable_nestloop = off"
 
 
-@dataclass(frozen=True, slots=True)
-class SharedScan:
+class SharedScan(Struct, frozen=True):
     """Common table expressions that several invariants read, so that a large table is scanned once for all of them."""
 
     sql: str
 
 
-@dataclass(frozen=True, slots=True)
-class Invariant:
+class Invariant(Struct, frozen=True):
     """`query` returns one row per violation, with a column `where` that locates it. `meaning` explains it to a person.
 
     A query with the parameter `$1`, a time or null, can be limited to what changed since then. The parameter may be in
@@ -44,8 +43,7 @@ class Invariant:
         return (since,) if self.can_be_limited else ()
 
 
-@dataclass(frozen=True, slots=True)
-class InvariantCheck:
+class InvariantCheck(Struct, frozen=True):
     """One statement for the invariants that share a scan, or for a single one.
 
     Its rows have the columns `invariant`, an index of `invariants`, and `where`.

@@ -3,10 +3,10 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import asyncpg
 import structlog
+from msgspec import Struct
 
 from tonne.platform.db.errors import DATABASE_ERRORS
 from tonne.platform.db.pool import Connection, Database
@@ -22,8 +22,7 @@ MODES = ("live", "test")
 _log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Queue:
+class Queue(Struct, frozen=True):
     """Rows that wait for a job or for the operator.
 
     `sql` returns at most one row per mode, with the columns `mode`, `depth`, `since` (how long the oldest one has been
@@ -36,8 +35,7 @@ class Queue:
     modes: tuple[str, ...] = MODES
 
 
-@dataclass(frozen=True, slots=True)
-class QueueState:
+class QueueState(Struct, frozen=True):
     """`oldest_s` is how long the oldest row has been waiting, `overdue_s` how long the first was due for a worker."""
 
     name: str

@@ -1,9 +1,10 @@
 """Checks for what needs the operator, each as a query that returns the objects."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+
+from msgspec import Struct
 
 from tonne.platform.settings.settings import Settings
 
@@ -34,8 +35,7 @@ class Topic(StrEnum):
     MAILS = "mails"
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingCheck:
+class WaitingCheck(Struct, frozen=True):
     """Work that waits too long, or a setting that is missing. The data is correct, so this is a warning.
 
     `sql` returns one row per object, with a column `where` that names it, oldest first; `parameters` returns the values

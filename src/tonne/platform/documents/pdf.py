@@ -4,7 +4,6 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -12,6 +11,7 @@ from threading import Lock
 from typing import Any, Literal
 
 import typst
+from msgspec import Struct, field
 
 _PACKAGE = Path(__file__).parents[2]
 _FONTS = Path(__file__).parent / "fonts"
@@ -57,8 +57,7 @@ def render_svg(template: Path, record: dict[str, Any]) -> bytes:
     return _render(template, record, _Options("svg"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
+class _Options(Struct, frozen=True):
     file_format: Literal["pdf", "png", "svg"]
     timestamp: datetime | None = None
     inputs: Mapping[str, str] = field(default_factory=dict)

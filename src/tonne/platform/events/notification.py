@@ -1,7 +1,6 @@
 """What a notification of new work says: the kinds of work that became due, and the streams that got events."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Self
 
@@ -42,8 +41,7 @@ class _Payload(msgspec.Struct):
     streams: list[tuple[str, str]] = []
 
 
-@dataclass(frozen=True, slots=True)
-class Notification:
+class Notification(msgspec.Struct, frozen=True):
     # None: work of any kind.
     kinds: frozenset[WorkKind] | None
     # The streams that got events; empty: any stream.
@@ -73,8 +71,7 @@ class Notification:
 EVERYTHING = Notification(None)
 
 
-@dataclass(slots=True)
-class PendingWork:
+class PendingWork(msgspec.Struct):
     """Collects what became due until the next notification."""
 
     kinds: set[WorkKind] | None

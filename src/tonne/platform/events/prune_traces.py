@@ -1,7 +1,8 @@
 """Delete the traces of events that have been delivered long ago."""
 
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Database
 from tonne.platform.events.trace_store import prune_traces_any_account
@@ -11,8 +12,7 @@ KEEP = timedelta(days=7)
 _BATCH = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class PruneTraces:
+class PruneTraces(Struct, frozen=True):
     """Runs also without tracing: it may have been on before."""
 
     database: Database

@@ -4,8 +4,9 @@ import hashlib
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from tonne.platform.http.client_address import Network, client_address, limit_name, parse_address
 from tonne.platform.http.errors import (
@@ -31,8 +32,7 @@ _KEY_PREFIXES = (b"tonne_test_", b"tonne_live_")
 _NO_HEADER = "There is no Authorization header. Send your API key as `Authorization: Bearer <API_KEY>`."
 
 
-@dataclass(frozen=True, slots=True)
-class KeyHolder:
+class KeyHolder(Struct, frozen=True):
     """A valid API key, its default scope, and what it may do."""
 
     key_id: str

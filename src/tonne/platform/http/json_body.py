@@ -4,7 +4,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
 from enum import Enum
@@ -168,8 +167,7 @@ def _check_strings_and_depth(root: Any) -> None:
     raise _JsonInvalid(f"The body is nested deeper than {MAX_DEPTH} levels.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
+class _Reading(msgspec.Struct, frozen=True):
     """How a value with this type hint is read, found out once. At most one of struct, item and options is set.
 
     A list with a validator of its own is only passed to that.
@@ -182,8 +180,7 @@ class _Reading:
     reader: Callable[[Any], Any] | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Fields:
+class _Fields(msgspec.Struct, frozen=True):
     known: frozenset[str]
     readings: Sequence[tuple[msgspec.structs.FieldInfo, _Reading]]
 

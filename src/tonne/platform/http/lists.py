@@ -1,7 +1,6 @@
 """Paginated lists: their two query parameters, the selection of the page, and the envelope."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
@@ -47,8 +46,7 @@ def _position(item: Any) -> Position:
     return Position(item.created_at, item.id)
 
 
-@dataclass(frozen=True, slots=True)
-class Paging:
+class Paging(msgspec.Struct, frozen=True):
     """The page that a request asks for. `list_name` binds its cursors to one account and filter."""
 
     limit: int

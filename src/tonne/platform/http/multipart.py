@@ -1,7 +1,8 @@
 """Forms with files: the body of `multipart/form-data`, as browsers send it (RFC 7578)."""
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tonne.platform.http.errors import FormInvalid
 
@@ -13,16 +14,14 @@ MAX_PARTS = 200
 MAX_FILE_NAME = 200
 
 
-@dataclass(frozen=True, slots=True)
-class UploadedFile:
+class UploadedFile(Struct, frozen=True):
     """`name` is that of the file on the sender's machine, without its folder: it is only shown, never opened."""
 
     name: str
     content: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class MultipartForm:
+class MultipartForm(Struct, frozen=True):
     fields: dict[str, list[str]]
     files: dict[str, UploadedFile]
 

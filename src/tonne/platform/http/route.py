@@ -33,12 +33,11 @@ class Access(Enum):
     USER = auto()
 
 
-@dataclass(slots=True)
-class Response:
+class Response(msgspec.Struct):
     body: bytes
     status: int = 200
     media_type: bytes = JSON
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
     # Instead of `body`, for long files: sent part by part, without a length. If it fails, the connection is closed
     # before the end, so that the client does not take a part for the whole.
     stream: AsyncIterator[bytes] | None = None
@@ -274,8 +273,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 ShowError = Callable[[TonneError, str, Request], Response]
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(msgspec.Struct, frozen=True):
     """A query or path parameter, as the OpenAPI document shows it.
 
     A name that ends with `[]` accepts parameters such as `metadata[key]=value`.
@@ -286,8 +284,7 @@ class Parameter:
     schema: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class FileType:
+class FileType(msgspec.Struct, frozen=True):
     """The type of a response body that is a file for download."""
 
     media_type: str

@@ -1,14 +1,14 @@
 """The health checks of a worker, for systemd, containers and monitoring."""
 
 import asyncio
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tonne.platform.http.health import HealthEndpoints
 from tonne.platform.jobs.metrics import JobMetrics
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerHealth:
+class WorkerHealth(Struct, frozen=True):
     """A worker whose event loop is blocked does not respond at all."""
 
     database: HealthEndpoints

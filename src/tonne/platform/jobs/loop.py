@@ -5,14 +5,15 @@ import contextlib
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
 
 import structlog
+from msgspec import Struct, field
 
 from tonne.platform.db.errors import is_database_unavailable
 from tonne.platform.events.notification import Notification, Stream, WorkKind
 from tonne.platform.jobs.metrics import JobMetrics
 from tonne.platform.process.telemetry import tracing
+from tonne.platform.values.replace import replace
 
 RunOnce = Callable[[], Awaitable[bool]]
 
@@ -24,8 +25,7 @@ DATABASE_RETRY_S = 1.0
 _MAX_DOUBLINGS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """`run_once` must leave nothing half done when it raises or is cancelled."""
 
     name: str

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 
@@ -13,16 +14,14 @@ SILENT_AFTER = timedelta(seconds=30)
 MAX_REPORTS = 100
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerState:
+class WorkerState(Struct, frozen=True):
     name: str
     started_at: datetime
     reported_at: datetime
     is_silent: bool
 
 
-@dataclass(frozen=True, slots=True)
-class JobState:
+class JobState(Struct, frozen=True):
     """Of one job in all workers that run. `failures` are those since the last success, of the worst worker."""
 
     name: str

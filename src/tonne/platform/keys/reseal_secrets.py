@@ -1,10 +1,10 @@
 """Encrypt the secrets of all webhooks again with the current key, so that older keys can be removed."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
@@ -19,8 +19,7 @@ START = ("", "")
 Replace = Callable[[asyncpg.Record, bytes, bytes | None], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class ResealedBatch:
+class ResealedBatch(Struct, frozen=True):
     # The organisation and id of the last object, after which the next batch starts.
     last: tuple[str, str]
     resealed: int

@@ -1,8 +1,9 @@
 """Settings of the frame of public pages: legal links and the operator's logo."""
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.urls import WEB, UrlInvalid, parse_url
@@ -21,8 +22,7 @@ _LOGO_TYPES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LogoFile:
+class LogoFile(Struct, frozen=True):
     media_type: str
     content: bytes
 

@@ -1,7 +1,6 @@
 """The operator's own wording of the notice on the right of withdrawal, by language."""
 
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -11,8 +10,7 @@ from tonne.platform.values.language import LANGUAGES
 _MAX_TEXT = 5000
 
 
-@dataclass(frozen=True, slots=True)
-class WithdrawalWording:
+class WithdrawalWording(msgspec.Struct, frozen=True):
     """`notice` informs the customer, who ticks a box beside `consent`."""
 
     notice: str

@@ -5,8 +5,9 @@ import binascii
 import hashlib
 import re
 import struct
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
 
 from tonne.platform.values.errors import Kind, TonneError
 
@@ -37,8 +38,7 @@ class CursorInvalid(TonneError, kind=Kind.INVALID, code="pagination_cursor_inval
     message = "after is not a cursor of this list: pass next_cursor unchanged, or omit it for the first page."
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Struct, frozen=True):
     """The last item of the previous page."""
 
     created_at: datetime

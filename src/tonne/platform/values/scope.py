@@ -1,7 +1,8 @@
 """The tenant of a request. Queries on tenant data take a `Scope`."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Mode(StrEnum):
@@ -9,8 +10,7 @@ class Mode(StrEnum):
     TEST = "test"
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """One account of one organisation in one mode."""
 
     organisation_id: str

@@ -1,6 +1,6 @@
 """How the serial numbers of registry credits are printed."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tonne.platform.values.mass import GRAMS_PER_TONNE
 
@@ -14,8 +14,7 @@ def serial_range(block: str, first_number: int, start_grams: int, quantity_grams
     return f"{block} {numbers}" if part is None else f"{block} {numbers} ({part.unit} {part.first}–{part.last})"
 
 
-@dataclass(frozen=True, slots=True)
-class PartOfTonnes:
+class PartOfTonnes(Struct, frozen=True):
     """The first and the last unit of a parcel, each numbered within its tonne, as registries of small units do."""
 
     unit: str

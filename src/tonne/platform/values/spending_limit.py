@@ -1,11 +1,11 @@
 """How much may be ordered in a calendar month (UTC)."""
 
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class SpendingLimit:
+
+class SpendingLimit(Struct, frozen=True):
     """`subject_id` is an account or an API key, `named` what it is called in messages."""
 
     subject_id: str

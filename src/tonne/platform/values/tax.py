@@ -1,8 +1,9 @@
 """Tax on amounts of money: treatments, rates and rounding. Exact integers, no I/O."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+
+from msgspec import Struct
 
 from tonne.platform.values.money import half_up
 
@@ -19,8 +20,7 @@ class TaxTreatment(StrEnum):
     OUTSIDE_SCOPE = "outside_scope"
 
 
-@dataclass(frozen=True, slots=True)
-class TaxTerms:
+class TaxTerms(Struct, frozen=True):
     """`rate` is a share: 19 % is Fraction(19, 100). It is zero unless the treatment is `standard`."""
 
     treatment: TaxTreatment = TaxTreatment.NONE

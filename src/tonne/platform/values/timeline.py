@@ -9,12 +9,12 @@ Mails and audit entries are found by `subject_id`: the order's, and those of all
 entry the id of its object, and `enqueue` the id of the object that a mail is about.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimelineEntry:
+
+class TimelineEntry(Struct, frozen=True, kw_only=True):
     """`kind` is the kind of object: charge, invoice, mail. `text` says what happened to it, without the time.
 
     `actor` is who did it, in the words of the audit log; None if a worker did. `is_planned`: it has not happened yet,

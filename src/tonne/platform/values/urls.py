@@ -8,10 +8,10 @@ import ipaddress
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from urllib.parse import quote
 
 import idna
+from msgspec import Struct
 
 MAX_URL_LENGTH = 2048
 MAX_HOST_LENGTH = 253
@@ -34,8 +34,7 @@ class UrlInvalid(ValueError):
     """The message completes the sentence "The URL cannot be used: it …"."""
 
 
-@dataclass(frozen=True, slots=True)
-class Url:
+class Url(Struct, frozen=True):
     scheme: str
     # User name and password, still encoded.
     userinfo: str

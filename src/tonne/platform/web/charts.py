@@ -6,8 +6,9 @@ while text keeps its size.
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
+
+from msgspec import Struct
 
 # Width of a chart on a screen of 360 pixels, and from the breakpoint (52 rem) where the style sheet shows more labels.
 NARROWEST, WIDE = 288, 700
@@ -20,8 +21,7 @@ _ROUND = (10, 12, 16, 20, 24, 30, 40, 50, 60, 80, 100)
 _STEPS = (1, 2, 3, 4, 6, 12, 24)
 
 
-@dataclass(frozen=True, slots=True)
-class ChartColumn:
+class ChartColumn(Struct, frozen=True):
     """`x` and `width` are percentages, `y` and `height` pixels."""
 
     x: float
@@ -30,14 +30,12 @@ class ChartColumn:
     height: float
 
 
-@dataclass(frozen=True, slots=True)
-class Gridline:
+class Gridline(Struct, frozen=True):
     y: float
     value: int
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
+class Label(Struct, frozen=True):
     """Starts at `x` per cent. `is_wide`: shown only on wide screens."""
 
     x: float
@@ -45,23 +43,20 @@ class Label:
     is_wide: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnChart:
+class ColumnChart(Struct, frozen=True):
     columns: tuple[ChartColumn, ...]
     gridlines: tuple[Gridline, ...]
     labels: tuple[Label, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Dot:
+class Dot(Struct, frozen=True):
     """A point of a line: `x` is a percentage, `y` pixels."""
 
     x: float
     y: float
 
 
-@dataclass(frozen=True, slots=True)
-class LineChart:
+class LineChart(Struct, frozen=True):
     """`area` is a closed path below the line, in a coordinate system of 100 by `HEIGHT`."""
 
     dots: tuple[Dot, ...]
@@ -70,16 +65,14 @@ class LineChart:
     gridlines: tuple[Gridline, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MonthAxis:
+class MonthAxis(Struct, frozen=True):
     """Labels for columns that are months: names of months, and the years in a row below them."""
 
     months: tuple[Label, ...]
     years: tuple[Label, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(Struct, frozen=True):
     """Both are percentages."""
 
     x: float
@@ -194,8 +187,7 @@ def text_width(text: str) -> float:
 _NESTED_PARTS = (0.84, 0.54, 0.26)
 
 
-@dataclass(frozen=True, slots=True)
-class NestedChart:
+class NestedChart(Struct, frozen=True):
     """Up to three columns at each place, one in front of the other. `places` are as high as the chart."""
 
     places: tuple[ChartColumn, ...]

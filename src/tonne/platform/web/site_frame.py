@@ -1,7 +1,8 @@
 """What the header and footer of every page show: the operator's logo and the legal links."""
 
-from dataclasses import dataclass
 from hashlib import sha256
+
+from msgspec import Struct
 
 from tonne.platform.settings.settings import Settings
 from tonne.platform.settings.site_settings import LogoFile, contact_link, read_logo_file
@@ -22,8 +23,7 @@ def legal_links(settings: Settings) -> tuple[tuple[str, str], ...]:
     return tuple((label, url) for label, url in named if url)
 
 
-@dataclass(frozen=True, slots=True)
-class SiteFrame:
+class SiteFrame(Struct, frozen=True):
     """`links` are labels, to be translated, with their URLs. Only those that are set."""
 
     links: tuple[tuple[str, str], ...]

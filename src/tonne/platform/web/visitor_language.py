@@ -1,11 +1,11 @@
 """Chooses the language of a page: the visitor's choice, then the browser's languages, then the merchant's default."""
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote
 
 from babel import Locale
+from msgspec import Struct
 
 from tonne.platform.http.route import Request
 from tonne.platform.values.errors import TonneError
@@ -18,8 +18,7 @@ _MAX_HEADER = 200
 _PREFERENCE = re.compile(r"\s*([a-zA-Z]{2,3})(?:[-_]([a-zA-Z]{2}))?[^;,]*(?:;\s*q=([01](?:\.\d{0,3})?))?\s*")
 
 
-@dataclass(frozen=True, slots=True)
-class VisitorLanguage:
+class VisitorLanguage(Struct, frozen=True):
     """`locale` formats numbers and dates: the language with the visitor's region, such as `de_CH`."""
 
     code: str
@@ -35,8 +34,7 @@ class VisitorLanguage:
         return self.locale.text_direction
 
 
-@dataclass(frozen=True, slots=True)
-class LanguageLink:
+class LanguageLink(Struct, frozen=True):
     """The current page in another language."""
 
     code: str

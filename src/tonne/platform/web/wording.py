@@ -1,13 +1,13 @@
 """Texts, amounts, quantities and dates in one language, for mails and documents."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
 
 from babel import Locale
 from babel.lists import format_list
+from msgspec import Struct
 
 from tonne.platform.values.language import Translator, translator
 from tonne.platform.web import visitor
@@ -16,8 +16,7 @@ from tonne.platform.web import visitor
 _ENGLISH = "en_GB"
 
 
-@dataclass(frozen=True, slots=True)
-class LocalWording:
+class LocalWording(Struct, frozen=True):
     translate: Translator
     locale: Locale
 

@@ -1,15 +1,15 @@
 """SQL that lists the accounts of an organisation in one mode, for people."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts.model import AccountKind, PaymentMethod
 
 
-@dataclass(frozen=True, slots=True)
-class ListedAccount:
+class ListedAccount(Struct, frozen=True):
     id: str
     kind: AccountKind
     name: str

@@ -1,8 +1,9 @@
 """SQL of the lists of accounts and client accounts that the API returns, newest first."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import date
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.paging import Position
@@ -11,8 +12,7 @@ from tonne.selling.accounts.model import Account, AccountKind
 from tonne.selling.accounts.store import ACCOUNT_COLUMNS, account_of_row
 
 
-@dataclass(frozen=True, slots=True)
-class AccountFilter:
+class AccountFilter(Struct, frozen=True):
     """`account_ids` are those that the API key is restricted to; None: all. `archived` None: both."""
 
     kind: AccountKind
@@ -52,8 +52,7 @@ async def list_accounts_before(
     return [account_of_row(row) for row in rows]
 
 
-@dataclass(frozen=True, slots=True)
-class AccountActivity:
+class AccountActivity(Struct, frozen=True):
     last_active: date | None = None
     estimates: int = 0
     emission_grams: int = 0

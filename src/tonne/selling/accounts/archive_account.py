@@ -1,12 +1,12 @@
 """Archive client accounts, and end it. Of an archived account nothing new is ordered; everything can be read."""
 
-from dataclasses import replace
 from datetime import datetime
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.errors import AccountNotFound
 from tonne.platform.values.actor import Actor
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
 from tonne.selling.accounts import store
 from tonne.selling.accounts.model import Account

@@ -1,5 +1,6 @@
-from dataclasses import dataclass, field, replace
 from datetime import datetime
+
+from msgspec import Struct, field
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.send_mail import is_mail_address
@@ -7,6 +8,7 @@ from tonne.platform.events.audit import record as audit
 from tonne.platform.http.errors import AccountNotFound
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.language import LanguageCode
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts import store
 from tonne.selling.accounts.errors import LiveAccountCannotWait, MailAddressInvalid
@@ -17,8 +19,7 @@ from tonne.selling.accounts.organisations.open_organisation import check_name
 from tonne.selling.accounts.unique_fields import require_unique_fields
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountChange:
+class AccountChange(Struct, frozen=True, kw_only=True):
     """Fields that are None keep their value."""
 
     name: str | None = None

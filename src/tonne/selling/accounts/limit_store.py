@@ -1,15 +1,15 @@
 """SQL of limits, and of closed accounts and organisations."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Scope
 from tonne.platform.values.spending_limit import SpendingLimit
 
 
-@dataclass(frozen=True, slots=True)
-class AccountLimits:
+class AccountLimits(Struct, frozen=True):
     """Amounts are in the account's currency. None: no limit, and the minimum order of the settings.
 
     `closed_at` is the account's own: its organisation may be closed, too.
@@ -93,8 +93,7 @@ async def find_key_limit(connection: Connection, organisation_id: str, key_id: s
     return SpendingLimit(row["subject_id"], "API key", row["monthly_limit_minor"], row["currency"])
 
 
-@dataclass(frozen=True, slots=True)
-class KeyLimit:
+class KeyLimit(Struct, frozen=True):
     scope: Scope
     currency: str
     limit_minor: int | None

@@ -1,6 +1,6 @@
 """The merchant in whose name a link sells: name and logo in the header of the checkout."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.platform.db.pool import Connection
@@ -8,8 +8,7 @@ from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.model import AccountKind
 
 
-@dataclass(frozen=True, slots=True)
-class Merchant:
+class Merchant(Struct, frozen=True):
     """`logo_path` is None without a logo."""
 
     name: str
@@ -51,8 +50,7 @@ WHERE account.id = $1 AND coalesce(account.logo, page.logo) IS NOT NULL
 """
 
 
-@dataclass(frozen=True, slots=True)
-class MerchantLogo:
+class MerchantLogo(Struct, frozen=True):
     media_type: str
     content: bytes
     version: str

@@ -2,14 +2,16 @@
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
+from msgspec import Struct
+
 from tonne.platform.http.errors import AccountClosed
 from tonne.platform.values.language import DEFAULT_LANGUAGE
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode, Scope
 from tonne.platform.values.tax import NO_TAX, TaxTerms
 from tonne.selling.accounts.errors import AccountSuspended
@@ -56,16 +58,14 @@ class Fulfil(StrEnum):
     ON_ORDER = "on_order"
 
 
-@dataclass(frozen=True, slots=True)
-class Organisation:
+class Organisation(Struct, frozen=True):
     id: str
     name: str
     fee_rate: Fraction
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class OrganisationDetails:
+class OrganisationDetails(Struct, frozen=True):
     organisation: Organisation
     address: str
     admins: list[str]
@@ -73,8 +73,7 @@ class OrganisationDetails:
     test_mail_addresses: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(Struct, frozen=True):
     scope: Scope
     kind: AccountKind
     name: str
@@ -114,8 +113,7 @@ class Account:
     logo_version: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Struct, frozen=True):
     """The terms an account buys on. `default_selection` is the account's own, else its organisation's."""
 
     currency: str
@@ -177,8 +175,7 @@ class Terms:
         return self.billing is not Billing.PER_ORDER
 
 
-@dataclass(frozen=True, slots=True)
-class ApiKey:
+class ApiKey(Struct, frozen=True):
     """An API key without its secret, of which only a hash is stored."""
 
     id: str

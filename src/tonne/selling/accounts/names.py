@@ -1,14 +1,14 @@
 """The names behind ids, for lists that people read."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(Struct, frozen=True):
     """Names of accounts and organisations by id. An unknown id is its own name."""
 
     by_id: dict[str, str] = field(default_factory=dict)

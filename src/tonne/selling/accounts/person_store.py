@@ -1,13 +1,12 @@
 """Where an e-mail address is used by an organisation itself, and which orders once had another address or name."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode, Scope
 
 
-@dataclass(frozen=True, slots=True)
-class AddressUse:
+class AddressUse(Struct, frozen=True):
     """`what` is a sentence; `command` ends the use."""
 
     what: str

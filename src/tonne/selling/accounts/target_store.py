@@ -1,14 +1,14 @@
 """SQL of the yearly targets of an organisation."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
 
 
-@dataclass(frozen=True, slots=True)
-class YearlyTarget:
+class YearlyTarget(Struct, frozen=True):
     """What an organisation plans to buy and to spend in a calendar year. Both parts are optional."""
 
     target_grams: int | None = None

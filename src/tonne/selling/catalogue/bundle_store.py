@@ -1,14 +1,14 @@
 """SQL of the operator's commands on bundles."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
 
 
-@dataclass(frozen=True, slots=True)
-class ListedBundle:
+class ListedBundle(Struct, frozen=True):
     id: str
     slug: str
     name: str
@@ -35,8 +35,7 @@ async def list_bundles(connection: Connection, mode: Mode) -> list[ListedBundle]
     return [ListedBundle(**row) for row in await connection.fetch(LIST_BUNDLES, mode)]
 
 
-@dataclass(frozen=True, slots=True)
-class BundleSwitch:
+class BundleSwitch(Struct, frozen=True):
     """The state that `switch_bundle` needs."""
 
     mode: Mode

@@ -1,20 +1,19 @@
 """Whether the projects of several bundles together cover several quantities. No I/O."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+
+class Demand(Struct, frozen=True):
     """Grams that may come from any of these projects."""
 
     quantity_grams: int
     project_ids: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(Struct, frozen=True):
     """How much of each project each demand gets, and the demands that compete for too few grams, by their indexes."""
 
     taken: list[dict[str, int]]

@@ -1,17 +1,17 @@
 """Projects, bundles and exchange rates."""
 
-from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct, field
 
 from tonne.platform.values.mass import MAX_GRAMS
 from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.details import NO_BUNDLE_DETAILS, NO_PROJECT_DETAILS, BundleDetails, ProjectDetails
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
+class Project(Struct, frozen=True):
     id: str
     registry: str
     registry_project_id: str
@@ -32,8 +32,7 @@ class Project:
     thumbnail: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BundleProject:
+class BundleProject(Struct, frozen=True):
     """`weight` is the project's share of the bundle, relative to the others. `free_grams` may be a second old."""
 
     project: Project
@@ -41,8 +40,7 @@ class BundleProject:
     free_grams: int
 
 
-@dataclass(frozen=True, slots=True)
-class Bundle:
+class Bundle(Struct, frozen=True):
     """`unit_price_minor` is the net price of a tonne in the catalogue's currency."""
 
     id: str
@@ -67,8 +65,7 @@ class Bundle:
         return min(MAX_GRAMS, sum(share.free_grams for share in self.projects))
 
 
-@dataclass(frozen=True, slots=True)
-class ExchangeRate:
+class ExchangeRate(Struct, frozen=True):
     """One unit of `base` costs `rate` units of `quote`."""
 
     base: str
@@ -78,16 +75,14 @@ class ExchangeRate:
     as_of: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class VintageSupply:
+class VintageSupply(Struct, frozen=True):
     """Grams of a project's lots of one year that are neither allocated nor held."""
 
     vintage: int
     free_grams: int
 
 
-@dataclass(frozen=True, slots=True)
-class Catalogue:
+class Catalogue(Struct, frozen=True):
     """A snapshot of everything that one mode sells."""
 
     mode: Mode

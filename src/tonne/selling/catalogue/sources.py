@@ -1,15 +1,15 @@
 """The projects behind bundles, as allocation needs them, and how much orders have drawn on each."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
 
 
-@dataclass(frozen=True, slots=True)
-class BundleSource:
+class BundleSource(Struct, frozen=True):
     """A project of a bundle. `drawn_grams` is what its orders were meant to get of the project, minus what is common to
     all projects of the bundle in proportion to their weights."""
 

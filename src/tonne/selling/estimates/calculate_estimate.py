@@ -1,7 +1,6 @@
 """Calculate and store an estimate, once per idempotency key, or a new version of one."""
 
 import asyncio
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +12,7 @@ from tonne.platform.http.json_body import Document, read
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.ids import new_id
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
 from tonne.selling.estimates import calculated_store as store
 from tonne.selling.estimates.calculated import Calculated, CalculatedEstimate, EstimateKind, require_mass

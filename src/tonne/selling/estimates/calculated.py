@@ -14,7 +14,6 @@ does. Orders read only the mass, so they work with every kind.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Generic, TypeVar
@@ -39,8 +38,7 @@ from tonne.selling.estimates.factors.model import Factor, FactorSet
 In = TypeVar("In", bound=CommonIn)
 
 
-@dataclass(frozen=True, slots=True)
-class Calculated:
+class Calculated(msgspec.Struct, frozen=True):
     """The result of a calculation. `factors` are all factors that were used, each once.
 
     `answer` has the fields of the kind, ready to be encoded as JSON.
@@ -49,11 +47,10 @@ class Calculated:
     mass_grams: int
     explain: Sequence[ExplainStepOut]
     factors: Sequence[Factor] = ()
-    answer: Mapping[str, Any] = field(default_factory=dict)
+    answer: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Annotations:
+class Annotations(msgspec.Struct, frozen=True):
     """The names that a kind gives to its two annotations: whether the activity has taken place, and when."""
 
     is_actual: str
@@ -62,8 +59,7 @@ class Annotations:
     request: type[msgspec.Struct]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EstimateKind(Generic[In]):
+class EstimateKind(msgspec.Struct, Generic[In], frozen=True, kw_only=True):
     """`name` is stored, and is the last part of the path: `flight` is /v1/estimates/flight.
 
     `noun` names it in texts: "a flight". `operation` is the ending of its operation ids: createFlightEstimate.
@@ -89,8 +85,7 @@ class EstimateKind(Generic[In]):
     is_slow: Callable[[In], bool] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CalculatedEstimate:
+class CalculatedEstimate(msgspec.Struct, frozen=True, kw_only=True):
     """One version of a stored estimate. `request` and `result` are JSON."""
 
     scope: Scope

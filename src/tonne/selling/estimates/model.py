@@ -1,15 +1,15 @@
 """Estimates: emissions that a client has calculated."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.platform.values.mass import MassUnit
 from tonne.platform.values.scope import Scope
 from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """`mass_amount` and `mass_unit` are as sent; an order for the estimate buys `mass_grams`."""
 
     scope: Scope

@@ -1,8 +1,9 @@
 """Finds estimates whose texts contain an e-mail address or a name, and erases it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
@@ -39,8 +40,7 @@ class VersionTexts(NamedTuple):
     result: str
 
 
-@dataclass(frozen=True, slots=True)
-class EstimateTexts:
+class EstimateTexts(Struct, frozen=True):
     """What the client wrote. `metadata` is JSON. Only calculated estimates have versions."""
 
     description: str | None

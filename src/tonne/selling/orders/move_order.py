@@ -1,7 +1,6 @@
 """Changes the status of orders: checks the transition table, updates by compare-and-set, and appends the event."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
@@ -61,8 +60,7 @@ def with_payment(order: Order) -> Order:
     return structs.replace(order, status=OrderStatus.PAID, payment_state=PaymentState.PAID)
 
 
-@dataclass(frozen=True, slots=True)
-class Transitions:
+class Transitions(msgspec.Struct, frozen=True):
     """A locked order, and its state after each transition."""
 
     order: Order

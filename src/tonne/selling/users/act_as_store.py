@@ -1,9 +1,9 @@
 """SQL for the periods in which operators look at the dashboard of an organisation."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.selling.users.model import Membership, Role, UserSession
@@ -11,8 +11,7 @@ from tonne.selling.users.model import Membership, Role, UserSession
 LASTS = timedelta(minutes=30)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActAsPeriod:
+class ActAsPeriod(Struct, frozen=True, kw_only=True):
     id: str
     organisation_id: str
     organisation_name: str

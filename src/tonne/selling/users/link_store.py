@@ -1,9 +1,9 @@
 """SQL for the links in mails to users."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.selling.users.model import Role
@@ -12,8 +12,7 @@ INVITATION = "invitation"
 PASSWORD_RESET = "password_reset"  # noqa: S105 - the kind of a link
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserLink:
+class UserLink(Struct, frozen=True, kw_only=True):
     id: str
     kind: str
     email: str

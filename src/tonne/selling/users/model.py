@@ -1,8 +1,9 @@
 """The people who sign in to the dashboard, their roles and sessions."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Role(StrEnum):
@@ -49,8 +50,7 @@ def may_grant(granter: Role, role: Role) -> bool:
     return role_allows(granter, Right.PEOPLE) and (granter is Role.OWNER or role is not Role.OWNER)
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(Struct, frozen=True):
     id: str
     email: str
     name: str
@@ -68,15 +68,13 @@ class User:
         return self.totp_enabled or self.has_passkey
 
 
-@dataclass(frozen=True, slots=True)
-class Membership:
+class Membership(Struct, frozen=True):
     organisation_id: str
     organisation_name: str
     role: Role
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """A user as the organisation's other members see them."""
 
     user_id: str
@@ -88,8 +86,7 @@ class Member:
     last_seen_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class UserSession:
+class UserSession(Struct, frozen=True):
     id: str
     user: User
     # False between the password and the second factor.

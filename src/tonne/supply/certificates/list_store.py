@@ -1,10 +1,10 @@
 """The certificates of an organisation for people: newest first, with a search."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.paging import START, Position
@@ -16,8 +16,7 @@ SCANNED = 3_000
 _EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CertificateFilter:
+class CertificateFilter(Struct, frozen=True, kw_only=True):
     """`since` is included, `until` is not. `text` is a part of what the certificate states: names, serial numbers."""
 
     mode: Mode
@@ -26,8 +25,7 @@ class CertificateFilter:
     until: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ListedCertificates:
+class ListedCertificates(Struct, frozen=True):
     """`next` is where to continue, None after the last one. `is_short`: more may match than were read."""
 
     certificates: list[StoredCertificate]

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -25,8 +24,7 @@ PROJECTS_ON_FACE = 4
 _DARK_RUN = re.compile(b"\x01+")
 
 
-@dataclass(frozen=True, slots=True)
-class AttachedFiles:
+class AttachedFiles(msgspec.Struct, frozen=True):
     """What programs verify the certificate with. Without `proof` if no checkpoint of the log covers it yet."""
 
     credential: str

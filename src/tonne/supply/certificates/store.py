@@ -4,7 +4,6 @@ import re
 import secrets
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -191,8 +190,7 @@ async def find_withdrawal(connection: Connection, scope: Scope, order_id: str) -
     return reason
 
 
-@dataclass(frozen=True, slots=True)
-class StoredCertificate:
+class StoredCertificate(msgspec.Struct, frozen=True):
     """A certificate and its state. `is_public` is false if it names a person who did not agree to that."""
 
     scope: Scope

@@ -1,16 +1,16 @@
 """Totals of complete orders, for the Sustainability page."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
+
+from msgspec import Struct
 
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.selling.orders.model import Order
 
 
-@dataclass(slots=True)
-class _Total:
+class _Total(Struct):
     account_id: str
     bundle_id: str
     project_id: str

@@ -1,7 +1,8 @@
 """The credits of an order, their retirement, and its certificates."""
 
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.mass import format_tonnes
@@ -26,8 +27,7 @@ ORDER BY parcel.opened_at, parcel.id
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldParcel:
+class HeldParcel(Struct, frozen=True, kw_only=True):
     """A parcel of whole tonnes, or a unit that fractions of several orders share, and the part that an order has."""
 
     id: str

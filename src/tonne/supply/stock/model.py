@@ -1,8 +1,9 @@
 """Lots, and the parcels taken from them: whole registry units that are retired together."""
 
-from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class LotStatus(StrEnum):
@@ -20,8 +21,7 @@ class ParcelStatus(StrEnum):
     INVALID = "invalid"
 
 
-@dataclass(slots=True)
-class Lot:
+class Lot(Struct):
     """`allocated_grams` increases with every parcel; the rest of the lot is free."""
 
     id: str
@@ -34,8 +34,7 @@ class Lot:
     retirement_url: str | None
 
 
-@dataclass(slots=True)
-class Parcel:
+class Parcel(Struct):
     """`allocated_grams` belong to orders: all of the parcel, or less in a pooled unit.
 
     `account_id` is None for a unit in the service's name, which takes fractions of every account.
@@ -60,8 +59,7 @@ class Parcel:
         return self.quantity_grams - self.allocated_grams
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Struct, frozen=True):
     """The grams of a parcel that belong to one line of an order."""
 
     line_position: int

@@ -5,17 +5,18 @@ The caller has locked the lots and units, so that the plan stays valid.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from msgspec import Struct, field
+
 from tonne.platform.values.ids import new_id
+from tonne.platform.values.replace import replace
 from tonne.selling.catalogue.coverage import Demand, cover
 from tonne.supply.stock.model import Lot, LotStatus, Parcel, ParcelStatus, Share
 from tonne.supply.stock.split_by_project import split_by_weight, without_common_part
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """A project of a bundle. `granularity_grams` is the smallest unit that its registry retires."""
 
     project_id: str
@@ -23,8 +24,7 @@ class Source:
     granularity_grams: int
 
 
-@dataclass(frozen=True, slots=True)
-class Recipient:
+class Recipient(Struct, frozen=True):
     account_id: str
     beneficiary: str
     # True for test accounts that advance automatically: no operator has to retire anything.
@@ -34,8 +34,7 @@ class Recipient:
     in_service_name: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LineDemand:
+class LineDemand(Struct, frozen=True):
     """One line of an order."""
 
     position: int

@@ -1,7 +1,8 @@
 """SQL of correcting the name of an order whose credits are allocated, but not retired."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Scope
@@ -9,8 +10,7 @@ from tonne.selling.orders.model import Order
 from tonne.supply.stock.model import ParcelStatus
 
 
-@dataclass(frozen=True, slots=True)
-class ParcelOfOrder:
+class ParcelOfOrder(Struct, frozen=True):
     """`is_shared` if other orders have a share of it, too."""
 
     id: str

@@ -2,16 +2,16 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 _NUMBERS = re.compile(r"([0-9]{1,15})(?:\s*(?:to|[-\u2010-\u2015\u2212])\s*([0-9]{1,15}))?")
 # A cell of a spreadsheet holds 32,767 characters.
 MAX_RUNS = 500
 
 
-@dataclass(frozen=True, slots=True)
-class SerialRun:
+class SerialRun(Struct, frozen=True):
     """Consecutive serial numbers of a block in its canonical spelling, both ends included."""
 
     block: str

@@ -1,8 +1,9 @@
 """For how many weeks the supply of each project lasts, at the sales of the last eight weeks."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
@@ -13,8 +14,7 @@ SALES_DAYS = 56
 SHORT_WEEKS = 4.0
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectCover:
+class ProjectCover(Struct, frozen=True):
     """`weeks` is None for a project that sold nothing."""
 
     project_id: str
@@ -28,8 +28,7 @@ class ProjectCover:
         return self.free_grams == 0 or (self.weeks is not None and self.weeks < SHORT_WEEKS)
 
 
-@dataclass(frozen=True, slots=True)
-class Sales:
+class Sales(Struct, frozen=True):
     """What was sold of each project in so many days."""
 
     days: int

@@ -1,16 +1,17 @@
 """What the supply pages read: the grams of projects and lots by what became of them, and orders that wait."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 
+from msgspec import Struct
+
 from tonne.platform.db.pool import Connection
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 from tonne.supply.stock.lots.lot_store import ListedLot, add_retired_any_account
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectSupply:
+class ProjectSupply(Struct, frozen=True):
     """The grams of all lots of a project. `free_grams` includes `reserved_grams`, which checkouts hold."""
 
     project_id: str
@@ -80,8 +81,7 @@ async def add_retired_quickly_any_account(
     return [known[lot.id] for lot in lots]
 
 
-@dataclass(frozen=True, slots=True)
-class Backorder:
+class Backorder(Struct, frozen=True):
     order_id: str
     organisation_name: str
     quantity_grams: int
@@ -107,8 +107,7 @@ async def list_backorders_any_account(connection: Connection, mode: Mode, now: d
 FIND_PROJECT = "SELECT id, name, registry, registry_project_id FROM projects WHERE mode = $1 AND id = $2"
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectName:
+class ProjectName(Struct, frozen=True):
     id: str
     name: str
     registry: str

@@ -1,7 +1,8 @@
 """SQL of publishing checkpoints."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.supply.transparency.log_store import LOG_COLUMNS, log_from_row
@@ -57,8 +58,7 @@ async def record_refusal(
     return bool(is_new)
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedCheckpoint:
+class PublishedCheckpoint(Struct, frozen=True):
     log_id: int
     size: int
     note: str

@@ -1,8 +1,9 @@
 """The transparency logs: one per mode, in generations."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from tonne.platform.values.scope import Mode
 
@@ -10,8 +11,7 @@ from tonne.platform.values.scope import Mode
 MAX_BATCH = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(Struct, frozen=True):
     """`size` counts the entries of the tree, `published_size` those that the newest checkpoint covers."""
 
     id: int

@@ -1,9 +1,9 @@
 """What pages show of the log: where a certificate is in it, and the newest checkpoint."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
@@ -11,8 +11,7 @@ from tonne.supply.transparency.model import log_path
 from tonne_verify.notes import split_note
 
 
-@dataclass(frozen=True, slots=True)
-class ShownLog:
+class ShownLog(Struct, frozen=True):
     """A checkpoint. `position` is that of the certificate's entry, if one was asked for."""
 
     origin: str

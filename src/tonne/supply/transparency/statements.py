@@ -7,9 +7,10 @@ be erased while the facts stay provable.
 import hashlib
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from tonne.platform.values.clock import to_wire
 from tonne.platform.values.mass import format_tonnes
@@ -34,8 +35,7 @@ _REPLACES = ("number",)
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingStatement:
+class WaitingStatement(Struct, frozen=True):
     """A row of `log_statements` without a position. `names` is JSON, if a trigger has stored it."""
 
     id: int
@@ -47,8 +47,7 @@ class WaitingStatement:
     names: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ComposedStatement:
+class ComposedStatement(Struct, frozen=True):
     """`statement` is canonical JSON. `entry` is what the log contains: a salted hash of it."""
 
     id: int

@@ -1,7 +1,8 @@
 """Growing a tree of tiles. No I/O."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tonne_verify.merkle import HASH_SIZE, node_hash
 from tonne_verify.tiles import TILE_HEIGHT, TILE_WIDTH
@@ -13,8 +14,7 @@ class TreeBroken(Exception):
     """The stored tiles do not have the hashes that the size of the tree says. Nothing may be appended."""
 
 
-@dataclass(frozen=True, slots=True)
-class GrownTile:
+class GrownTile(Struct, frozen=True):
     level: int
     number: int
     hashes: bytes

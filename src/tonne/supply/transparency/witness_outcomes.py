@@ -1,7 +1,8 @@
 """What comes of asking a witness for a cosignature."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class WitnessProblem(StrEnum):
@@ -29,15 +30,13 @@ class WitnessProblem(StrEnum):
         return self in {WitnessProblem.INCONSISTENT, WitnessProblem.LARGER_TREE, WitnessProblem.OTHER_TREE}
 
 
-@dataclass(frozen=True, slots=True)
-class Cosigned:
+class Cosigned(Struct, frozen=True):
     """`line` is the verified signature line, with its newline; `size` is that of the cosigned tree."""
 
     line: str
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class NotCosigned:
+class NotCosigned(Struct, frozen=True):
     problem: WitnessProblem
     detail: str

@@ -1,15 +1,15 @@
 """What each witness has cosigned of a log, and since when it has not."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.supply.transparency.witness_outcomes import Cosigned, NotCosigned
 
 
-@dataclass(frozen=True, slots=True)
-class WitnessState:
+class WitnessState(Struct, frozen=True):
     """`size` is the tree of its last cosignature. `next_attempt_at` is set while it fails."""
 
     vkey: str
@@ -66,8 +66,7 @@ async def forget_others(tx: Connection, log_id: int, vkeys: Sequence[str]) -> No
     await tx.execute(FORGET_OTHERS, log_id, vkeys)
 
 
-@dataclass(frozen=True, slots=True)
-class LatestCheckpoint:
+class LatestCheckpoint(Struct, frozen=True):
     log_id: int
     note: str
 

@@ -1,7 +1,7 @@
 """A stream with events in several partitions, and what reads it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import asyncpg
@@ -18,6 +18,7 @@ from tonne.platform.db.schema.partitions import EVENTS, PartitionedTable, create
 from tonne.platform.events.log import NewEvent, append
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.actor import job_actor
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
 
 JOB = job_actor("remove_partitions")

@@ -1,7 +1,6 @@
 """Wherever partitions end: reads see every event once and in order, and no event that is needed is removed."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -16,6 +15,7 @@ from tonne.channels.webhooks.model import Lease
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.schema.partitions import EVENTS
 from tonne.platform.events import store
+from tonne.platform.values.replace import replace
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 HOURS = 24 * 200

@@ -1,7 +1,6 @@
 """Corrections are entries of their own: a month that was exported gives the same entries afterwards."""
 
 from collections import Counter
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -29,6 +28,7 @@ from tonne.money.refunds.approve_refund import settle_refund
 from tonne.money.refunds.disputes.mismatched_charge import accept_mismatched, read_mismatched, return_mismatched
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.actor import Actor
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 from tonne.selling.orders.model import Order
 

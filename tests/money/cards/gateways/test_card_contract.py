@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -20,6 +19,7 @@ from tonne.money.cards.gateways.payment_record import PaymentNotRead
 from tonne.platform.db.pool import Database
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.ids import new_id
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 
 

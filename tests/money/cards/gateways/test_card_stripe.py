@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,6 +27,7 @@ from tonne.money.cards.gateways.stripe_responses import (
     to_stripe_amount,
 )
 from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 
 CARD = StoredCard("cus_1", "pm_1")

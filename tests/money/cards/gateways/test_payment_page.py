@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -26,6 +25,7 @@ from tonne.money.cards.gateways.card_stripe import StripeCardGateway
 from tonne.money.cards.gateways.payment_page import PageNotOpened, PaymentPage, PaymentPages
 from tonne.money.cards.gateways.stripe_pages import MARGIN, MAX_PAGE_LIFE, MIN_PAGE_LIFE, Session, charge_result_of
 from tonne.money.cards.gateways.stripe_responses import ErrorObject, PaymentIntentObject
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 
 

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -32,6 +31,7 @@ from tonne.money.cards.gateways import card_stripe
 from tonne.money.cards.gateways.card import ChargeOutcome, ChargeRequest, ChargeResult, HostedPage
 from tonne.money.cards.gateways.card_stripe import StripeCardGateway
 from tonne.money.cards.gateways.payment_page import PageNotOpened
+from tonne.platform.values.replace import replace
 
 API = {"type": "api_error", "message": "Sorry, something went wrong on our end."}
 CARD = {"type": "card_error", "code": "card_declined", "message": "Your card was declined."}

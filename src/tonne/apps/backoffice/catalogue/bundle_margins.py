@@ -1,8 +1,9 @@
 """What the bundles cost the operator, from the costs of the lots that supply them, and the margins of their prices."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.currency import DECIMALS
@@ -10,8 +11,7 @@ from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.model import Bundle, Catalogue
 
 
-@dataclass(frozen=True, slots=True)
-class KnownCost:
+class KnownCost(Struct, frozen=True):
     """The average cost of a tonne of the free credits of a project, in minor units of the currency that was paid."""
 
     project_id: str
@@ -38,8 +38,7 @@ async def read_costs(connection: Connection, mode: Mode) -> list[KnownCost]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class BundleMargin:
+class BundleMargin(Struct, frozen=True):
     """Per tonne, in minor units of the catalogue's currency. None if the cost of a project is not known."""
 
     bundle: Bundle

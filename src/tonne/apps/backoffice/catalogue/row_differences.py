@@ -1,9 +1,11 @@
 """What an import changes, row by row, for people."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct
 
 from tonne.platform.documents.sheets.compare import RowChanges
 from tonne.platform.documents.sheets.csv_lines import SheetFile, read_lines
@@ -15,15 +17,13 @@ MAX_ROWS_SHOWN = 100
 _HIDDEN = {"line", "lot_id"}
 
 
-@dataclass(frozen=True, slots=True)
-class CellChange:
+class CellChange(Struct, frozen=True):
     column: str
     before: str | None
     after: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class RowDifference:
+class RowDifference(Struct, frozen=True):
     """`kind` is `new`, `changed` or `removed`. A new row has all its cells, a changed one those that differ."""
 
     kind: str
@@ -31,8 +31,7 @@ class RowDifference:
     cells: list[CellChange]
 
 
-@dataclass(frozen=True, slots=True)
-class FileDifference:
+class FileDifference(Struct, frozen=True):
     name: str
     rows: list[RowDifference]
     # Rows that are not shown.
@@ -80,8 +79,7 @@ def _shown(value: object) -> str | None:
     return str(value)
 
 
-@dataclass(frozen=True, slots=True)
-class ConfirmedLine:
+class ConfirmedLine(Struct, frozen=True):
     """A line of a file of confirmations, as it is written there."""
 
     serials: str

@@ -1,9 +1,10 @@
 """SQL of imports that an operator has prepared in the browser."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.csv_lines import SheetFile
@@ -16,8 +17,7 @@ class ImportKind(StrEnum):
     CATALOGUE = "catalogue"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StagedImport:
+class StagedImport(Struct, frozen=True, kw_only=True):
     """`result` says what the import did (JSON); None until it is applied."""
 
     id: str

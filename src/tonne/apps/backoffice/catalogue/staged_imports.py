@@ -4,7 +4,6 @@ Both runs use the import of the command line, so the preview shows exactly what 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -86,8 +85,7 @@ class ImportResult(msgspec.Struct, frozen=True):
         return bool(self.confirmed_count or self.corrected_count or files)
 
 
-@dataclass(frozen=True, slots=True)
-class Rehearsal:
+class Rehearsal(msgspec.Struct, frozen=True):
     """What applying would do: `result`, or the errors because of which nothing would be imported."""
 
     result: ImportResult | None = None
@@ -97,10 +95,9 @@ class Rehearsal:
     refusal: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
+class _Outcome(msgspec.Struct, frozen=True):
     result: ImportResult
-    report: ImportReport | None = field(default=None)
+    report: ImportReport | None = msgspec.field(default=None)
 
 
 class StagedImports:

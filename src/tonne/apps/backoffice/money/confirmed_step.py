@@ -1,8 +1,9 @@
 """Forms that move money are sent twice: the first answer says what will happen, the second makes it so."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
+
+from msgspec import Struct, field
 
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.layout import PageLayout
@@ -28,8 +29,7 @@ async def rehearse(database: Database, work: Work[T]) -> T:
             await transaction.rollback()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(Struct, frozen=True, kw_only=True):
     """`effects` says in sentences what the result of `work` means. `fields` are sent again with the confirmation."""
 
     work: Work[Any]

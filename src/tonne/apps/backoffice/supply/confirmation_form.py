@@ -6,7 +6,6 @@ The form contains each line as it was shown. A line may have grown since: orders
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 
 import msgspec
@@ -46,8 +45,7 @@ def seen(task: Task) -> str:
     return msgspec.json.encode(SeenLine(task.parcel_id, task.serial_block, *numbers, task.named)).decode()
 
 
-@dataclass(frozen=True, slots=True)
-class DeskConfirmation:
+class DeskConfirmation(msgspec.Struct, frozen=True):
     """The chosen lines as a file for the import. `fields` has the field of the address for each line of the file."""
 
     file: SheetFile

@@ -1,8 +1,9 @@
 """One lot: its serial numbers, the orders that hold it, and withdrawing, invalidating and deciding about it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tonne.apps.backoffice.money.confirmed_step import ConfirmedSteps, Work
 from tonne.apps.backoffice.supply.supply_bars import LABELS, bar_of_lot
@@ -32,8 +33,7 @@ MAX_REASON = 500
 LOT = "/supply/lots/{lot_id}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _LotStep:
+class _LotStep(Struct, frozen=True, kw_only=True):
     """`ask` returns the title of the confirming page and what will happen, None if there is nothing to do."""
 
     name: str

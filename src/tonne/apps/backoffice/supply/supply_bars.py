@@ -1,7 +1,8 @@
 """Lots and projects as bars: free, reserved, allocated, retired, invalid."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tonne.platform.web.charts import Segment, stacked_bar
 from tonne.supply.stock.lots.lot_store import ListedLot
@@ -16,8 +17,7 @@ LABELS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SupplyBar:
+class SupplyBar(Struct, frozen=True):
     """Parts that are not empty, each with its name and grams, and where it is drawn."""
 
     parts: Sequence[tuple[str, int, Segment]]

@@ -1,15 +1,15 @@
 """The work list grouped by registry and project."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
+
+from msgspec import Struct
 
 from tonne.supply.retirements.confirmations.work_list import Task
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectGroup:
+class ProjectGroup(Struct, frozen=True):
     """The credits of one project that are to be retired: `line_count` retirements at the registry."""
 
     project_id: str
@@ -21,8 +21,7 @@ class ProjectGroup:
     opened_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class RegistryGroup:
+class RegistryGroup(Struct, frozen=True):
     registry: str
     projects: list[ProjectGroup]
 

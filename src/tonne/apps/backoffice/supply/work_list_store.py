@@ -1,7 +1,8 @@
 """The orders behind parcels, for the retirement desk."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
@@ -10,8 +11,7 @@ from tonne.platform.values.scope import Mode
 MAX_ORDERS = 500
 
 
-@dataclass(frozen=True, slots=True)
-class ParcelOrder:
+class ParcelOrder(Struct, frozen=True):
     parcel_id: str
     order_id: str
     organisation_name: str

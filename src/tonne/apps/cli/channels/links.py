@@ -1,10 +1,10 @@
 """tonne link"""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
+from msgspec import Struct
 
 from tonne.apps.cli.database import (
     ACTOR,
@@ -71,8 +71,7 @@ COLUMNS: tuple[ValueColumn[OffsetLink], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ShownLink:
+class ShownLink(Struct, frozen=True):
     out: OffsetLinkOut
     state: str
     takes_cards: bool

@@ -1,7 +1,8 @@
 """The result of one check of `tonne check`."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class CheckStatus(StrEnum):
@@ -10,8 +11,7 @@ class CheckStatus(StrEnum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckResult(Struct, frozen=True):
     """`found` says what is the case, `remedy` what to do about it."""
 
     name: str

@@ -1,11 +1,11 @@
 """tonne archive"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 import click
+from msgspec import Struct
 
 from tonne.apps.cli.database import ACTOR, run_connected
 from tonne.apps.cli.output import Output, TimeColumn, ValueColumn, output_options, print_rows
@@ -20,8 +20,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
 
 
-@dataclass(frozen=True, slots=True)
-class ListedPartition:
+class ListedPartition(Struct, frozen=True):
     """`state` is current, due (to be removed) or removed."""
 
     name: str

@@ -1,7 +1,6 @@
 """tonne demo, and the demo data that `tonne serve --demo` creates"""
 
 import secrets
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.mass import MassUnit
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode, Scope
 from tonne.platform.values.urls import is_loopback
 from tonne.selling.accounts import store

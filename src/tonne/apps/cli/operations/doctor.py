@@ -5,7 +5,6 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
@@ -60,8 +59,7 @@ WARNINGS_CODE = 3
 CONNECTIONS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """The result of one check. `status` is ok, broken or warning; `found` names the objects.
 
     `limited` says whether only changes since the given time were checked, `seconds` how long the statement took, which
@@ -77,12 +75,11 @@ class Finding:
     seconds: float | None = None
 
 
-@dataclass(slots=True)
-class Examination:
+class Examination(msgspec.Struct):
     """What violates each invariant, by its name, and how long each statement took."""
 
-    breaches: dict[str, list[str]] = field(default_factory=dict)
-    timings: list[tuple[float, InvariantCheck]] = field(default_factory=list)
+    breaches: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    timings: list[tuple[float, InvariantCheck]] = msgspec.field(default_factory=list)
 
     def seconds(self, name: str) -> float | None:
         return next((round(taken, 3) for taken, check in self.timings if name in check.names), None)

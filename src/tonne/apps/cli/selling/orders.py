@@ -1,6 +1,5 @@
 """tonne order"""
 
-from dataclasses import replace
 from typing import Any
 
 import click
@@ -37,6 +36,7 @@ from tonne.apps.lookup.search_store import (
 from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import utc_now
+from tonne.platform.values.replace import replace
 from tonne.platform.values.timeline import TimelineEntry
 from tonne.selling.accounts.lookup import require_account_any_account, require_organisation
 from tonne.selling.accounts.names import Names, find_names_any_account

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.ids import new_id
@@ -11,8 +13,7 @@ from tonne.platform.values.ids import new_id
 KEPT = timedelta(days=180)
 
 
-@dataclass(frozen=True, slots=True)
-class DoctorFinding:
+class DoctorFinding(Struct, frozen=True):
     """A check that was not ok. The objects are not stored: their names may be those of persons."""
 
     name: str
@@ -22,8 +23,7 @@ class DoctorFinding:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class DoctorRun:
+class DoctorRun(Struct, frozen=True):
     """`since`: only changes from then on were checked, where a check can be limited."""
 
     finished_at: datetime

@@ -9,7 +9,6 @@ import os
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -48,8 +47,7 @@ class ArchiveManifest(msgspec.Struct, frozen=True, kw_only=True):
     written_by: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Contents:
+class _Contents(msgspec.Struct, frozen=True):
     rows: int
     content_sha256: str
     byte_count: int

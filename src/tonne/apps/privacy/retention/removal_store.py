@@ -1,9 +1,9 @@
 """SQL of partitions that were removed."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.apps.privacy.retention.archive_file import ArchiveManifest
 from tonne.platform.db.pool import Connection
@@ -16,8 +16,7 @@ _LOCK = 7_405_610_216
 _COLUMNS = "name, table_name, starts_at, ends_at, row_count, removed_at, removed_by, file_name, byte_count, sha256"
 
 
-@dataclass(frozen=True, slots=True)
-class RemovedPartition:
+class RemovedPartition(Struct, frozen=True):
     """`file_name`, `byte_count` and `sha256` are of the archive, None if there is none."""
 
     name: str

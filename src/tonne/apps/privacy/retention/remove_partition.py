@@ -5,10 +5,11 @@ All in one transaction: after a crash at any point there is either the partition
 
 import asyncio
 import random
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from tonne.apps.privacy.retention import removal_store
 from tonne.apps.privacy.retention.archive_file import ArchiveManifest, ArchiveWriter
@@ -36,8 +37,7 @@ DROP_TRIES = 20
 _PAUSE_S = (0.1, 1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class NotRemoved:
+class NotRemoved(Struct, frozen=True):
     """Nothing was changed. The next run tries again."""
 
     partition: str

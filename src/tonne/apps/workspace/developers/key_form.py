@@ -1,8 +1,9 @@
 """Reads the form of a new API key."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
 
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.viewer import Fields
@@ -25,8 +26,7 @@ USUAL = {
 }
 
 
-@dataclass(slots=True)
-class KeyForm:
+class KeyForm(Struct):
     """The values of the form, as typed."""
 
     mode: Mode

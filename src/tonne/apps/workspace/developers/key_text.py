@@ -1,7 +1,8 @@
 """What an API key may do, in words for people."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.platform.http.permissions import OF_ORGANISATION, PERMISSIONS, RouteGroup, group_of, with_reading
 from tonne.platform.values.actor import ActorKind
@@ -33,8 +34,7 @@ _ACCESS = {"read": "Read", "write": "Read and write"}
 _ABSENT = {Mode.LIVE: {RouteGroup.TEST_HELPERS}, Mode.TEST: {RouteGroup.PERSONS}}
 
 
-@dataclass(frozen=True, slots=True)
-class GroupChoice:
+class GroupChoice(Struct, frozen=True):
     """One line of the form: the group, and what can be chosen, by value."""
 
     group: RouteGroup

@@ -1,8 +1,9 @@
 """The API keys of an organisation in one mode."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec import Struct
 
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.layout import PageLayout
@@ -34,8 +35,7 @@ OVERLAPS = {"0": "At once", "1": "After 1 hour", "24": "After 24 hours", "168": 
 DEFAULT_OVERLAP = "24"
 
 
-@dataclass(frozen=True, slots=True)
-class ShownKey:
+class ShownKey(Struct, frozen=True):
     key: ApiKey
     access: str
     state: str

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from typing import Any
 from urllib.parse import quote, urlencode
+
+from msgspec import Struct
 
 from tonne.apps.dashboard.layout import PageLayout
 from tonne.apps.dashboard.section import OrganisationSection
@@ -47,8 +48,7 @@ SINCE = {
 _FILTERS = ("status", "endpoint", "key", "since")
 
 
-@dataclass(frozen=True, slots=True)
-class ShownRequest:
+class ShownRequest(Struct, frozen=True):
     row: RequestRow
     key_name: str
     duration: str

@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.layout import PageLayout
@@ -35,6 +35,7 @@ from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.store import list_accounts
@@ -47,8 +48,7 @@ TESTS_PER_S = 1 / 10
 _TOO_MANY = "Too many test events. Wait a minute, then try again."
 
 
-@dataclass(frozen=True, slots=True)
-class ShownWebhook:
+class ShownWebhook(Struct, frozen=True):
     webhook: Webhook
     progress: Progress
     state: DeliveryState

@@ -3,8 +3,9 @@
 import csv
 import io
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, field
 from datetime import date, timedelta
+
+from msgspec import Struct, field
 
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer
@@ -32,8 +33,7 @@ EXPORTS = 10
 EXPORTS_PER_S = 1 / 30
 
 
-@dataclass(frozen=True, slots=True)
-class LinkExport:
+class LinkExport(Struct, frozen=True):
     database: Database
     clock: Clock
     limit: TokenBuckets = field(default_factory=lambda: TokenBuckets("link_exports", EXPORTS_PER_S, EXPORTS))

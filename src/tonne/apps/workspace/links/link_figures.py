@@ -1,7 +1,6 @@
 """The figures of offset links: opened, begun and paid by day or month, with the chart."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -10,6 +9,7 @@ from fractions import Fraction
 from babel import Locale
 from babel.dates import format_date
 from babel.numbers import format_percent
+from msgspec import Struct
 
 from tonne.channels.checkout.link_counts.count_store import LinkTotals
 from tonne.platform.http.route import Request
@@ -37,16 +37,14 @@ class ShownPeriod(StrEnum):
         return date(index // 12, index % 12 + 1, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class LinkStep:
+class LinkStep(Struct, frozen=True):
     """A day or a month."""
 
     name: str
     totals: LinkTotals
 
 
-@dataclass(frozen=True, slots=True)
-class LinkFigures:
+class LinkFigures(Struct, frozen=True):
     """A rate is None if there is none: nothing was opened, or something was paid that was opened before the period."""
 
     period: ShownPeriod

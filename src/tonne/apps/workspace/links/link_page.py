@@ -1,9 +1,8 @@
 """One offset link: its address, its settings, and its secret."""
 
-from dataclasses import dataclass
-
 import segno
 from markupsafe import Markup
+from msgspec import Struct
 
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.layout import PageLayout
@@ -43,14 +42,12 @@ MAX_COUNTED = 1000
 OVERLAP_S = 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Struct, frozen=True):
     account: Account
     link: OffsetLink
 
 
-@dataclass(frozen=True, slots=True)
-class LinkPage:
+class LinkPage(Struct, frozen=True):
     database: Database
     layout: PageLayout
     catalogues: Catalogues

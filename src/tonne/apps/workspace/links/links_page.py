@@ -1,6 +1,6 @@
 """Offset links of an account: the list and new links."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.layout import PageLayout
@@ -32,8 +32,7 @@ from tonne.selling.users.model import Right
 PER_PAGE = 30
 
 
-@dataclass(frozen=True, slots=True)
-class LinksPage:
+class LinksPage(Struct, frozen=True):
     database: Database
     layout: PageLayout
     catalogues: Catalogues

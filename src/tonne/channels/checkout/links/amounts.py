@@ -1,8 +1,9 @@
 """The amount of a link's form: its units, conversion between them, and amounts to choose from."""
 
-from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from enum import StrEnum
+
+from msgspec import Struct
 
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.platform.values.mass import GRAMS_PER_TONNE, MAX_GRAMS, format_tonnes
@@ -25,8 +26,7 @@ def unit_of(text: str | None) -> AmountUnit:
     return AmountUnit(text) if text in set(AmountUnit) else AmountUnit.TONNES
 
 
-@dataclass(frozen=True, slots=True)
-class Bought:
+class Bought(Struct, frozen=True):
     """What an amount buys, and what it costs with fee and tax."""
 
     grams: int
@@ -44,8 +44,7 @@ class Bought:
                 return _plain(_rounded(Decimal(self.grams) / GRAMS_PER_TONNE))
 
 
-@dataclass(frozen=True, slots=True)
-class Suggestion:
+class Suggestion(Struct, frozen=True):
     """A button that fills in an amount."""
 
     unit: AmountUnit

@@ -1,8 +1,9 @@
 """The bundles on a link's page: price of a tonne, removal or avoidance, picture, and which are selected at first."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+
+from msgspec import Struct
 
 from tonne.channels.checkout.links.amounts import Bought
 from tonne.channels.checkout.links.offer import LinkOffer, Offered
@@ -20,8 +21,7 @@ _TAGS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class BundleCard:
+class BundleCard(Struct, frozen=True):
     """`unit_price_minor` is what a customer pays for a tonne, fee and tax included. None while there is no price.
 
     `share` is the bundle's part of a mix.

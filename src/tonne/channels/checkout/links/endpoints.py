@@ -1,6 +1,6 @@
 """Endpoints for the offset links of an account."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tonne.channels.checkout.errors import OffsetLinkNotFound
 from tonne.channels.checkout.links import store
@@ -26,8 +26,7 @@ from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.catalogue.snapshot import Catalogues
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetLinkEndpoints:
+class OffsetLinkEndpoints(Struct, frozen=True):
     database: Database
     catalogues: Catalogues
     directory: AccountDirectory

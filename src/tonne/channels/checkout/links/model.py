@@ -1,9 +1,10 @@
 """An offset link: a public page where anyone can pay for an order of one account."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from tonne.platform.values.language import LanguageCode
 from tonne.platform.values.scope import Scope
@@ -17,8 +18,7 @@ class LinkBeneficiary(StrEnum):
     CUSTOMER = "customer"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetLink:
+class OffsetLink(Struct, frozen=True, kw_only=True):
     scope: Scope
     id: str
     title: str

@@ -1,7 +1,6 @@
 """What a link offers, and the price of a visitor's choice."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 
 import msgspec
@@ -30,8 +29,7 @@ from tonne.selling.orders.order_tax import tax_of
 from tonne.selling.orders.quotes.offer_digest import digest_offer
 
 
-@dataclass(frozen=True, slots=True)
-class Offered:
+class Offered(msgspec.Struct, frozen=True):
     """A bundle on offer. `choice` holds its percentage, if the selection has percentages."""
 
     bundle: Bundle
@@ -39,8 +37,7 @@ class Offered:
     is_available: bool
 
 
-@dataclass(frozen=True, slots=True)
-class LinkOffer:
+class LinkOffer(msgspec.Struct, frozen=True):
     """A link, and what its prices depend on. The terms are those of card payments, whatever the account's own are."""
 
     link: OffsetLink

@@ -1,8 +1,9 @@
 """The form of an offset link: prefilled from the query, then as the visitor sends it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
 
 from tonne.channels.checkout.begin_checkout import NAME_FIELD, PUBLIC_FIELD
 from tonne.channels.checkout.links.amounts import AmountUnit, unit_of
@@ -22,6 +23,7 @@ from tonne.platform.http.route import Request
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.money import format_money
+from tonne.platform.values.replace import replace
 from tonne.selling.catalogue.prices.price import PriceRequest
 from tonne.selling.catalogue.selection import BundleChoiceIn
 from tonne.selling.orders.model import BeneficiaryKind
@@ -31,8 +33,7 @@ _MAX_AMOUNT = 40
 SUGGESTED = "suggested"
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetForm:
+class OffsetForm(Struct, frozen=True):
     """The fields as the visitor entered them. Values of `signed` replace those that a visitor can edit.
 
     `shown_by` and `shown_amount` are unit and amount of the form that the visitor saw.
@@ -183,8 +184,7 @@ def preset_of(offer: LinkOffer, sign: str) -> tuple[AmountUnit, str]:
     return AmountUnit.TONNES, ""
 
 
-@dataclass(frozen=True, slots=True)
-class FormPrice:
+class FormPrice(Struct, frozen=True):
     """`wanted` and `offer` are None if there are faults, or if there is no amount yet."""
 
     wanted: PriceRequest | None

@@ -1,10 +1,10 @@
 """The page of an offset link: a form for the amount and the bundles, with the exact price."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
+from msgspec import Struct
 
 from tonne.channels.checkout import store as checkout_store
 from tonne.channels.checkout.begin_checkout import (
@@ -82,8 +82,7 @@ _FIELDS = ("amount", "bundle_id", "email", "name_on_certificate")
 _log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetPage:
+class OffsetPage(Struct, frozen=True, kw_only=True):
     database: Database
     catalogues: Catalogues
     directory: AccountDirectory

@@ -1,10 +1,10 @@
 """Validating redirect URLs: only hosts on the organisation's list are allowed, compared as browsers do."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from urllib.parse import unquote_plus, urlencode
 
 from tonne.channels.checkout.errors import RedirectRefused
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 from tonne.platform.values.urls import WEB, UrlInvalid, parse_url
 from tonne.selling.accounts.errors import RedirectHostInvalid

@@ -1,10 +1,12 @@
 """Validating the settings of an offset link beyond their format."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from tonne.channels.checkout.errors import OffsetLinkAmountInvalid, OffsetLinkExpiryInvalid, OffsetLinkNotPayable
 from tonne.channels.checkout.links.model import OffsetLink
@@ -33,8 +35,7 @@ from tonne.selling.catalogue.store import load_catalogue
 MAX_VALUE_MINOR = 10**17
 
 
-@dataclass(frozen=True, slots=True)
-class LinkOwner:
+class LinkOwner(Struct, frozen=True):
     """The account that sells through the link. `catalogue` is None when nothing is imported for its mode.
 
     `takes_cards` is false if the account's mode has no card gateway.

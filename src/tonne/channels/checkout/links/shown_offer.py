@@ -2,7 +2,8 @@
 first."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tonne.channels.checkout.model import Checkout
 from tonne.selling.catalogue.prices.pricing import Priced
@@ -11,16 +12,14 @@ from tonne.selling.orders.model import OrderTax
 _MAX_TOTAL_DIGITS = 19
 
 
-@dataclass(frozen=True, slots=True)
-class ShownOffer:
+class ShownOffer(Struct, frozen=True):
     """As a payment form repeats it. `digest` covers everything that `digest_offer` names."""
 
     total_minor: int
     digest: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class PricedOffer:
+class PricedOffer(Struct, frozen=True):
     """`tax` always has an amount: checkouts are paid at once."""
 
     priced: Priced
@@ -40,8 +39,7 @@ class PricedOffer:
         return ShownOffer(self.amount_due_minor, self.digest)
 
 
-@dataclass(frozen=True, slots=True)
-class OfferChange:
+class OfferChange(Struct, frozen=True):
     """How the offer differs from the one that the checkout began with. None: that part is the same, or unknown."""
 
     old_total_minor: int | None

@@ -8,9 +8,10 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import parse_qsl, quote
+
+from msgspec import Struct
 
 from tonne.channels.checkout.errors import LinkSignatureExpired, LinkSignatureInvalid
 
@@ -28,8 +29,7 @@ _SECONDS = re.compile(r"[0-9]{1,12}", re.ASCII)
 Pairs = Iterable[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class SignedQuery:
+class SignedQuery(Struct, frozen=True):
     """A verified query. `text` is repeated in the form, and verified again when the form is sent."""
 
     text: str

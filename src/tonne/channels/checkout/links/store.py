@@ -1,10 +1,10 @@
 """SQL for offset links."""
 
 import json
-from dataclasses import asdict
 from typing import Any
 
 import asyncpg
+from msgspec.structs import asdict
 
 from tonne.channels.checkout.links.model import LinkBeneficiary, OffsetLink
 from tonne.platform.db.pool import Connection

@@ -1,7 +1,8 @@
 """The mails about a certificate: the first one, one that replaces it, and its withdrawal."""
 
-from dataclasses import dataclass
 from email.message import EmailMessage
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.layout import button_lines, fact_lines, join_blocks, one_line
@@ -20,8 +21,7 @@ WHERE orders.account_id = $1 AND orders.id = $2
 """
 
 
-@dataclass(frozen=True, slots=True)
-class CertificateRecipient:
+class CertificateRecipient(Struct, frozen=True):
     """`url` is the order's page, if there is one."""
 
     email: str

@@ -1,6 +1,6 @@
 """The page of an order, which the links in mails lead to: what was bought, the payment, and where the order is now."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tonne.channels.checkout.checkout_page import StateOut
 from tonne.channels.checkout.errors import OrderPageNotFound
@@ -29,8 +29,7 @@ from tonne.selling.orders.model import Order, OrderStatus
 from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
 
 
-@dataclass(frozen=True, slots=True)
-class _OrderView:
+class _OrderView(Struct, frozen=True):
     """Everything the page shows, read from one snapshot."""
 
     summary: OrderSummary
@@ -46,8 +45,7 @@ class _OrderView:
         return self.order.status in {OrderStatus.COMPLETE, OrderStatus.CANCELLED, OrderStatus.FAILED}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrderPage:
+class OrderPage(Struct, frozen=True, kw_only=True):
     database: Database
     renderer: Renderer
     guard: FormGuard

@@ -1,6 +1,5 @@
 """What the pages after a payment show of an order, both the checkout's and the one that mails link to."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -19,8 +18,7 @@ from tonne.supply.certificates.record import CertificateRecord
 from tonne.supply.certificates.store import find_certificate, find_withdrawal
 
 
-@dataclass(frozen=True, slots=True)
-class OrderSummary:
+class OrderSummary(msgspec.Struct, frozen=True):
     order: Order
     merchant: Merchant
     expectation: Expectation

@@ -1,6 +1,6 @@
 """The receipt of an order, as a page to print and as a PDF."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tonne.channels.checkout.errors import OrderPageNotFound
 from tonne.channels.checkout.order_pages.linked_order import load_linked_order
@@ -18,8 +18,7 @@ from tonne.platform.web.wording import LocalWording, wording_in
 from tonne.supply.certificates.credentials.render_certificate import PDF
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReceiptPage:
+class ReceiptPage(Struct, frozen=True, kw_only=True):
     database: Database
     renderer: Renderer
     settings: Settings

@@ -5,9 +5,10 @@ begins before the withdrawal period ends, and loses the right once the credits a
 """
 
 import hashlib
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 from tonne.platform.settings.settings import Settings
 from tonne.platform.settings.withdrawal_texts import WithdrawalWording, read_withdrawal_texts
@@ -31,8 +32,7 @@ class BuyerKind(StrEnum):
     BUSINESS = "business"
 
 
-@dataclass(frozen=True, slots=True)
-class WithdrawalText:
+class WithdrawalText(Struct, frozen=True):
     """What the page shows in one language."""
 
     language: str
@@ -49,8 +49,7 @@ class WithdrawalText:
         return hashlib.sha256(f"{self.language}\n{self.text}".encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True, slots=True)
-class Consent:
+class Consent(Struct, frozen=True):
     """As whom the customer ordered. A business has no right of withdrawal, so `version` is None."""
 
     buyer: BuyerKind

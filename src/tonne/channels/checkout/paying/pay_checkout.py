@@ -4,8 +4,9 @@ The order and its pending charge are committed before the gateway is called, as 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import timedelta
+
+from msgspec import Struct
 
 from tonne.channels.checkout import store
 from tonne.channels.checkout.errors import CheckoutNotFound, CheckoutOver, PaymentPageUnavailable, SellerTakesNoCards
@@ -30,6 +31,7 @@ from tonne.platform.events.notification import WorkKind
 from tonne.platform.events.notify import Notifier
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.model import Terms
@@ -44,8 +46,7 @@ PAGE_LIFE = timedelta(minutes=35)
 _AFTER_PAYMENT = (WorkKind.EVENTS, WorkKind.PAID_ORDERS, WorkKind.REFUNDS, WorkKind.MAILS)
 
 
-@dataclass(frozen=True, slots=True)
-class _Payment:
+class _Payment(Struct, frozen=True):
     """A committed order and its open charge. `attempt` is None if nothing is left to pay."""
 
     link: OffsetLink
@@ -53,16 +54,14 @@ class _Payment:
     attempt: ChargeAttempt | None
 
 
-@dataclass(frozen=True, slots=True)
-class Agreed:
+class Agreed(Struct, frozen=True):
     """What the customer agreed to, and the text that was shown."""
 
     consent: Consent
     text: WithdrawalText
 
 
-@dataclass(frozen=True, slots=True)
-class CheckoutPayer:
+class CheckoutPayer(Struct, frozen=True):
     """`customer` is the name for the certificate, if the page asked for it. `agreed` is None if it did not ask.
 
     `language` is that of the page.
@@ -73,8 +72,7 @@ class CheckoutPayer:
     language: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
+class _Form(Struct, frozen=True):
     """What the page showed, and what the customer entered."""
 
     checkout: Checkout
@@ -82,8 +80,7 @@ class _Form:
     payer: CheckoutPayer
 
 
-@dataclass(frozen=True, slots=True)
-class PayCheckout:
+class PayCheckout(Struct, frozen=True):
     database: Database
     gateways: Mapping[str, CardGateway]
     catalogues: Catalogues

@@ -4,8 +4,9 @@ A card number is never kept: not in the page that shows the form again, and not 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.channels.checkout.begin_checkout import NAME_FIELD, PUBLIC_FIELD, read_customer_name
 from tonne.channels.checkout.errors import ConsentMissing
@@ -27,8 +28,7 @@ Fields = Mapping[str, Sequence[str]]
 FIELDS = ("card_number", NAME_FIELD, CONSENT_FIELD)
 
 
-@dataclass(frozen=True, slots=True)
-class PaymentForm:
+class PaymentForm(Struct, frozen=True):
     """As the customer has filled it in."""
 
     name: str = ""
@@ -38,8 +38,7 @@ class PaymentForm:
     agreed_version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AskedFields:
+class AskedFields(Struct, frozen=True):
     """Which fields the page has: the test card, the name for the certificate."""
 
     card: bool

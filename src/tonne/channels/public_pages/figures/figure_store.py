@@ -1,16 +1,16 @@
 """SQL for the figures of Sustainability pages. It reads totals, so it takes the same time for any number of orders."""
 
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.paging import START, Position
 from tonne.platform.values.scope import Scope
 
 
-@dataclass(frozen=True, slots=True)
-class FigurePeriod:
+class FigurePeriod(Struct, frozen=True):
     """A calendar year (UTC), or all years if it is None."""
 
     year: int | None = None

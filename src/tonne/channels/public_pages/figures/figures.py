@@ -2,12 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
 from babel import Locale
 from babel.numbers import format_percent
+from msgspec import Struct
 
 from tonne.channels.public_pages.figures.countries import country_name, place_of
 from tonne.channels.public_pages.figures.figure_store import FigurePeriod, Retired, VintageTotal
@@ -29,8 +29,7 @@ UNKNOWN_MECHANISM = 6
 SMALLEST_MARKER, LARGEST_MARKER = 9.0, 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class FigureShare:
+class FigureShare(Struct, frozen=True):
     """A part of the total: a bundle, a vintage, or what removes or avoids emissions."""
 
     name: str
@@ -40,8 +39,7 @@ class FigureShare:
     width: float
 
 
-@dataclass(frozen=True, slots=True)
-class CountryTotal:
+class CountryTotal(Struct, frozen=True):
     """`place` is None for a country that is not on the map."""
 
     name: str
@@ -51,8 +49,7 @@ class CountryTotal:
     radius: float
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectTotal:
+class ProjectTotal(Struct, frozen=True):
     """`project` is None, and what comes from it empty, if it is no longer in the catalogue."""
 
     project: Project | None
@@ -68,8 +65,7 @@ class ProjectTotal:
     width: float
 
 
-@dataclass(frozen=True, slots=True)
-class Retirements:
+class Retirements(Struct, frozen=True):
     """What the page is made of. `months` has all years, the others only those of the period."""
 
     period: FigurePeriod
@@ -83,8 +79,7 @@ class Retirements:
         return sorted({month.year for month in self.months}, reverse=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Struct, frozen=True):
     year: int | None
     years: Sequence[int]
     total_grams: int

@@ -1,9 +1,9 @@
 """Reads the figures of a page for one period, in one snapshot of the database."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from babel import Locale
+from msgspec import Struct
 
 from tonne.channels.public_pages import store
 from tonne.channels.public_pages.figures import figure_store
@@ -24,8 +24,7 @@ class Spent(NamedTuple):
     currency: str
 
 
-@dataclass(frozen=True, slots=True)
-class PageFigures:
+class PageFigures(Struct, frozen=True):
     """`certificates` are positions and records, newest first."""
 
     beneficiary: str

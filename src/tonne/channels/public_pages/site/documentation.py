@@ -3,9 +3,10 @@
 import gzip
 import hashlib
 import re
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct
 
 from tonne.platform.http.openapi.reference_page import AssetNotFound
 from tonne.platform.http.route import Request, Response
@@ -45,8 +46,7 @@ class DocumentationNotBuilt(TonneError, kind=Kind.NOT_FOUND, code="documentation
     message = "This installation has no documentation. Build it with `make docs`, then restart the service."
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentationFile:
+class DocumentationFile(Struct, frozen=True):
     content: bytes
     is_compressed: bool
     media_type: bytes

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 
 import asyncpg
@@ -13,6 +12,7 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.events.payload import digest_ids, event_payload, head_of, join_payloads, joined_heads_of
 from tonne.platform.events.store import ALWAYS
 from tonne.platform.values.clock import utc_now
+from tonne.platform.values.replace import replace
 
 MAX_EVENTS_BYTES = MAX_BATCH_BYTES - len(EventBatch([], b"", 0).body)
 # How many positions one statement searches for events in scope: bounds the cost of a filter that matches few events.

@@ -5,7 +5,6 @@ Times are the database's: workers on several machines compare them.
 
 import time
 from collections.abc import Collection
-from dataclasses import fields
 from datetime import timedelta
 
 import asyncpg
@@ -21,7 +20,7 @@ from tonne.platform.values.scope import Mode
 # With so few events, a claim reads them at once: a statement of their own would cost more.
 READ_WITH_CLAIM = 10
 _FIELD_NAMES = tuple(
-    field.name for field in fields(Lease) if field.name not in {"expires_at", "first_batch", "is_released"}
+    name for name in Lease.__struct_fields__ if name not in {"expires_at", "first_batch", "is_released"}
 )
 LEASE_FIELDS = ", ".join(_FIELD_NAMES)
 _MODES = {mode.value: mode for mode in Mode}

@@ -3,7 +3,8 @@
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tonne.channels.webhooks.model import Lease
 from tonne.platform.events.notification import Stream
@@ -16,8 +17,7 @@ MAX_GAP_S = 30.0
 CLEAR_EVERY_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     # None: everywhere.
     streams: frozenset[Stream] | None
     full_scan: bool = False

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tonne.channels.webhooks.delivery import batch_store
 from tonne.channels.webhooks.delivery.probing import Probing
@@ -15,8 +16,7 @@ from tonne.channels.webhooks.model import Lease
 from tonne.platform.db.pool import Database
 
 
-@dataclass(frozen=True, slots=True)
-class MainStream:
+class MainStream(Struct, frozen=True):
     database: Database
     reads: SharedEventReads
     sender: BatchSender

@@ -1,13 +1,12 @@
 """What can come of a delivery. A receiver that refuses is an outcome, not an exception."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 # Not authorised, no such page, gone, too busy, or a proxy without a receiver behind it.
 REFUSES_EVERYTHING = frozenset({401, 403, 404, 405, 408, 410, 429, 502, 503, 504})
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiverResponse:
+class ReceiverResponse(Struct, frozen=True):
     """`status` is None when no response arrived; `error` then says why. `answer` is the start of the response body."""
 
     status: int | None
@@ -21,13 +20,11 @@ class ReceiverResponse:
         return self.status, self.error, self.duration_ms, self.answer
 
 
-@dataclass(frozen=True, slots=True)
-class Delivered(ReceiverResponse):
+class Delivered(ReceiverResponse, frozen=True):
     """A 2xx status: acknowledges every event of the request."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retry(ReceiverResponse):
+class Retry(ReceiverResponse, frozen=True):
     """Anything else acknowledges none of the events. They are sent again after a back-off."""
 
     # How long the receiver asks to wait (`Retry-After`).
@@ -44,28 +41,24 @@ class Retry(ReceiverResponse):
         return not self.concerns_event and (self.retry_after_s > 0 or isinstance(self, Gone))
 
 
-@dataclass(frozen=True, slots=True)
-class Gone(Retry):
+class Gone(Retry, frozen=True):
     """410: the receiver does not want any more requests. The webhook is disabled, and its events wait."""
 
 
-@dataclass(frozen=True, slots=True)
-class NotSigned(Retry):
+class NotSigned(Retry, frozen=True):
     """The signing secret cannot be opened, so nothing was sent. Says nothing about the receiver or the event."""
 
 
 NOT_SIGNED = NotSigned(None, "secret_unreadable", 0, "")
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedAccount:
+class RefusedAccount(Struct, frozen=True):
     account_id: str
     position: int
     refusals: int
 
 
-@dataclass(frozen=True, slots=True)
-class Parked:
+class Parked(Struct, frozen=True):
     """The receiver refuses an event of each of these accounts but accepted the `probe` of another account."""
 
     accounts: tuple[RefusedAccount, ...]

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from tonne.channels.webhooks.delivery import batch_store, parked_store
 from tonne.channels.webhooks.delivery.outcomes import Delivered
@@ -11,13 +12,13 @@ from tonne.channels.webhooks.delivery.send_batch import BatchSender
 from tonne.channels.webhooks.delivery.settle import Settlement
 from tonne.channels.webhooks.model import Lease, ParkedAccount
 from tonne.platform.db.pool import Database
+from tonne.platform.values.replace import replace
 
 # With events waiting in the main stream, no further request for a parked account is sent after this time.
 MAIN_WAITS_S = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class ParkedAccounts:
+class ParkedAccounts(Struct, frozen=True):
     database: Database
     sender: BatchSender
     settlement: Settlement

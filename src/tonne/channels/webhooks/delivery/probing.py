@@ -6,7 +6,8 @@ as a probe. An accepted probe proves that the receiver works: every account refu
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
 
 from tonne.channels.webhooks.delivery import batch_store
 from tonne.channels.webhooks.delivery.outcomes import Delivered, Parked, RefusedAccount, Retry, SendOutcome
@@ -15,10 +16,10 @@ from tonne.channels.webhooks.delivery.send_batch import BatchSender
 from tonne.channels.webhooks.delivery.settle import Settlement
 from tonne.channels.webhooks.model import EventBatch, Lease, Probe
 from tonne.platform.db.pool import Connection, Database
+from tonne.platform.values.replace import replace
 
 
-@dataclass(slots=True)
-class Round:
+class Round(Struct):
     """The first event after the cursor, and the probes that follow if it is refused."""
 
     head: EventBatch
@@ -46,8 +47,7 @@ class Round:
         return accepted.position if not waiting or waiting[0] == accepted.position else waiting[0] - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Probing:
+class Probing(Struct, frozen=True):
     database: Database
     sender: BatchSender
     settlement: Settlement

@@ -1,7 +1,8 @@
 """How many webhooks a worker serves at once. Receivers that fail or hang leave half of the places to the others."""
 
 import time
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tonne.channels.webhooks.model import Lease
 
@@ -11,8 +12,7 @@ SLOW_TURN_S = 2.0
 MAX_TURNS_PER_PLACE = 4
 
 
-@dataclass(slots=True)
-class Turn:
+class Turn(Struct):
     failing: bool
     started: float = field(default_factory=time.monotonic)
 

@@ -4,7 +4,8 @@ import asyncio
 import itertools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
 
 from tonne.channels.webhooks.delivery.outage import retry_until
 from tonne.channels.webhooks.delivery.outcomes import Delivered, SendOutcome
@@ -13,13 +14,13 @@ from tonne.channels.webhooks.delivery.send_batch import BatchSender
 from tonne.channels.webhooks.delivery.settle import Settlement
 from tonne.channels.webhooks.delivery.shared_event_reads import SharedEventReads
 from tonne.channels.webhooks.model import EventBatch, Lease
+from tonne.platform.values.replace import replace
 
 # After a slower request than this, the pipeline settles and re-reads the registration before it sends again.
 SETTLE_FIRST_AFTER_S = 0.1
 
 
-@dataclass(slots=True)
-class StreamPipeline:
+class StreamPipeline(Struct):
     """While a batch is being sent, the previous one is settled and the next one is read.
 
     A change of the registration may therefore be seen one request late, but never after a slow request.

@@ -6,9 +6,9 @@ database or to the metadata server of the cloud (SSRF).
 
 import ipaddress
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import yarl
+from msgspec import Struct
 
 from tonne.platform.settings.settings import Network, parse_networks
 from tonne.platform.values.urls import UrlInvalid, parse_url
@@ -38,8 +38,7 @@ class AddressRefused(OSError):
     """An OSError, so that aiohttp treats it as a failed connection."""
 
 
-@dataclass(frozen=True, slots=True)
-class AddressPolicy:
+class AddressPolicy(Struct, frozen=True):
     """`opened` lists private networks that are allowed for development. An empty `ports` allows all ports."""
 
     opened: tuple[Network, ...] = ()

@@ -7,11 +7,11 @@ resolve the name again, perhaps to an internal address. TLS ends at the receiver
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Self
 
 import aiohttp
 import yarl
+from msgspec import Struct
 
 from tonne.platform.settings.settings import Settings
 
@@ -37,8 +37,7 @@ class ProxyConnector(aiohttp.TCPConnector):
         return connecting
 
 
-@dataclass(frozen=True, slots=True)
-class EgressProxy:
+class EgressProxy(Struct, frozen=True):
     url: yarl.URL
     # The value of Proxy-Authorization; None if the proxy needs no password.
     authorization: str | None

@@ -1,9 +1,10 @@
 """The journal as values: accounts, postings and where they come from. Amounts are signed: debits are positive."""
 
-from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 
 class LedgerAccount(StrEnum):
@@ -37,8 +38,7 @@ class LedgerAccount(StrEnum):
     DISPUTE_LOSSES = "Expenses:Dispute-Losses"
 
 
-@dataclass(frozen=True, slots=True)
-class JournalSource:
+class JournalSource(Struct, frozen=True):
     """A kind of business event that is booked.
 
     `sql` returns one row per posting: mode, at, source_id, subject (order, invoice or transfer), organisation_id,
@@ -56,8 +56,7 @@ class Posting(NamedTuple):
     amount_minor: int
 
 
-@dataclass(frozen=True, slots=True)
-class JournalEntry:
+class JournalEntry(Struct, frozen=True):
     booked_on: date
     # Of the source: `captured`, `completed`, ...
     kind: str
@@ -68,8 +67,7 @@ class JournalEntry:
     postings: tuple[Posting, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Payout:
+class Payout(Struct, frozen=True, kw_only=True):
     """`amount_minor` goes to the bank, `fee_minor` the gateway keeps."""
 
     payout_id: str

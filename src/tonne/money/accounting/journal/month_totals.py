@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 import msgspec
@@ -15,8 +14,7 @@ from tonne.platform.values.actor import Actor
 from tonne.platform.values.scope import Mode
 
 
-@dataclass(frozen=True, slots=True)
-class AccountTurnover:
+class AccountTurnover(msgspec.Struct, frozen=True):
     """What was debited to and credited to an account in a month, in one currency."""
 
     account: LedgerAccount
@@ -30,8 +28,7 @@ class AccountTurnover:
         return self.debit_minor - self.credit_minor
 
 
-@dataclass(frozen=True, slots=True)
-class MonthTotals:
+class MonthTotals(msgspec.Struct, frozen=True):
     totals: tuple[AccountTurnover, ...]
     computed_at: datetime
     computed_by: str

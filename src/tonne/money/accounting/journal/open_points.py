@@ -1,17 +1,16 @@
 """What is still open before a month can be closed, for the operator."""
 
-from dataclasses import dataclass
 from datetime import date, datetime
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.money.accounting.journal.read_journal import Period
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
 
 
-@dataclass(frozen=True, slots=True)
-class OpenPoint:
+class OpenPoint(Struct, frozen=True):
     """`count` things of one kind. `amounts` are their sums, by currency."""
 
     kind: str

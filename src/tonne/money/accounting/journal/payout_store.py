@@ -1,8 +1,9 @@
 """SQL of `gateway_payouts`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
+
+from msgspec import Struct
 
 from tonne.money.accounting.journal.model import Payout
 from tonne.platform.db.columns import columns
@@ -59,8 +60,7 @@ async def insert_payouts_any_account(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ListedPayout:
+class ListedPayout(Struct, frozen=True):
     """`transfer_id` is the line of a bank statement that shows it, once it is matched."""
 
     id: str

@@ -6,12 +6,12 @@ a month that is exported again gives the same entries.
 
 from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.money.accounting.journal.model import JournalEntry, LedgerAccount, Posting
 from tonne.money.accounting.journal.sources import SOURCES, all_postings
@@ -30,8 +30,7 @@ FROM ({all_postings(_IN_PERIOD)}) AS posting ORDER BY at, kind, source_id, accou
 _DESCRIPTIONS = {source.kind: source.description for source in SOURCES}
 
 
-@dataclass(frozen=True, slots=True)
-class Period:
+class Period(Struct, frozen=True):
     """From `start` until before `end`."""
 
     mode: Mode

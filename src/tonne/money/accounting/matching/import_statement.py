@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from tonne.money.accounting.matching.match_line import Match, NamedInvoice, match_line, named_references
 from tonne.money.bank import doubtful_store, transfer_store
@@ -39,8 +40,7 @@ class BookedLine(NamedTuple):
     transfer_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class StatementOptions:
+class StatementOptions(Struct, frozen=True):
     """How to read a file, where it does not say so itself. `iban` is the own account that it is a statement of."""
 
     spelling: Spelling = DETECTED

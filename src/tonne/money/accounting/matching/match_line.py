@@ -1,18 +1,19 @@
 """Which invoice a line of a bank statement pays, and how much of it. What is not certain is left to a person."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from tonne.money.bank.formats.statement import StatementLine
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.money.invoices.reference import references_in
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.model import PaymentMethod
 
 
-@dataclass(slots=True)
-class NamedInvoice:
+class NamedInvoice(Struct):
     """An invoice that lines name, with what it has received up to the current line."""
 
     invoice: Invoice

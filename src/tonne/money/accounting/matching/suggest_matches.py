@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
+
+from msgspec import Struct
 
 from tonne.money.bank.transfer_model import Transfer
 from tonne.platform.db.pool import Connection
@@ -38,8 +39,7 @@ _LABELS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SuggestedInvoice:
+class SuggestedInvoice(Struct, frozen=True):
     invoice_id: str
     reference: str
     organisation_id: str

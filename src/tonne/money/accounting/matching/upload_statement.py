@@ -1,11 +1,11 @@
 """Bank statements that an operator uploads: stored, previewed, and then imported or discarded."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.money.accounting.matching.import_statement import BookedLine, StatementOptions, import_statement
 from tonne.money.bank.formats.csv_statement import Spelling
@@ -25,8 +25,7 @@ MAX_UPLOAD_BYTES = 4 * 1024 * 1024
 KEPT_FOR = timedelta(days=7)
 
 
-@dataclass(frozen=True, slots=True)
-class StatementUpload:
+class StatementUpload(Struct, frozen=True):
     id: str
     mode: Mode
     file: SheetFile
@@ -35,8 +34,7 @@ class StatementUpload:
     uploaded_by: str
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingUpload:
+class WaitingUpload(Struct, frozen=True):
     id: str
     file_name: str
     byte_count: int

@@ -1,7 +1,6 @@
 """Statements of account: what an organisation was billed, credited and paid in a period, and what it owes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
@@ -26,8 +25,7 @@ from tonne.platform.values.scope import Mode
 TEMPLATE = Path(__file__).parent / "templates" / "account_statement.typ"
 
 
-@dataclass(frozen=True, slots=True)
-class AccountStatement:
+class AccountStatement(msgspec.Struct, frozen=True):
     """In one currency."""
 
     organisation_id: str

@@ -1,15 +1,15 @@
 """What customers owe, by age."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
 
 
-@dataclass(frozen=True, slots=True)
-class AgedDebt:
+class AgedDebt(Struct, frozen=True):
     """The open amounts of an organisation in one currency. Ages are days since the invoice was issued."""
 
     organisation_id: str

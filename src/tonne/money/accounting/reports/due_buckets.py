@@ -1,9 +1,10 @@
 """Open invoices by how long they are overdue, for the operator."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
@@ -51,16 +52,14 @@ _DAYS: dict[DueBucket, tuple[int | None, int | None]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class BucketSum:
+class BucketSum(Struct, frozen=True):
     bucket: DueBucket
     currency: str
     invoices: int
     open_minor: int
 
 
-@dataclass(frozen=True, slots=True)
-class OpenInvoice:
+class OpenInvoice(Struct, frozen=True):
     """`open_minor` is what is left to pay."""
 
     id: str

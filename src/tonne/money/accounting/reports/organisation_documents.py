@@ -1,8 +1,9 @@
 """Invoices and credit notes of one organisation, and what will be on its next invoices."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
+
+from msgspec import Struct
 
 from tonne.money.invoices.credit_notes.credit_note import CreditNote
 from tonne.money.invoices.credit_notes.store import NOTE_COLUMNS, read_note
@@ -61,8 +62,7 @@ async def sum_received_of(connection: Connection, organisation_id: str, invoices
     return {row["invoice_id"]: row["received_minor"] for row in rows}
 
 
-@dataclass(frozen=True, slots=True)
-class ReceivedPayment:
+class ReceivedPayment(Struct, frozen=True):
     """A bank transfer, or the part of it, that an invoice received. Negative: that was undone."""
 
     amount_minor: int
@@ -115,8 +115,7 @@ async def find_credit_note_of(
     return None if row is None else read_note(dict(row))
 
 
-@dataclass(frozen=True, slots=True)
-class CollectedOrders:
+class CollectedOrders(Struct, frozen=True):
     """Orders that wait for a consolidated invoice. `account_name` is set if the card of one account pays it."""
 
     currency: str

@@ -1,16 +1,16 @@
 """Card payments: those of an invoice, and the receipts of an organisation."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.money.invoices.model import Invoice
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
 
 
-@dataclass(frozen=True, slots=True)
-class InvoiceCharge:
+class InvoiceCharge(Struct, frozen=True):
     """An attempt to charge the card for an invoice. `outcome` is the reason of a decline."""
 
     id: str
@@ -33,8 +33,7 @@ async def list_charges_of_invoice(connection: Connection, invoice: Invoice) -> S
     return [InvoiceCharge(**row) for row in await connection.fetch(LIST_CHARGES, invoice.id)]
 
 
-@dataclass(frozen=True, slots=True)
-class CardPayment:
+class CardPayment(Struct, frozen=True):
     """A captured card payment for an order or an invoice. `refunded_minor` is what has gone back."""
 
     id: str

@@ -3,7 +3,6 @@
 import csv
 import io
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from datetime import date
 
 import msgspec
@@ -23,8 +22,7 @@ SALES_HEAD = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SalesDocument:
+class SalesDocument(msgspec.Struct, frozen=True):
     kind: str
     number: str
     issued_on: date

@@ -5,9 +5,10 @@ a balance after very many of them is summed without reading their rows.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
@@ -17,8 +18,7 @@ BATCH = 2_000
 FIRST_DAY = date.min
 
 
-@dataclass(frozen=True, slots=True)
-class StatementEntry:
+class StatementEntry(Struct, frozen=True):
     """`amount_minor` is positive if the organisation owes more afterwards."""
 
     on: date
@@ -29,8 +29,7 @@ class StatementEntry:
     balance_minor: int
 
 
-@dataclass(frozen=True, slots=True)
-class StatementBalance:
+class StatementBalance(Struct, frozen=True):
     """What was owed before a period and at its end, and how many entries it has, in one currency."""
 
     currency: str

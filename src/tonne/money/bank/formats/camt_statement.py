@@ -6,12 +6,12 @@ The file comes from outside: no DTD, no entities, no network, and the limits of 
 import codecs
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from typing import Any
 
 from lxml import etree
+from msgspec import Struct
 
 from tonne.money.bank.formats.errors import refuse
 from tonne.money.bank.formats.statement import Statement, StatementFormat, StatementLine, clean_reference, clean_text
@@ -22,6 +22,7 @@ from tonne.platform.process.progress import progress
 from tonne.platform.values.currency import DECIMALS
 from tonne.platform.values.decimals import parse_decimal, scaled
 from tonne.platform.values.iban import compact_iban
+from tonne.platform.values.replace import replace
 
 Element = etree._Element  # noqa: SLF001 - the type has no public name
 BOOKED = "BOOK"
@@ -45,8 +46,7 @@ class _EntryError(Exception):
     """An entry cannot be read. The message says why and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Account:
+class _Account(Struct, frozen=True):
     id: str
     currency: str
 

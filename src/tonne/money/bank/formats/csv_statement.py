@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
+from msgspec import Struct
+
 from tonne.money.bank.formats.local_numbers import (
     DateOrder,
     DecimalMark,
@@ -56,8 +58,7 @@ class StatementRow(Row):
     bank_reference: Annotated[str, Column(text(_MAX_CELL))] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Spelling:
+class Spelling(Struct, frozen=True):
     """How a file writes dates and amounts. None: only what has one meaning is read."""
 
     dates: DateOrder | None = None

@@ -11,9 +11,10 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from tonne.money.bank.formats.statement import StatementFormat, StatementLine
 from tonne.platform.values.ids import new_id
@@ -44,8 +45,7 @@ class _Likeness(Enum):
     CONTRARY = auto()
 
 
-@dataclass(slots=True)
-class StoredLine:
+class StoredLine(Struct):
     """A transfer as it was imported. `references` are those of all formats in which it was seen."""
 
     transfer_id: str
@@ -94,8 +94,7 @@ def identify(
     return [matcher.found.get(index) or matcher.add(line) for index, line in enumerate(lines)]
 
 
-@dataclass(slots=True)
-class _Matcher:
+class _Matcher(Struct):
     format: StatementFormat
     stored: list[StoredLine]
     found: dict[int, Identified] = field(default_factory=dict)

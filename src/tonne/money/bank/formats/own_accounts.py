@@ -1,7 +1,6 @@
 """Which of the seller's own accounts a statement is of."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tonne.money.bank.formats.errors import refuse
 from tonne.money.bank.formats.statement import StatementLine
@@ -10,6 +9,7 @@ from tonne.platform.documents.sheets.errors import quoted
 from tonne.platform.settings.bank_accounts import own_account, own_ibans
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.iban import compact_iban, is_iban
+from tonne.platform.values.replace import replace
 
 _BANK_CODE_DIGITS, _ACCOUNT_DIGITS = 8, 10
 

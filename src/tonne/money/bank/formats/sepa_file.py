@@ -4,10 +4,10 @@ import csv
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 
 from lxml import etree
+from msgspec import Struct
 from sepaxml import SepaTransfer
 
 from tonne.platform.documents.sheets.formulas import escape_formula
@@ -22,8 +22,7 @@ _MAX_NAME, _MAX_TEXT = 70, 140
 _OUTSIDE = re.compile(r"[^A-Za-z0-9/?:().,'+ -]")
 
 
-@dataclass(frozen=True, slots=True)
-class Payment:
+class Payment(Struct, frozen=True):
     """`id` is the end-to-end id, at most 35 letters and digits."""
 
     id: str

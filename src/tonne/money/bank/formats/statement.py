@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
+
+from msgspec import Struct
 
 from tonne.platform.values.money import format_money
 
@@ -22,8 +23,7 @@ class StatementFormat(StrEnum):
     MT940 = "mt940"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatementLine:
+class StatementLine(Struct, frozen=True, kw_only=True):
     """One booked line. Incoming amounts are positive, outgoing ones negative; `payer` is the other party of either.
 
     `own_account` is empty if the file does not say whose statement it is. `bank_reference` is the bank's own reference
@@ -49,8 +49,7 @@ class StatementLine:
         return signed_money(self.amount_minor, self.currency)
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(Struct, frozen=True):
     """`skipped` counts the lines that are not booked yet."""
 
     format: StatementFormat

@@ -1,9 +1,10 @@
 """The interface of card gateways. Declines and network failures are results, not exceptions."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
+
+from msgspec import Struct
 
 from tonne.money.cards.gateways.card_refund import RefundResult
 from tonne.money.cards.gateways.payment_record import RecordedPayment
@@ -30,16 +31,14 @@ class ChargeOutcome(StrEnum):
     REPLACED = "replaced"
 
 
-@dataclass(frozen=True, slots=True)
-class StoredCard:
+class StoredCard(Struct, frozen=True):
     """A card that the gateway stores, identified by the gateway's ids. `method` is never a real card number."""
 
     customer: str
     method: str
 
 
-@dataclass(frozen=True, slots=True)
-class HostedPage:
+class HostedPage(Struct, frozen=True):
     """The gateway's own payment page. `session_id` is None until the gateway's id of the page is recorded."""
 
     session_id: str | None = None
@@ -49,8 +48,7 @@ class HostedPage:
 PaymentSource = StoredCard | HostedPage | None
 
 
-@dataclass(frozen=True, slots=True)
-class CardDetails:
+class CardDetails(Struct, frozen=True):
     """A stored card with what a person may see of it. `expires` is its last valid month: `2031-04`."""
 
     customer: str
@@ -60,8 +58,7 @@ class CardDetails:
     expires: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChargeRequest:
+class ChargeRequest(Struct, frozen=True, kw_only=True):
     """One attempt to charge, for an order or for an invoice of many orders.
 
     Retrying after a decline needs a new id: the gateway returns one result per id.
@@ -91,8 +88,7 @@ class ChargeRequest:
         return f"Order {self.order_id}" if self.order_id is not None else f"Invoice {self.invoice_reference}"
 
 
-@dataclass(frozen=True, slots=True)
-class ChargeResult:
+class ChargeResult(Struct, frozen=True):
     """`amount_minor`, `currency` and `mode` are the gateway's; the caller compares them with the request.
 
     `refunded_minor`, known after a look-up only, is what somebody has refunded at the gateway since.

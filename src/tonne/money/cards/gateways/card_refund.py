@@ -1,7 +1,8 @@
 """The result of refunding at a card gateway."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class RefundOutcome(StrEnum):
@@ -14,8 +15,7 @@ class RefundOutcome(StrEnum):
     UNAVAILABLE = "unavailable"
 
 
-@dataclass(frozen=True, slots=True)
-class RefundResult:
+class RefundResult(Struct, frozen=True):
     kind: RefundOutcome
     reference: str | None = None
     message: str | None = None

@@ -1,7 +1,6 @@
 """A card gateway without a bank, for test mode and the demo. Its test cards reproduce declines and network failures."""
 
 import tomllib
-from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -21,11 +20,11 @@ from tonne.money.cards.gateways.card import (
 from tonne.money.cards.gateways.card_refund import RefundOutcome, RefundResult
 from tonne.money.cards.gateways.payment_record import DisputeState, PaymentNotRead, RecordedPayment
 from tonne.platform.db.pool import Connection, Database
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimulatedCard:
+class SimulatedCard(msgspec.Struct, frozen=True, kw_only=True):
     """`recorded` is the result that the gateway stores, None if the request never arrives; `returned` is its response.
 
     `declines_first` is how many attempts of one customer at one amount are declined before one is captured.

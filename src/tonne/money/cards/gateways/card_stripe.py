@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -68,6 +67,7 @@ from tonne.money.cards.gateways.stripe_responses import (
 )
 from tonne.platform.values.clock import Clock, utc_now
 from tonne.platform.values.money import format_money
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 
 # Banks may take long to authorise. A shorter time-out would only leave more charges with an unknown result.

@@ -1,22 +1,21 @@
 """What a payer does at the gateway: confirm a charge of a stored card (3-D Secure), and enter another card."""
 
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from tonne.money.cards.gateways.card import ChargeRequest, ChargeResult
 from tonne.platform.values.scope import Mode
 
 
-@dataclass(frozen=True, slots=True)
-class ConfirmationStart:
+class ConfirmationStart(Struct, frozen=True):
     """Where the payer confirms: `url` of the bank. None if there is nothing left to confirm: `result` says why."""
 
     url: str | None
     result: ChargeResult | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CardSetupRequest:
+class CardSetupRequest(Struct, frozen=True, kw_only=True):
     """A page on which the payer of an account enters a card. `customer` is None if the account has no card yet.
 
     `done_url` gets the payer after the card was stored, `back_url` if they give up.
@@ -30,16 +29,14 @@ class CardSetupRequest:
     back_url: str
 
 
-@dataclass(frozen=True, slots=True)
-class CardSetupPage:
+class CardSetupPage(Struct, frozen=True):
     """`session_id` is the gateway's id of the page; record it before you redirect a person to `url`."""
 
     session_id: str
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class CardSetup:
+class CardSetup(Struct, frozen=True):
     """The state of such a page. `customer` and `method` are set once a card was entered, `url` while it is open."""
 
     is_open: bool

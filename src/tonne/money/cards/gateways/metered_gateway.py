@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from tonne.money.cards.gateways.card import (
     CardDetails,
@@ -35,8 +36,7 @@ from tonne.platform.process.telemetry.spans import Span, SpanKind
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class GatewayMetrics:
+class GatewayMetrics(Struct, frozen=True):
     requests: CounterFamily = field(
         default_factory=lambda: CounterFamily(
             "tonne_gateway_requests_total", "Requests to card gateways.", "gateway", "operation", "outcome"
@@ -57,8 +57,7 @@ class GatewayMetrics:
         return self.requests, self.seconds
 
 
-@dataclass(frozen=True, slots=True)
-class MeteredGateway:
+class MeteredGateway(Struct, frozen=True):
     name: str
     inner: CardGateway
     meter: GatewayMetrics
@@ -121,8 +120,7 @@ class MeteredGateway:
         return result
 
 
-@dataclass(frozen=True, slots=True)
-class MeteredPageGateway(MeteredGateway):
+class MeteredPageGateway(MeteredGateway, frozen=True):
     """A gateway that also has pages for payers."""
 
     pages: PaymentPages

@@ -1,14 +1,14 @@
 """Payment on the gateway's own page, so that card data never reaches Tonne."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from tonne.money.cards.gateways.card import ChargeRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageRequest:
+class PageRequest(Struct, frozen=True, kw_only=True):
     """What the page shows and where it redirects. The page accepts no payment after `expires_at`."""
 
     charge: ChargeRequest
@@ -19,8 +19,7 @@ class PageRequest:
     expires_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class PaymentPage:
+class PaymentPage(Struct, frozen=True):
     """`session_id` is the gateway's id of the page; record it before you redirect a person to `url`."""
 
     session_id: str

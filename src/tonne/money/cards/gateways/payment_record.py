@@ -1,8 +1,9 @@
 """What a card gateway has on record about a captured payment: refunds and disputes, also those begun at the gateway."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 from tonne.money.cards.gateways.card_refund import RefundOutcome
 from tonne.platform.values.scope import Mode
@@ -14,8 +15,7 @@ class DisputeState(StrEnum):
     LOST = "lost"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedRefund:
+class RecordedRefund(Struct, frozen=True, kw_only=True):
     """`refund_id` is our id, None if somebody refunded at the gateway. `kind` is refunded, pending or failed."""
 
     reference: str
@@ -25,8 +25,7 @@ class RecordedRefund:
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedDispute:
+class RecordedDispute(Struct, frozen=True, kw_only=True):
     """`withdrawn_minor` is what the gateway has taken back from the seller: nothing during an inquiry or once won."""
 
     reference: str
@@ -38,8 +37,7 @@ class RecordedDispute:
     evidence_due: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedPayment:
+class RecordedPayment(Struct, frozen=True, kw_only=True):
     reference: str
     captured_minor: int
     currency: str

@@ -1,6 +1,5 @@
 """Verify events from Stripe. An event only names a charge; its result is always read from the gateway."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -14,8 +13,7 @@ class SignatureInvalid(Exception):
     """The payload was not signed by Stripe with our secret within the tolerance."""
 
 
-@dataclass(frozen=True, slots=True)
-class StripeEvent:
+class StripeEvent(msgspec.Struct, frozen=True):
     """`charge_id` is our id, from the metadata; `reference` is the payment intent. Unrelated events have neither."""
 
     id: str

@@ -1,6 +1,5 @@
 """Stripe Checkout Sessions: the parameters of a new one, and how to read an existing one. No I/O."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import msgspec
@@ -10,6 +9,7 @@ from tonne.money.cards.gateways.card import ChargeOutcome, ChargeRequest, Charge
 from tonne.money.cards.gateways.confirmation import CardSetup, CardSetupPage, CardSetupRequest, PayerPageFailed
 from tonne.money.cards.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage
 from tonne.money.cards.gateways.stripe_responses import PaymentIntentObject, mode_of, result_of
+from tonne.platform.values.replace import replace
 
 # Stripe's limits on the life of a page. The margin allows for clock skew and the duration of the request.
 MIN_PAGE_LIFE = timedelta(minutes=30)

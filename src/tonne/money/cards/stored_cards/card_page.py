@@ -1,8 +1,7 @@
 """The page of an account's card: payments to confirm, orders whose card was declined, and the form for another card."""
 
-from dataclasses import dataclass
-
 import structlog
+from msgspec import Struct
 
 from tonne.money.cards.errors import CardPageNotFound, PayerPageUnavailable
 from tonne.money.cards.gateways.card import CardDetails
@@ -35,8 +34,7 @@ MAX_LISTED = 50
 _log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class _CardView:
+class _CardView(Struct, frozen=True):
     link: CardLink
     card: CardDetails | None
     # Each with the path of the order's page.

@@ -1,15 +1,15 @@
 """SQL of what a payer has to know: payments to confirm, orders whose card was declined, orders that failed."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.money.cards.declines import explain_decline
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Scope
 
 
-@dataclass(frozen=True, slots=True)
-class UnpaidOrder:
+class UnpaidOrder(Struct, frozen=True):
     """`until`: the end of the time to confirm it, or when the card is charged next; None for a failed order.
 
     With `invoice`, the number of an invoice, this is the payment for all its orders, and `id` is the first of them.

@@ -1,9 +1,10 @@
 """A payer confirms a charge of a stored card (3-D Secure). The charge stays the same: no second one is made."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
+
+from msgspec import Struct
 
 from tonne.money.cards.charge_store import find_pending
 from tonne.money.cards.errors import NothingToConfirm, PayerPageUnavailable
@@ -37,8 +38,7 @@ class SettleInvoiceCharge(Protocol):
     ) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ConfirmCharge:
+class ConfirmCharge(Struct, frozen=True):
     database: Database
     gateways: Mapping[str, CardGateway]
     clock: Clock

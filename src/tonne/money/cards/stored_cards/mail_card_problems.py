@@ -1,10 +1,10 @@
 """Mails to payers: a payment has to be confirmed, the card was declined, or orders failed because of the card."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from email.message import EmailMessage
 
 import structlog
+from msgspec import Struct
 
 from tonne.money.cards.stored_cards import card_link_store
 from tonne.money.cards.stored_cards.card_link_store import DueCardMail
@@ -33,8 +33,7 @@ MAX_LISTED = 10
 _log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class CardProblems:
+class CardProblems(Struct, frozen=True):
     """What a payer has to know about one account."""
 
     account_name: str
@@ -113,8 +112,7 @@ class MailCardProblems:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class Payer:
+class Payer(Struct, frozen=True):
     """Who answers for the card of an account. Without an address of its own, the organisation's admins do."""
 
     account_name: str

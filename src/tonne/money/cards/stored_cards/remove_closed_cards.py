@@ -1,10 +1,10 @@
 """Remove the stored cards of closed accounts, here and at the gateway, once no order needs them any more."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import structlog
+from msgspec import Struct
 
 from tonne.money.cards.gateways.card import CardGateway, CardNotDescribed, CardNotFound, StoredCard
 from tonne.platform.db.pool import Connection, Database
@@ -22,8 +22,7 @@ RETRY_AFTER = timedelta(hours=1)
 _log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class ClosedCard:
+class ClosedCard(Struct, frozen=True):
     scope: Scope
     gateway: str
     card: StoredCard
@@ -76,8 +75,7 @@ async def postpone_removal(tx: Connection, scope: Scope, until: datetime) -> Non
     await tx.execute(POSTPONE_REMOVAL, scope.account_id, until)
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveClosedCards:
+class RemoveClosedCards(Struct, frozen=True):
     """A worker job."""
 
     database: Database

@@ -1,10 +1,10 @@
 """A payer enters another card for an account, and its unpaid orders are charged again at once."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
+from msgspec import Struct
 
 from tonne.money.cards.errors import CardGatewayUnavailable, CardUnknown, PayerPageUnavailable, StripeNotConfigured
 from tonne.money.cards.gateways.card import CardDetails, CardGateway
@@ -33,8 +33,7 @@ PAYER = Actor(ActorKind.PAYER, "card_page")
 _log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateCard:
+class UpdateCard(Struct, frozen=True):
     database: Database
     gateways: Mapping[str, CardGateway]
     clock: Clock

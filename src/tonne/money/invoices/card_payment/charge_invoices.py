@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import structlog
+from msgspec import Struct
 
 from tonne.money.cards.call_gateway import Answer, GatewayCalls
 from tonne.money.cards.gateways.card import CardGateway
@@ -28,8 +28,7 @@ CONCURRENCY = 8
 _log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class ChargeInvoices:
+class ChargeInvoices(Struct, frozen=True):
     """A worker job, one per mode. The steps are those of `ChargeCards`.
 
     A charge is recorded before the gateway is called, and looked up before it is sent again, so a crash after any step

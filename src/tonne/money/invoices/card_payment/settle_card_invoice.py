@@ -1,6 +1,5 @@
 """Record the result of a charge for an invoice: the invoice is settled, charged again later, or its orders fail."""
 
-from dataclasses import replace
 from datetime import datetime
 
 import structlog
@@ -25,6 +24,7 @@ from tonne.money.invoices.settle_invoice import CHUNK, mark_invoice_paid, pay_or
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import CancellationReason, FailureReason, OrderStatus

@@ -1,7 +1,6 @@
 """Credit notes as values: what each takes off an order, and how one is composed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import date, datetime
 from enum import StrEnum
 
@@ -12,6 +11,7 @@ from tonne.money.invoices.documents.credit_note_xml import credited_tax
 from tonne.money.invoices.model import BilledOrder, Invoice, InvoiceStatus
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.money import apportion, format_money
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 from tonne.selling.orders.model import OrderKey
 
@@ -28,8 +28,7 @@ class CreditCause(StrEnum):
     CORRECTION = "correction"
 
 
-@dataclass(frozen=True, slots=True)
-class CreditedOrder:
+class CreditedOrder(msgspec.Struct, frozen=True):
     """What a credit note takes off an order. The parts sum to the total."""
 
     account_id: str
@@ -45,8 +44,7 @@ class CreditedOrder:
         return OrderKey(self.account_id, self.order_id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreditNote:
+class CreditNote(msgspec.Struct, frozen=True, kw_only=True):
     """`record` is the issued content as JSON."""
 
     id: str

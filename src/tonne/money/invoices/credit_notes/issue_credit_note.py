@@ -1,7 +1,6 @@
 """Issue a credit note, which cancels an invoice or reduces it."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from tonne.money.bank.return_transfer import return_part_payments
@@ -25,6 +24,7 @@ from tonne.money.invoices.release_surplus import release_surplus
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor
+from tonne.platform.values.replace import replace
 from tonne.selling.orders.model import Order, OrderKey
 
 

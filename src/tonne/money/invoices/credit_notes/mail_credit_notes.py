@@ -1,7 +1,8 @@
 """Mail credit notes to those who were mailed the invoice."""
 
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from tonne.money.invoices.credit_notes import store as credit_note_store
 from tonne.money.invoices.credit_notes.credit_note import CreditNote
@@ -22,8 +23,7 @@ LEASE = timedelta(minutes=2)
 NO_RECIPIENT_RETRY = timedelta(minutes=5)
 
 
-@dataclass(frozen=True, slots=True)
-class MailCreditNotes:
+class MailCreditNotes(Struct, frozen=True):
     database: Database
     clock: Clock
     settings: Settings

@@ -1,16 +1,16 @@
 """The lines of an issued invoice as numbers, for pages: the record has them as text."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from tonne.money.invoices.documents.record import InvoiceRecord
 
 _GRAMS_PER_TONNE = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class BilledLine:
+class BilledLine(Struct, frozen=True):
     """A line, a fee or a tax. Only lines have a quantity and a price per tonne."""
 
     text: str

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, timedelta
 from fractions import Fraction
 from typing import NamedTuple
@@ -33,8 +32,7 @@ from tonne.selling.accounts.model import PaymentMethod
 NO_BANK = BankAccount(account_holder="", iban=None, bic=None, bank_name=None)
 
 
-@dataclass(frozen=True, slots=True)
-class TaxGroup:
+class TaxGroup(msgspec.Struct, frozen=True):
     """All orders of an invoice with one treatment and rate."""
 
     treatment: TaxTreatment
@@ -74,8 +72,7 @@ def divide_tax(orders: Sequence[OrderToBill]) -> DividedTax:
     return DividedTax(groups, shares)
 
 
-@dataclass(frozen=True, slots=True)
-class ConsolidatedDraft:
+class ConsolidatedDraft(msgspec.Struct, frozen=True):
     """What an invoice for orders of one group, at least one, is composed of. Only its number is missing."""
 
     group: BillingGroup

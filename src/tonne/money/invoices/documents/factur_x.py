@@ -6,10 +6,10 @@ rules.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 
 from lxml import etree
+from msgspec import Struct
 
 from tonne.money.invoices.documents.factur_x_parties import add_buyer, add_seller
 from tonne.money.invoices.documents.factur_x_xml import NAMESPACES, add, add_amount, add_date, qualified
@@ -65,8 +65,7 @@ def _paid(record: InvoiceRecord, closing: Closing | None, remaining: Remaining |
     return None if remaining is None else remaining.received
 
 
-@dataclass(frozen=True, slots=True)
-class _Position:
+class _Position(Struct, frozen=True):
     """A line of the XML: a line or a fee of the record."""
 
     name: str
@@ -212,8 +211,7 @@ def _add_payment_means(settlement: etree._Element, record: InvoiceRecord) -> Non
         add(add(means, "ram:PayeeSpecifiedCreditorFinancialInstitution"), "ram:BICID", bank.bic.replace(" ", ""))
 
 
-@dataclass(frozen=True, slots=True)
-class _TaxGroup:
+class _TaxGroup(Struct, frozen=True):
     category: str
     rate: str | None
     net: Decimal

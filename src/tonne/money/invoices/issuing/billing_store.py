@@ -1,12 +1,12 @@
 """SQL of orders that wait for a consolidated invoice, and of the groups in which they are collected."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import NamedTuple
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
@@ -32,8 +32,7 @@ class GroupKey(NamedTuple):
     account_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class BillingGroup:
+class BillingGroup(Struct, frozen=True):
     """`order_count` and `total_minor` are of the orders that wait."""
 
     id: str
@@ -55,8 +54,7 @@ class BillingGroup:
         return 0 < self.threshold_minor <= self.total_minor
 
 
-@dataclass(frozen=True, slots=True)
-class UnbilledOrder:
+class UnbilledOrder(Struct, frozen=True):
     account_id: str
     order_id: str
     group_id: str
@@ -68,8 +66,7 @@ class UnbilledOrder:
     total_minor: int
 
 
-@dataclass(frozen=True, slots=True)
-class OrderToBill:
+class OrderToBill(Struct, frozen=True):
     """An order that waits for its invoice, with the tax terms it was placed with."""
 
     account_id: str
@@ -89,8 +86,7 @@ class OrderToBill:
         return OrderKey(self.account_id, self.order_id)
 
 
-@dataclass(frozen=True, slots=True)
-class BillingSettings:
+class BillingSettings(Struct, frozen=True):
     """The settings of an account now."""
 
     billing: Billing

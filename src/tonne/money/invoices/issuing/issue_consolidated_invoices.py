@@ -1,10 +1,10 @@
 """Issue consolidated invoices: at the end of the month (UTC), or when a group of orders reaches its threshold."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import structlog
+from msgspec import Struct
 
 from tonne.money.invoices import store as invoice_store
 from tonne.money.invoices.card_payment.pay_by_card import pay_by_card
@@ -39,8 +39,7 @@ CHUNK = 1_000
 _log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class IssueConsolidatedInvoices:
+class IssueConsolidatedInvoices(Struct, frozen=True):
     database: Database
     clock: Clock
     settings: Settings

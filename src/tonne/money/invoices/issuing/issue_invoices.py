@@ -1,11 +1,10 @@
 """Issue invoices for placed orders that are paid by invoice, with the next numbers of the series of their mode."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 import structlog
-from msgspec import structs
+from msgspec import Struct, structs
 
 from tonne.money.invoices import store as invoice_store
 from tonne.money.invoices.documents.seller_details import missing_settings
@@ -36,8 +35,7 @@ BATCH = 20
 _log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class IssueInvoices:
+class IssueInvoices(Struct, frozen=True):
     database: Database
     clock: Clock
     settings: Settings

@@ -1,10 +1,10 @@
 """Read the gateway's record of charges that an event, a poll or a failed refund has named."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import structlog
+from msgspec import Struct
 
 from tonne.money.cards.captured_store import (
     CapturedCharge,
@@ -36,8 +36,7 @@ FIRST_POLL = timedelta(days=30)
 _log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class CheckPayments:
+class CheckPayments(Struct, frozen=True):
     """A worker job. What an event says is never used: the payment is read from the gateway."""
 
     database: Database
@@ -75,8 +74,7 @@ class CheckPayments:
             await record_payment(tx, charge, payment, held_until=held_until, now=self.clock())
 
 
-@dataclass(frozen=True, slots=True)
-class PollGateways:
+class PollGateways(Struct, frozen=True):
     """A worker job that finds what no event has reported: new refunds and disputes, and those that have changed."""
 
     database: Database

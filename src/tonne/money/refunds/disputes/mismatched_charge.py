@@ -1,7 +1,6 @@
 """What operators decide about a payment that arrived with another amount: send it back, or accept it for the order."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 
 from tonne.money.cards.captured_store import (
@@ -28,6 +27,7 @@ from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.money import format_money
+from tonne.platform.values.replace import replace
 from tonne.selling.orders.errors import TransitionInvalid
 from tonne.selling.orders.model import CancellationReason, Order, OrderStatus
 from tonne.selling.orders.move_order import mark_paid

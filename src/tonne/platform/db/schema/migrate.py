@@ -5,9 +5,9 @@ import random
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.schema.migration_files import REPEAT, Migration, all_migrations
@@ -46,8 +46,7 @@ class UnreleasedSchemaError(MigrationError):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class AppliedMigration:
+class AppliedMigration(Struct, frozen=True):
     """A row of schema_migrations."""
 
     version: int

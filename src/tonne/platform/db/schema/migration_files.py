@@ -13,9 +13,10 @@ statement below the comment `-- repeat until it changes no row` is one batch and
 
 import hashlib
 import re
-from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
+
+from msgspec import Struct
 
 from tonne.platform.db.schema.sql_statements import SqlStatement, split_statements
 
@@ -23,8 +24,7 @@ REPEAT = "repeat until it changes no row"
 _HEADER = re.compile(r"-- (compatible_from|transaction): (\w+)")
 
 
-@dataclass(frozen=True)
-class Migration:
+class Migration(Struct, frozen=True, dict=True):
     version: int
     name: str
     sql: str

@@ -1,6 +1,6 @@
 """What `tonne migrate` would do: the pending migrations, their locks, and the rows that they change."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.schema.migrate import applied_migrations, pending_migrations
@@ -8,8 +8,7 @@ from tonne.platform.db.schema.migration_files import REPEAT, Migration
 from tonne.platform.db.schema.statement_locks import LockMode, TableLock, Work, created_tables, locks_of
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedMigration:
+class PlannedMigration(Struct, frozen=True):
     """`rows_rewritten` is an estimate: all rows of each table that a statement updates or rewrites."""
 
     migration: Migration

@@ -5,8 +5,9 @@ The default partition gets the rows that fit into no other; it is empty as long 
 """
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.waiting_check import WaitingCheck, no_parameters
@@ -16,8 +17,7 @@ WARN_DAYS = 14
 _BOUNDS = re.compile(r"FOR VALUES FROM \((?:MINVALUE|'(?P<start>[^']+)')\) TO \('(?P<end>[^']+)'\)")
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionedTable:
+class PartitionedTable(Struct, frozen=True):
     """`key` is the column with the time of a row."""
 
     name: str
@@ -34,8 +34,7 @@ MAILS = PartitionedTable("mails", "created_at")
 PARTITIONED = (EVENTS, ATTEMPTS, MAILS)
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(Struct, frozen=True):
     """The rows from `start` until before `end`. The first partition has no start."""
 
     name: str

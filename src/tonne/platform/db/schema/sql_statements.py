@@ -1,7 +1,8 @@
 """Splits the text of a SQL file into its statements."""
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 # What may contain a semicolon that ends no statement, and comments.
 _TOKEN = re.compile(
@@ -14,8 +15,7 @@ _TOKEN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SqlStatement:
+class SqlStatement(Struct, frozen=True):
     """`text` has no comments outside quoted parts; `comments` are those before and inside the statement."""
 
     text: str

@@ -6,8 +6,9 @@ block locks is in a comment above it, `-- brief locks: events, mails`: it locks 
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from tonne.platform.db.schema.sql_statements import SqlStatement
 
@@ -38,8 +39,7 @@ class Work(StrEnum):
     REWRITES = "rewrites"
 
 
-@dataclass(frozen=True, slots=True)
-class TableLock:
+class TableLock(Struct, frozen=True):
     """`table` is the name of an index, in DROP INDEX."""
 
     table: str

@@ -11,11 +11,11 @@ Names that other people chose must be on one line (`one_line`): they can then no
 """
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from msgspec import Struct
 
 _FACT = re.compile(r"  (\S.*?)(?: {2,}(.*))?")
 _RULE = re.compile(r"  -{3,}")
@@ -23,27 +23,23 @@ _RULE = re.compile(r"  -{3,}")
 MAX_PREHEADER = 140
 
 
-@dataclass(frozen=True, slots=True)
-class Paragraph:
+class Paragraph(Struct, frozen=True):
     kind: ClassVar[str] = "paragraph"
     lines: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     kind: ClassVar[str] = "facts"
     rows: list[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
+class Sums(Struct, frozen=True):
     kind: ClassVar[str] = "sums"
     rows: list[tuple[str, str]]
     totals: list[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class LinkButton:
+class LinkButton(Struct, frozen=True):
     kind: ClassVar[str] = "link"
     label: str
     url: str
@@ -107,8 +103,7 @@ def _is_ours(line: str, base_url: str) -> bool:
     return line.startswith(f"{base_url}/") and " " not in line
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
+class Frame(Struct, frozen=True, kw_only=True):
     """What is around the text of a mail.
 
     `heading` is whose mail it is, `notice` comes first and stands out, `closing` is the signature.

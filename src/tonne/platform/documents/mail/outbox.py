@@ -1,13 +1,13 @@
 """The outbox: mails are inserted in the transaction that causes them, and a worker sends them, with retries."""
 
 import re
-from dataclasses import dataclass, field
 from datetime import timedelta
 from email.message import EmailMessage
 from email.utils import formatdate
 
 import asyncpg
 import structlog
+from msgspec import Struct, field
 
 from tonne.platform.db.batches import run_each
 from tonne.platform.db.pool import Connection, Database
@@ -102,8 +102,7 @@ def _without_addresses(text: str, recipients: list[str]) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class SendMails:
+class SendMails(Struct, frozen=True):
     database: Database
     gateway: MailGateway
     settings: Settings

@@ -1,6 +1,5 @@
 """The mails in the outbox, for the operator."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from email import message_from_bytes
 from email.message import EmailMessage
@@ -8,6 +7,7 @@ from email.policy import SMTP
 from enum import StrEnum
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.errors import Kind, TonneError
@@ -32,8 +32,7 @@ class MailState(StrEnum):
     HELD = "held"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredMail:
+class StoredMail(Struct, frozen=True, kw_only=True):
     id: str
     organisation_id: str
     state: MailState

@@ -1,8 +1,9 @@
 """Finds the mails to a person or about their orders, and erases them."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.erased import ERASED
@@ -11,8 +12,7 @@ from tonne.platform.values.erased import ERASED
 MESSAGE = f"Subject: {ERASED}\r\n\r\nThis mail was erased with the data of a person.\r\n".encode()
 
 
-@dataclass(frozen=True, slots=True)
-class PersonMail:
+class PersonMail(Struct, frozen=True):
     id: str
     organisation_id: str
     recipients: list[str]

@@ -2,8 +2,9 @@
 
 import email
 import email.policy
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.failed_mail_store import discard_mail_any_account, retry_mail_any_account
@@ -44,8 +45,7 @@ async def _record(
     await audit.record(tx, organisation_id, action, actor=actor, at=now, subject_id=mail_id)
 
 
-@dataclass(frozen=True, slots=True)
-class FailedMail:
+class FailedMail(Struct, frozen=True):
     id: str
     organisation_id: str
     created_at: datetime

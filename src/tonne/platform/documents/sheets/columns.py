@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Annotated, Any
+
+from msgspec import Struct
 
 from tonne.platform.documents.sheets.errors import quoted
 from tonne.platform.values.currency import DECIMALS
@@ -27,8 +28,7 @@ class CellError(Exception):
     """The message says what is wrong with the cell and what to write instead."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """The rules of one column. With `if_empty=None`, an empty cell is an empty string instead of an error."""
 
     parse: Callable[[str], Any]

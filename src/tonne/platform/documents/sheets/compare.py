@@ -1,14 +1,14 @@
 """The rows of a file compared with those already stored."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Generic
+
+from msgspec import Struct
 
 from tonne.platform.documents.sheets.read_sheet import R
 
 
-@dataclass(frozen=True, slots=True)
-class RowChanges(Generic[R]):
+class RowChanges(Struct, Generic[R], frozen=True):
     """What importing one file changes. `file` is empty when none was given."""
 
     file: str

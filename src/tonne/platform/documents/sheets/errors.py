@@ -1,11 +1,11 @@
 """Errors of an imported file. An import reports all of them at once."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class RowError:
+class RowError(Struct, frozen=True):
     """`line` counts from 1 and includes the header; None means the whole file or the whole line.
 
     `accept_option` is the option of the command line that accepts the row as it is. Only the text for the command line

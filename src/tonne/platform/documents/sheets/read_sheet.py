@@ -6,6 +6,8 @@ from difflib import get_close_matches
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
+import msgspec
+
 from tonne.platform.documents.sheets.columns import CellError, Column
 from tonne.platform.documents.sheets.csv_lines import SheetFile, Unreadable, read_lines
 from tonne.platform.documents.sheets.errors import RowError, quoted
@@ -41,18 +43,17 @@ Values = Mapping[str, Any]
 Check = Callable[[Values], Iterable[tuple[str, str]]]
 
 
-@dataclass(slots=True)
-class Sheet(Generic[R]):
+class Sheet(msgspec.Struct, Generic[R]):
     """The valid rows of a file, and its errors. Without a file, all of it is empty.
 
     `line_of` also has the keys of invalid rows. `complete` is False when lines could not be read at all.
     """
 
     name: str = ""
-    rows: list[R] = field(default_factory=list)
-    line_of: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    rows: list[R] = msgspec.field(default_factory=list)
+    line_of: dict[tuple[Any, ...], int] = msgspec.field(default_factory=dict)
     complete: bool = True
-    errors: list[RowError] = field(default_factory=list)
+    errors: list[RowError] = msgspec.field(default_factory=list)
     # Those that the file has.
     columns: frozenset[str] = frozenset()
 

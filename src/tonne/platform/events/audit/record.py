@@ -1,9 +1,10 @@
 """The audit log: append-only, written in the transaction that makes the change."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct, field
 
 from tonne.platform.db.json_rows import json_rows
 from tonne.platform.db.pool import Connection
@@ -17,8 +18,7 @@ Values = Mapping[str, Any]
 BATCH = 5_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     """One change of one object. No value may contain a secret.
 
     An entry without an organisation is visible to the operator only; one without a mode concerns both modes. `before`

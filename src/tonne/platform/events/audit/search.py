@@ -5,10 +5,10 @@ the next one goes on from there.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit.store import AuditFilter, StoredEntry, entry_of
@@ -19,8 +19,7 @@ SCANNED = 10_000
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class AuditPage:
+class AuditPage(Struct, frozen=True):
     """`next_start` is where the next page begins; None: these are the last entries."""
 
     entries: Sequence[StoredEntry]

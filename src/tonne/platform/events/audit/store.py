@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.actor import Actor, ActorKind
@@ -16,8 +16,7 @@ from tonne.platform.values.scope import Mode, Scope
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredEntry:
+class StoredEntry(Struct, frozen=True, kw_only=True):
     id: str
     created_at: datetime
     actor: Actor
@@ -30,8 +29,7 @@ class StoredEntry:
     details: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditFilter:
+class AuditFilter(Struct, frozen=True, kw_only=True):
     """Which entries to list; None means all. `action` is a prefix. `since` is included, `until` is not."""
 
     subject_id: str | None = None

@@ -3,7 +3,6 @@
 import inspect
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -39,8 +38,7 @@ _PATH_PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")
 _SUCCESSES = {200: "Done.", 201: "Created.", 204: "Done. The response has no body."}
 
 
-@dataclass(frozen=True, slots=True)
-class EventDescription:
+class EventDescription(msgspec.Struct, frozen=True):
     """An event type. The docstring of `shape` says when the event is sent; `shows` changes its example."""
 
     event_type: str
@@ -48,8 +46,7 @@ class EventDescription:
     shows: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookDescription:
+class WebhookDescription(msgspec.Struct, frozen=True):
     """The requests that receivers get: a body of the type `delivery` with events of the type `event`."""
 
     delivery: type[msgspec.Struct]

@@ -1,7 +1,6 @@
 """The key that signs PDFs: a certificate, and a private key that may be in memory or in a hardware module."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
@@ -10,6 +9,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
+from msgspec import Struct
 
 from tonne.platform.keys.signing.cms_template import CmsTemplate
 from tonne.platform.keys.signing.model import KeyRecord
@@ -21,8 +21,7 @@ class KeyUnusable(Exception):
     """A key or certificate cannot sign documents. The message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class CertificateChain:
+class CertificateChain(Struct, frozen=True):
     """The certificate of the key, and those of the authorities above it."""
 
     own: x509.Certificate
@@ -37,8 +36,7 @@ class CertificateChain:
         return self.own.subject.rfc4514_string()
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentKey:
+class DocumentKey(Struct, frozen=True):
     """`template` signs. CPU-bound, or waits for a hardware module."""
 
     record: KeyRecord

@@ -1,10 +1,10 @@
 """SQL of the operator's signing keys."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.keys.secret_box import HEADER_BYTES
@@ -13,8 +13,7 @@ from tonne.platform.keys.signing.model import KeyPurpose, KeyRecord
 COLUMNS = "id, purpose, created_at, retired_at, revoked_from, public"
 
 
-@dataclass(frozen=True, slots=True)
-class StoredKey:
+class StoredKey(Struct, frozen=True):
     """`sealed` is None if the private key is not in the database."""
 
     record: KeyRecord

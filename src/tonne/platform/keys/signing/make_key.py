@@ -1,6 +1,5 @@
 """Create a key. A key for documents gets a self-signed certificate, which the operator may replace by their own."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from cryptography import x509
@@ -9,6 +8,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509.oid import NameOID
+from msgspec import Struct
 
 from tonne.platform.keys.signing.model import KeyPurpose
 
@@ -19,8 +19,7 @@ CERTIFICATE_VALIDITY = timedelta(days=20 * 365)
 _MAX_COMMON_NAME = 64
 
 
-@dataclass(frozen=True, slots=True)
-class NewKey:
+class NewKey(Struct, frozen=True):
     """Both in PEM. `public` is a certificate or a public key."""
 
     private: str

@@ -1,11 +1,11 @@
 """The keys of the operator: what each signs, and what is public about it."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from msgspec import Struct
 
 
 class KeyPurpose(StrEnum):
@@ -16,8 +16,7 @@ class KeyPurpose(StrEnum):
     LOG = "log"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyRecord:
+class KeyRecord(Struct, frozen=True, kw_only=True):
     """A key without its private part.
 
     `public` is PEM: the certificate of a key for documents, else the public key. A retired key signs nothing from
@@ -40,8 +39,7 @@ class KeyRecord:
         return key
 
 
-@dataclass(frozen=True, slots=True)
-class SigningKey:
+class SigningKey(Struct, frozen=True):
     """The key that signs credentials or checkpoints."""
 
     record: KeyRecord

@@ -1,18 +1,17 @@
 """The operator's own key for PDFs: PEM files, a PKCS#12 file, or a hardware module (PKCS#11)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, pkcs12
+from msgspec import Struct
 
 from tonne.platform.keys.signing.document_key import CertificateChain, KeyUnusable, check_certificate, sign_in_memory
 from tonne.platform.keys.signing.operator_certificates import read_certificates, read_file
 from tonne.platform.settings.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorKey:
+class OperatorKey(Struct, frozen=True):
     certificate: CertificateChain
     sign_raw: Callable[[bytes], bytes]
 

@@ -1,27 +1,25 @@
 """What is reported about an unexpected error. The program that is set as `error_hook` gets it as JSON."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class CodeLine:
+class CodeLine(Struct, frozen=True):
     file: str
     function: str
     line: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedError:
+class ReportedError(Struct, frozen=True):
     """The type of an exception, and where it was raised: the outermost call first."""
 
     type: str
     frames: Sequence[CodeLine]
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorReport:
+class ErrorReport(Struct, frozen=True):
     # The name of the log line, such as request_failed or job_failed.
     event: str
     # api or worker.

@@ -1,7 +1,6 @@
 """Issuing, rotating and revoking API keys."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,6 +9,7 @@ from tonne.platform.events.audit import record as audit
 from tonne.platform.http.authenticator import hash_key
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.ids import new_id
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts import store
 from tonne.selling.accounts.errors import (

@@ -2,10 +2,11 @@
 
 import ipaddress
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from tonne.platform.http.client_address import Network
 from tonne.platform.http.permissions import OF_ORGANISATION, PERMISSIONS, RouteGroup, granted, group_of
@@ -25,8 +26,7 @@ class KeyRight(StrEnum):
     API_KEYS = "api_keys"
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRestrictions:
+class KeyRestrictions(Struct, frozen=True):
     """`permissions` and `account_ids` are None, and `networks` is empty, if the key is not restricted in that way."""
 
     permissions: tuple[str, ...] | None = None

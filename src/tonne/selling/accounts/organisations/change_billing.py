@@ -1,17 +1,17 @@
 """The billing settings of an account, as an operator gives them."""
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
 
 from tonne.platform.values.charge_amounts import minimum_charge
 from tonne.platform.values.currency import DECIMALS
 from tonne.platform.values.decimals import parse_decimal, scaled
 from tonne.platform.values.money import format_money
+from tonne.platform.values.replace import replace
 from tonne.selling.accounts.errors import BillingInvalid
 from tonne.selling.accounts.model import Account, Billing, Fulfil, PaymentMethod
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BillingChange:
+class BillingChange(Struct, frozen=True, kw_only=True):
     """Fields that are None keep their value. Amounts are decimals in the currency of the account."""
 
     billing: Billing | None = None

@@ -1,6 +1,5 @@
 """Endpoints of accounts and client accounts."""
 
-from dataclasses import replace
 from typing import TypeVar
 
 from tonne.platform.db.pool import Connection, Database
@@ -14,6 +13,7 @@ from tonne.platform.values.errors import Fault, Invalid
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.platform.values.paging import Position
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts import store
 from tonne.selling.accounts.account_pages_store import (

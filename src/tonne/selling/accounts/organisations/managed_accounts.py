@@ -1,11 +1,10 @@
 """Which accounts an API key may manage: a key of one of the organisation's own accounts, all of its mode."""
 
-from dataclasses import replace
-
 from tonne.platform.db.pool import Connection
 from tonne.platform.http.errors import AccountNotFound, KeyAccountNotAllowed
 from tonne.platform.http.route import Request
 from tonne.platform.values.ids import is_id
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
 from tonne.selling.accounts import store
 from tonne.selling.accounts.errors import AccountScopeIncorrect

@@ -1,12 +1,14 @@
 """Change the tax profile of an organisation. Recorded in the audit log."""
 
-from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
+
+from msgspec.structs import asdict
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor
+from tonne.platform.values.replace import replace
 from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.accounts import store
 from tonne.selling.accounts.lookup import require_organisation

@@ -1,8 +1,9 @@
 """The tax profile of an organisation: how its orders are taxed, and what its invoices state about it."""
 
-from dataclasses import dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
+
+from msgspec import Struct
 
 from tonne.platform.values.countries import COUNTRIES
 from tonne.platform.values.tax import TaxTerms, TaxTreatment
@@ -14,8 +15,7 @@ _MAX_LENGTHS = {"legal_note": 500, "buyer_reference": 100, "street": 200, "postc
 _RATE_DIGITS = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaxProfile:
+class TaxProfile(Struct, frozen=True, kw_only=True):
     """Without a treatment, the seller's default applies. `rate` is a share, and set only for `standard`."""
 
     treatment: TaxTreatment | None = None
@@ -34,7 +34,7 @@ class TaxProfile:
         return TaxTerms(self.treatment, Fraction(self.rate or 0))
 
 
-PROFILE_FIELDS = tuple(field.name for field in fields(TaxProfile))
+PROFILE_FIELDS = TaxProfile.__struct_fields__
 
 
 def check_tax_profile(profile: TaxProfile) -> TaxProfile:

@@ -1,10 +1,11 @@
 """Import the catalogue from CSV files: plan and report every error first, then save."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.compare import RowChanges
@@ -26,8 +27,7 @@ class CatalogueError(Exception):
         self.command = command
 
 
-@dataclass(frozen=True, slots=True)
-class ImportReport:
+class ImportReport(Struct, frozen=True):
     currency: str
     version: int
     changed: bool

@@ -4,9 +4,11 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Generic
+
+from msgspec import Struct
 
 from tonne.platform.documents.sheets.compare import RowChanges, compare
 from tonne.platform.documents.sheets.errors import RowError, quoted
@@ -26,8 +28,7 @@ from tonne.selling.catalogue.imports.rows import (
 MAX_MADE_SLUG_LENGTH = 80
 
 
-@dataclass(frozen=True, slots=True)
-class StoredCatalogue:
+class StoredCatalogue(Struct, frozen=True):
     """What is stored, as far as the files affect it. Projects and bundles are by id."""
 
     projects: dict[str, ProjectRow]
@@ -37,8 +38,7 @@ class StoredCatalogue:
     defaults: list[DefaultRow]
 
 
-@dataclass(frozen=True, slots=True)
-class Referable(Generic[R]):
+class Referable(Struct, Generic[R], frozen=True):
     """Rows that other rows may refer to: those stored and those of a file."""
 
     by_key: dict[Any, R]
@@ -49,8 +49,7 @@ class Referable(Generic[R]):
         return key not in self.by_key and key not in self.sheet.line_of and self.sheet.complete
 
 
-@dataclass(frozen=True, slots=True)
-class CataloguePlan:
+class CataloguePlan(Struct, frozen=True):
     projects: RowChanges[ProjectRow]
     bundles: RowChanges[BundleRow]
     bundle_projects: RowChanges[BundleProjectRow]

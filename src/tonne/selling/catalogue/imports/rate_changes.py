@@ -1,9 +1,10 @@
 """Which imported exchange rates are probably wrong. A slip would sell credits far below their price. No I/O."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+
+from msgspec import Struct
 
 from tonne.platform.documents.sheets.errors import RowError
 from tonne.selling.catalogue.imports.rows import ExchangeRateRow
@@ -32,8 +33,7 @@ _REMEDY = "correct it, or accept it if it is right."
 ACCEPT_OPTION = "--allow-large-change"
 
 
-@dataclass(frozen=True, slots=True)
-class KnownRate:
+class KnownRate(Struct, frozen=True):
     rate: Decimal
     as_of: datetime
 

@@ -8,6 +8,8 @@ from enum import StrEnum
 from functools import partial
 from typing import Annotated, ClassVar
 
+from msgspec import Struct
+
 from tonne.platform.documents.sheets.columns import (
     Column,
     Currency,
@@ -104,8 +106,7 @@ class DefaultRow(Row):
     position: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Sheets:
+class Sheets(Struct, frozen=True):
     """All files of one import except lots."""
 
     projects: Sheet[ProjectRow]

@@ -1,7 +1,7 @@
 """SQL of the catalogue import."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -44,8 +44,7 @@ class StoredChoice(msgspec.Struct, omit_defaults=True):
     percentage: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogueHead:
+class CatalogueHead(msgspec.Struct, frozen=True):
     """`version` is None before the first import."""
 
     mode: Mode

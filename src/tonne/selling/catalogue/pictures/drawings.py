@@ -1,9 +1,11 @@
 """Drawn pictures for projects and bundles without an imported one: a landscape with a motif for the type of project."""
 
 import re
-from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import resources
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 # In this order: the first motif with a word in the type of the project.
 _WORDS = {
@@ -24,8 +26,7 @@ VARIANTS = 3
 _ATTRIBUTES = 'xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 360" preserveAspectRatio="xMidYMid slice"'
 
 
-@dataclass(frozen=True, slots=True)
-class _Light:
+class _Light(Struct, frozen=True):
     """Colours of a time of day: sky from top to bottom, sun, hills from far to near, and the objects on them."""
 
     top: str

@@ -6,10 +6,10 @@ browser would have to cope with.
 
 import io
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 
+from msgspec import Struct
 from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
 
 from tonne.selling.catalogue.errors import PictureInvalid
@@ -35,8 +35,7 @@ class PictureSize(StrEnum):
 PIXELS = {PictureSize.CARD: (640, 360), PictureSize.WIDE: (1600, 900)}
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(Struct, frozen=True):
     """The WebP file of each size. `digest` names the picture in URLs: it changes with the pixels."""
 
     digest: str

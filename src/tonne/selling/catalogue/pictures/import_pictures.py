@@ -1,8 +1,9 @@
 """Import and remove the pictures of projects and bundles."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
@@ -16,8 +17,7 @@ from tonne.selling.catalogue.pictures.pictures import PictureKind
 from tonne.selling.catalogue.pictures.store import PictureSubject
 
 
-@dataclass(frozen=True, slots=True)
-class NamedPicture:
+class NamedPicture(Struct, frozen=True):
     """`name` is the slug or the id of the project or bundle."""
 
     kind: PictureKind

@@ -1,8 +1,9 @@
 """SQL of pictures."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
@@ -10,8 +11,7 @@ from tonne.selling.catalogue.pictures.encode_picture import Picture, PictureSize
 from tonne.selling.catalogue.pictures.pictures import PictureKind
 
 
-@dataclass(frozen=True, slots=True)
-class PictureSubject:
+class PictureSubject(Struct, frozen=True):
     """A project or bundle that can have a picture. `picture` is the digest of the imported one."""
 
     kind: PictureKind

@@ -1,17 +1,16 @@
 """SQL of scheduled price changes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
 
 
-@dataclass(frozen=True, slots=True)
-class PriceChange:
+class PriceChange(Struct, frozen=True):
     """`failure` says why it could not be applied."""
 
     id: str

@@ -1,9 +1,11 @@
 """Import emission factors from a CSV file: report every error first, then add versions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.compare import RowChanges, compare
@@ -23,8 +25,7 @@ from tonne.selling.estimates.factors.import_rows import (
 from tonne.selling.estimates.factors.model import FactorSet
 
 
-@dataclass(frozen=True, slots=True)
-class FactorImport:
+class FactorImport(Struct, frozen=True):
     """What an import changes, or would change."""
 
     changes: RowChanges[FactorRow]

@@ -1,7 +1,8 @@
 """Points on Earth, and places with a name."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 
 class Coordinates(NamedTuple):
@@ -11,8 +12,7 @@ class Coordinates(NamedTuple):
     lon: float
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(Struct, frozen=True):
     """`label` is None for a point that was given by coordinates. `country` is an ISO 3166-1 alpha-2 code."""
 
     label: str | None

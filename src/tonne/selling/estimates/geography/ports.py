@@ -1,6 +1,5 @@
 """Ports by UN/LOCODE, of the package searoute."""
 
-from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import msgspec
@@ -15,8 +14,7 @@ SEA_ACCESS_KM = 300
 NEAR_KM = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Port:
+class Port(msgspec.Struct, frozen=True):
     locode: str
     location: Location
 

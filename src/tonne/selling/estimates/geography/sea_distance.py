@@ -1,9 +1,10 @@
 """Distances at sea: along the shipping lanes of the package searoute."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from itertools import pairwise
+
+from msgspec import Struct
 
 from tonne.selling.estimates.geography.model import Coordinates
 from tonne.selling.estimates.geography.sea_network import haversine_km, nearest_lane, sea_network
@@ -48,8 +49,7 @@ PASSAGE_NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PassageOnRoute:
+class PassageOnRoute(Struct, frozen=True):
     """`km` is the distance from the passage before it, or from the start."""
 
     name: str
@@ -57,8 +57,7 @@ class PassageOnRoute:
     km: float
 
 
-@dataclass(frozen=True, slots=True)
-class SeaRoute:
+class SeaRoute(Struct, frozen=True):
     """`last_km` is the distance from the last passage, or from the start, to the end."""
 
     km: float

@@ -7,9 +7,10 @@ short-haul or long-haul by its distance above; a flight whose airports are not k
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+
+from msgspec import Struct
 
 from tonne.selling.estimates.calculated import emission_step, plain, split_grams, step
 from tonne.selling.estimates.calculated_schemas import ExplainStepOut
@@ -58,8 +59,7 @@ _FALLBACKS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class AirEmissions:
+class AirEmissions(Struct, frozen=True):
     """In kilograms. Their sum is the emission; `grams` are the three parts, which add up to the rounded sum."""
 
     combustion: Decimal

@@ -1,7 +1,6 @@
 """Routes: a distance, or two airports."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated
@@ -57,8 +56,7 @@ class DistanceOut(msgspec.Struct):
     unit: Annotated[DistanceUnit, Meta(description="Always kilometres.", examples=["km"])]
 
 
-@dataclass(frozen=True, slots=True)
-class Distance:
+class Distance(msgspec.Struct, frozen=True):
     """`airports` are the two ends, if they are known."""
 
     km: Decimal

@@ -1,7 +1,6 @@
 """Estimates of journeys of one leg or several: by car, motorcycle, train or plane."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 
 import msgspec
@@ -69,8 +68,7 @@ RAILWAYS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Leg:
+class _Leg(msgspec.Struct, frozen=True):
     """`grams` are the direct emissions and those of making the fuel."""
 
     grams: tuple[int, int]

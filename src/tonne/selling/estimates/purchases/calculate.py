@@ -1,10 +1,10 @@
 """The emissions of a purchase: its value × the factor of the merchant's category."""
 
-from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 
 from tonne.platform.values.errors import Fault, Invalid
+from tonne.platform.values.replace import replace
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.estimates.calculated import Calculated, EstimateKind, emission_step, mass_out, plain, step, to_grams
 from tonne.selling.estimates.calculated_schemas import ExplainStepOut

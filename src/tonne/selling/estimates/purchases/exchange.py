@@ -1,15 +1,15 @@
 """Converts the value of a purchase to the currency of a factor, by the exchange rates of the catalogue."""
 
-from dataclasses import dataclass
 from datetime import date
 from decimal import ROUND_HALF_UP, Decimal
+
+from msgspec import Struct
 
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.estimates.purchases.errors import ExchangeRateNotFound
 
 
-@dataclass(frozen=True, slots=True)
-class Conversion:
+class Conversion(Struct, frozen=True):
     """One unit of the value's currency costs `rate` units of the factor's. `day` is that of the older of two rates."""
 
     rate: Decimal

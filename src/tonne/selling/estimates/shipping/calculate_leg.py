@@ -1,8 +1,9 @@
 """The emissions of one leg of a shipment: mass × distance × factor."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
+
+from msgspec import Struct
 
 from tonne.selling.estimates.calculated import emission_step, mass_out, plain, split_grams, step, to_grams
 from tonne.selling.estimates.calculated_schemas import ExplainStepOut
@@ -40,8 +41,7 @@ _ATTRIBUTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ShippingLeg:
+class ShippingLeg(Struct, frozen=True):
     """What a request says about a leg. `field` is the path of its route in the request."""
 
     route: ShippingRouteIn
@@ -50,8 +50,7 @@ class ShippingLeg:
     field: str
 
 
-@dataclass(frozen=True, slots=True)
-class LegResult:
+class LegResult(Struct, frozen=True):
     """`parts_grams` has the parts of the mass by their names on the wire."""
 
     mass_grams: int
@@ -62,8 +61,7 @@ class LegResult:
     factors: Sequence[Factor]
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
+class _Choice(Struct, frozen=True):
     """`plain_factor` is the factor without radiative forcing; the same as `factor` on the ground and at sea."""
 
     factor: Factor

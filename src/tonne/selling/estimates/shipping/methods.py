@@ -1,9 +1,10 @@
 """Ways to ship goods, and the published factor that each is calculated with."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from tonne.platform.values.errors import Fault, Invalid
 
@@ -18,8 +19,7 @@ class TransportMode(StrEnum):
     AIR = "air"
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
+class Method(Struct, frozen=True):
     """`activity` is the name of the factor in the category for freight; empty for air, where the route decides.
 
     `note` says what the factor is used for, if nothing closer is published. `uplift` has the activities of a

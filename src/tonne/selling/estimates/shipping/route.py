@@ -1,9 +1,10 @@
 """How long the way of a shipment is."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from threading import Lock
+
+from msgspec import Struct
 
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.selling.estimates.calculated import plain, step
@@ -24,8 +25,7 @@ from tonne.selling.estimates.shipping.schemas import ShippingRouteIn
 MAX_KNOWN = 4096
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RouteDistance:
+class RouteDistance(Struct, frozen=True, kw_only=True):
     """`straight_km` is measured, `km` what the factor is multiplied with. `stops` has the distance to each stop."""
 
     method: DistanceMethod

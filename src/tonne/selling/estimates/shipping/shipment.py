@@ -1,8 +1,9 @@
 """What is shipped: a mass, or containers and how heavily they are loaded."""
 
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+
+from msgspec import Struct
 
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.platform.values.mass import GRAMS_PER_TONNE, GRAMS_PER_UNIT
@@ -30,8 +31,7 @@ TONNES_PER_TEU = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ShippedMass:
+class ShippedMass(Struct, frozen=True):
     """`conversion` says how containers became a mass; None if the mass was sent."""
 
     tonnes: Decimal

@@ -1,9 +1,10 @@
 """What analytics are about: a period, the accounts, and how the sums are grouped."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import date, timedelta
 from enum import StrEnum
+
+from msgspec import Struct
 
 from tonne.selling.orders.errors import TimeRangeInvalid
 
@@ -16,8 +17,7 @@ class Interval(StrEnum):
     MONTH = "month"
 
 
-@dataclass(frozen=True, slots=True)
-class DayRange:
+class DayRange(Struct, frozen=True):
     """Days in UTC, both included."""
 
     first: date
@@ -58,8 +58,7 @@ def _day(text: str, name: str) -> date:
     return day
 
 
-@dataclass(frozen=True, slots=True)
-class Accounts:
+class Accounts(Struct, frozen=True):
     """Whose sums: one account, or all of an organisation's mode that the API key may use.
 
     `account_id` None: all. `allowed` None: the key is not restricted.
@@ -69,8 +68,7 @@ class Accounts:
     allowed: list[str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Grouping:
+class Grouping(Struct, frozen=True):
     """What the rows of a result are about."""
 
     interval: Interval | None = None

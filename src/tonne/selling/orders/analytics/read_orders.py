@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.money import format_money
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.orders.analytics import store
@@ -26,8 +28,7 @@ MAX_ROWS = 5_000
 _METADATA = re.compile(r"metadata\[(.+)\]", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class OrderAnalysis:
+class OrderAnalysis(Struct, frozen=True):
     """`key` is the metadata key that is grouped by (`by_value`) or filtered on (`value`)."""
 
     grouping: Grouping

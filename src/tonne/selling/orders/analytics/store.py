@@ -1,7 +1,8 @@
 """SQL of analytics. It reads totals and what is not folded into them yet: the sums are exact at any time."""
 
-from dataclasses import dataclass
 from datetime import date
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Scope
@@ -28,8 +29,7 @@ def _of(scope: Scope, accounts: Accounts, period: DayRange) -> tuple[object, ...
     return scope.organisation_id, scope.mode, accounts.account_id, accounts.allowed, period.first, period.last
 
 
-@dataclass(frozen=True, slots=True)
-class OrderSums:
+class OrderSums(Struct, frozen=True):
     """Sums of whole orders. `start` is the day or the first day of the month; None if the sum is for all."""
 
     start: date | None
@@ -108,8 +108,7 @@ async def sum_metadata(
     return [OrderSums(**row) for row in await connection.fetch(SUM_METADATA, *_of(scope, accounts, period), *flags)]
 
 
-@dataclass(frozen=True, slots=True)
-class BundleSums:
+class BundleSums(Struct, frozen=True):
     """Sums of the parts of orders. `project_id` is empty for what is not allocated, and None if not grouped by it."""
 
     start: date | None

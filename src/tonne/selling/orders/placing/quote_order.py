@@ -1,6 +1,6 @@
 """What an order would cost now. Nothing is reserved."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.model import Catalogue
@@ -11,8 +11,7 @@ from tonne.selling.orders.order_tax import tax_of
 from tonne.selling.orders.quotes.offer_digest import digest_offer
 
 
-@dataclass(frozen=True, slots=True)
-class OrderQuote:
+class OrderQuote(Struct, frozen=True):
     priced: Priced
     tax: OrderTax
     catalogue: Catalogue

@@ -1,8 +1,9 @@
 """Change the limits of accounts and API keys."""
 
-from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
@@ -10,6 +11,7 @@ from tonne.platform.values.actor import Actor
 from tonne.platform.values.currency import DECIMALS
 from tonne.platform.values.decimals import parse_decimal, scaled
 from tonne.platform.values.money import format_money
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
 from tonne.selling.accounts import limit_store
 from tonne.selling.accounts.errors import KeyNotFound
@@ -22,8 +24,7 @@ from tonne.selling.orders.placing.spending import forget_spending
 NONE = "none"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitChange:
+class LimitChange(Struct, frozen=True, kw_only=True):
     """Amounts as text, in the account's currency, or `none`. Fields that are None keep their value."""
 
     monthly_limit: str | None = None

@@ -5,8 +5,9 @@ key was named.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.events.audit import record as audit
@@ -21,8 +22,7 @@ BATCH_ORDERS = 2_000
 _LOCK = 7_405_610_257
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataKey:
+class MetadataKey(Struct, frozen=True):
     """`is_complete`: all orders of the account are counted."""
 
     key: str

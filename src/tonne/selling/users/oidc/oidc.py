@@ -1,7 +1,8 @@
 """What signing in by OpenID Connect needs to know about a provider."""
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from tonne.platform.values.errors import Kind, TonneError
 
@@ -24,8 +25,7 @@ class OidcRefused(TonneError, kind=Kind.UNAUTHENTICATED, code="oidc_refused"):
     message = "The sign-in with the provider did not work. Try again, or sign in with your password."
 
 
-@dataclass(frozen=True, slots=True)
-class OidcAttempt:
+class OidcAttempt(Struct, frozen=True):
     """What the browser keeps, sealed, between leaving for the provider and coming back."""
 
     state: str
@@ -33,8 +33,7 @@ class OidcAttempt:
     code_verifier: str
 
 
-@dataclass(frozen=True, slots=True)
-class OidcIdentity:
+class OidcIdentity(Struct, frozen=True):
     """What the provider says about the person."""
 
     issuer: str

@@ -1,7 +1,8 @@
 """For which domain passkeys are made. Browsers accept them for a name, over https or on the same machine."""
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.urls import WEB, parse_url
@@ -9,8 +10,7 @@ from tonne.platform.values.urls import WEB, parse_url
 _ADDRESS = re.compile(r"\[.*\]|[0-9.]+")
 
 
-@dataclass(frozen=True, slots=True)
-class PasskeyDomain:
+class PasskeyDomain(Struct, frozen=True):
     # The relying party's id.
     name: str
     origin: str

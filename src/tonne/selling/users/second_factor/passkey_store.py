@@ -1,15 +1,14 @@
 """SQL for passkeys and their challenges."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Passkey:
+class Passkey(Struct, frozen=True, kw_only=True):
     id: str
     user_id: str
     credential_id: bytes

@@ -1,7 +1,8 @@
 """Setting up and removing the authenticator app."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
@@ -23,8 +24,7 @@ from tonne.selling.users.second_factor.totp import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TotpSetup:
+class TotpSetup(Struct, frozen=True):
     secret: str
     qr_svg: str
 

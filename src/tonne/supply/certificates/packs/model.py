@@ -1,8 +1,9 @@
 """Audit packs: the certificates of a period in one file."""
 
-from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 from tonne.platform.values.errors import Kind, TonneError
 from tonne.platform.values.scope import Mode
@@ -17,8 +18,7 @@ class PackStatus(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class AuditPack:
+class AuditPack(Struct, frozen=True):
     organisation_id: str
     mode: Mode
     id: str

@@ -4,8 +4,9 @@ import csv
 import io
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from decimal import Decimal
+
+from msgspec import Struct, field
 
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.supply.certificates.record import CertificateLine, CertificateRecord
@@ -33,8 +34,7 @@ AB_1305_COLUMNS = (
 )
 
 
-@dataclass(slots=True)
-class _ProjectSum:
+class _ProjectSum(Struct):
     line: CertificateLine
     seller: str
     tonnes: Decimal = Decimal(0)

@@ -1,13 +1,12 @@
 """SQL of what proves a certificate."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
 
 
-@dataclass(frozen=True, slots=True)
-class CoveredStatement:
+class CoveredStatement(Struct, frozen=True):
     """A statement about a certificate or one of its retirements, with the checkpoint that its proof is against."""
 
     kind: str

@@ -1,7 +1,6 @@
 """Proofs from the tiles of a log: that a certificate is in it, and that the log was only ever appended to."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -19,8 +18,7 @@ Json = dict[str, Any]
 _SAME = ("registry", "project_id", "vintage", "serial_range", "retired_on")
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True):
     """Openings with their inclusion proofs, as objects of a verifiable credential.
 
     `issued` has the certificate as it was issued, then the retirements of its lines. It changes only if a person is
@@ -28,7 +26,7 @@ class Evidence:
     """
 
     issued: list[Json]
-    changes: list[Json] = field(default_factory=list)
+    changes: list[Json] = msgspec.field(default_factory=list)
 
     @property
     def all(self) -> list[Json]:

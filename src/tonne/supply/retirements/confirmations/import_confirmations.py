@@ -1,10 +1,12 @@
 """Import what the operator retired at the registries: all or nothing."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.columns import CellError, Column, Label, parse_date, parse_web_url, text
@@ -86,8 +88,7 @@ class ConfirmationRow(Row):
         return self.serials if self.serials is not None and is_as_exported else [whole]
 
 
-@dataclass(frozen=True, slots=True)
-class ConfirmationReport:
+class ConfirmationReport(Struct, frozen=True):
     """`known_count` lines had been confirmed before. `details` say which parcels got other serials than exported."""
 
     confirmed_count: int
@@ -99,8 +100,7 @@ class ConfirmationReport:
     parcel_ids: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _Confirmed:
+class _Confirmed(Struct, frozen=True):
     """A parcel that a line of the file confirms: `run` has its serials, None if there is no such parcel."""
 
     row: ConfirmationRow
@@ -108,8 +108,7 @@ class _Confirmed:
     run: SerialRun | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Recorded:
+class _Recorded(Struct, frozen=True):
     """A line of the file, and a parcel that it confirms or corrects."""
 
     row: ConfirmationRow

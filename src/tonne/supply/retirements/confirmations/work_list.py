@@ -6,8 +6,10 @@ Parcels of one beneficiary in one lot are one line, however many orders they bel
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.formulas import escape_formula
@@ -15,6 +17,7 @@ from tonne.platform.documents.sheets.read_sheet import MAX_ROWS
 from tonne.platform.process.progress import progress
 from tonne.platform.values.clock import to_wire
 from tonne.platform.values.mass import GRAMS_PER_TONNE, format_tonnes
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 from tonne.platform.values.serials import part_of_tonnes, serial_range
 from tonne.supply.stock.serial_runs import MAX_RUNS, Numbers, format_runs, join_runs
@@ -45,8 +48,7 @@ EXPORT_COLUMNS = (
 _MAX_NAMES = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """Credits to retire. `on_behalf_of` are the beneficiaries of the orders that have a share of them.
 
     A line of several parcels has the id of the first one. `runs` are its serial numbers, from `first_number` to

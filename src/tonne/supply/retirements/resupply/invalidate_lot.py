@@ -1,8 +1,9 @@
 """Invalidate a lot whose credits turned out to be worthless, although orders hold grams of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
@@ -24,8 +25,7 @@ from tonne.supply.stock.lots.lot_case_store import (
 from tonne.supply.stock.lots.lot_store import ListedLot, find_withdrawn_lot, lock_lot
 
 
-@dataclass(frozen=True, slots=True)
-class Invalidation:
+class Invalidation(Struct, frozen=True):
     """`lost_holds` are checkouts whose customers are paying now for tonnes of the lot."""
 
     lot: ListedLot
@@ -86,8 +86,7 @@ async def _find_held_any_account(tx: Connection, lot: ListedLot) -> dict[OrderKe
     return {OrderKey(row["account_id"], row["order_id"]): row["grams"] for row in rows}
 
 
-@dataclass(frozen=True, slots=True)
-class _Certificate:
+class _Certificate(Struct, frozen=True):
     number: str
     is_valid: bool
 

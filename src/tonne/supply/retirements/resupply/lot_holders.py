@@ -1,13 +1,12 @@
 """Lists the orders that hold credits of a lot, and what became of those of an invalid lot."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.supply.stock.lots.lot_store import ListedLot
 
 
-@dataclass(frozen=True, slots=True)
-class LotHolder:
+class LotHolder(Struct, frozen=True):
     """`case_state` is set if the lot is invalid. An order that has got other credits holds 0 g."""
 
     order_id: str

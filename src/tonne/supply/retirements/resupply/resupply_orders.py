@@ -2,11 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import structlog
-from msgspec import structs
+from msgspec import Struct, structs
 
 from tonne.platform.db.batches import RETRY_AFTER, run_claimed
 from tonne.platform.db.pool import Connection, Database
@@ -70,8 +69,7 @@ class ResupplyOrders:
                 await _reissue_if_retired(tx, case, self._settings, self._clock())
 
 
-@dataclass(frozen=True, slots=True)
-class _Lost:
+class _Lost(Struct, frozen=True):
     """Grams of an invalid lot that a line of the order holds."""
 
     line_position: int

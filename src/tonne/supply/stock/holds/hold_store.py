@@ -1,9 +1,10 @@
 """SQL of `supply_holds`."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
@@ -11,8 +12,7 @@ from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.orders.model import OrderKey
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
+class Holder(Struct, frozen=True, kw_only=True):
     """A checkout at which a customer is about to pay. `client_hash` is a hash of their network address."""
 
     scope: Scope

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
 
 import asyncpg
+import msgspec
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.compare import RowChanges
@@ -48,8 +49,7 @@ from tonne.supply.stock.lots.lots import (
 _BRINGS_SUPPLY = {FileKind.LOTS, FileKind.BUNDLE_PROJECTS}
 
 
-@dataclass(frozen=True, slots=True)
-class LotPlan:
+class LotPlan(msgspec.Struct, frozen=True):
     changes: RowChanges[LotRow]
     # New and changed lots, by id.
     saved: dict[str, LotRow]
@@ -105,7 +105,7 @@ async def import_files(
             *row_entries("lot", lots.changes, lot_ids, mode),
         ]
         await record_all(tx, entries, actor=actor, at=now)
-    return replace(report, details=tuple(lots.corrections))
+    return msgspec.structs.replace(report, details=tuple(lots.corrections))
 
 
 async def _lock_members(tx: Connection, mode: Mode, catalogue: CataloguePlan) -> None:

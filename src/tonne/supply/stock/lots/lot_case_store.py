@@ -1,11 +1,11 @@
 """SQL of `lot_cases`: orders that hold grams of an invalid lot, until they are dealt with."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
@@ -29,8 +29,7 @@ class CaseState(StrEnum):
 DONE = frozenset({CaseState.RESUPPLIED, CaseState.REISSUED, CaseState.WITHDRAWN})
 
 
-@dataclass(frozen=True, slots=True)
-class LotCase:
+class LotCase(Struct, frozen=True):
     """An order that holds, or held, grams of an invalid lot. `certificate_number` is the one that stated the lot."""
 
     scope: Scope
@@ -49,8 +48,7 @@ class LotCase:
         return OrderKey(self.scope.account_id, self.order_id)
 
 
-@dataclass(frozen=True, slots=True)
-class NewCase:
+class NewCase(Struct, frozen=True):
     scope: Scope
     order_id: str
     quantity_grams: int

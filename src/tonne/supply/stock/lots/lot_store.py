@@ -1,18 +1,18 @@
 """Lists lots for an operator, and moves those that are withdrawn."""
 
-from dataclasses import dataclass, replace
 from datetime import date, datetime
 
 import asyncpg
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.money import format_money
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 
 
-@dataclass(frozen=True, slots=True)
-class ListedLot:
+class ListedLot(Struct, frozen=True):
     """`status` is `held`, `pre_retired`, `withdrawn` or `invalid`.
 
     `allocated_grams` includes `invalid_grams`: those that no order holds of an invalid lot. `reason` is why it was
@@ -190,8 +190,7 @@ async def move_to_withdrawn(tx: Connection, lot: ListedLot, *, actor: Actor, rea
     await tx.execute(MOVE_LOT, lot.mode, lot.id, now, str(actor), reason)
 
 
-@dataclass(frozen=True, slots=True)
-class ListedParcel:
+class ListedParcel(Struct, frozen=True):
     id: str
     start_grams: int
     quantity_grams: int

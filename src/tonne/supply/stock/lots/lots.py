@@ -6,6 +6,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar
 
+from msgspec import Struct
+
 from tonne.platform.db.json_rows import json_rows
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.columns import (
@@ -123,8 +125,7 @@ def earliest_day(moment: datetime) -> date:
     return (moment.astimezone(UTC) - timedelta(hours=12)).date()
 
 
-@dataclass(frozen=True, slots=True)
-class StoredLot:
+class StoredLot(Struct, frozen=True):
     """`block` is the serial block in its canonical spelling."""
 
     mode: Mode

@@ -1,7 +1,8 @@
 """The web sites of registries, for checking the address of a retirement."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tonne.platform.values.urls import WEB, UrlInvalid, parse_url
 
@@ -40,8 +41,7 @@ def _host(url: str | None) -> str:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class RegistryPages:
+class RegistryPages(Struct, frozen=True):
     """Where registries publish retirements: the table above, and what the operator has set, by registry id."""
 
     prefixes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -1,8 +1,9 @@
 """Record that parcels on the work list were retired at their registries."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
+
+from msgspec import Struct
 
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
@@ -12,8 +13,7 @@ from tonne.selling.orders.queue import wake_retiring
 from tonne.supply.stock.lots.lot_case_store import wake_retiring_cases
 
 
-@dataclass(frozen=True, slots=True)
-class Confirmation:
+class Confirmation(Struct, frozen=True):
     """What the registry says about a parcel on the work list."""
 
     parcel_id: str

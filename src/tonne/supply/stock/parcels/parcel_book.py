@@ -7,18 +7,19 @@ the allocated part of a lot has no gaps.
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from datetime import date, datetime
+
+from msgspec import Struct
 
 from tonne.platform.documents.sheets.errors import quoted
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.mass import GRAMS_PER_TONNE
+from tonne.platform.values.replace import replace
 from tonne.supply.stock.model import LotStatus, ParcelStatus
 from tonne.supply.stock.serial_runs import SerialRun
 
 
-@dataclass(frozen=True, slots=True)
-class LotPlace:
+class LotPlace(Struct, frozen=True):
     """The lot of a parcel, as far as its serials are printed."""
 
     lot_id: str
@@ -27,8 +28,7 @@ class LotPlace:
     first_number: int
 
 
-@dataclass(slots=True)
-class BookedParcel:
+class BookedParcel(Struct):
     """`origin_id` is set for a parcel that was split off in this import: the stored parcel with its orders."""
 
     id: str

@@ -1,7 +1,8 @@
 """Pooled units for the operator: registry units that several orders share."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
@@ -10,8 +11,7 @@ from tonne.platform.values.scope import Mode
 from tonne.supply.stock.errors import UnitNotFound, UnitNotOpen
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Struct, frozen=True):
     """`allocated_grams` of the unit are sold. `order_ids` are the orders that wait for its retirement."""
 
     mode: Mode
