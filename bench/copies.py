@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from asyncpg import Record
 
 from bench.environment import Environment
+from bench.recount import count_copied_orders
 from bench.tenants import Tenant
 from tonne.platform.db.pool import Connection
-from tonne.platform.db.schema.migration_files import REPEAT, all_migrations
 from tonne.platform.values.clock import to_wire
 
 # From this number of copies on, building the indexes afterwards is faster than maintaining them.
@@ -79,16 +79,6 @@ async def copying(
             one.execute(f"VACUUM ANALYZE event_streams, {', '.join(tables[::2])}"),
             two.execute(f"VACUUM ANALYZE {', '.join(tables[1::2] or tables)}"),
         )
-
-
-async def count_copied_orders(connection: Connection) -> None:
-    """Add copied orders to the totals of orders, whose triggers do not run for copies: as the migration did."""
-    for migration in all_migrations():
-        if migration.name in {"0041_order_totals", "0062_analytics"}:
-            for statement in migration.statements:
-                if REPEAT in statement.comments:
-                    await connection.execute(statement.text)
-    await connection.execute("VACUUM ANALYZE order_deltas, order_totals, account_totals, bundle_totals")
 
 
 @contextlib.asynccontextmanager

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from bench.copies import BULK, column_names, count_copied_orders, literal, without_flushing, without_indexes
+from bench.copies import BULK, column_names, literal, without_flushing, without_indexes
 from bench.environment import SECRET_KEY, Environment, open_environment
 from bench.pace import BillingPace
+from bench.recount import count_copied_orders
 from bench.tenants import MODE
 from tests.support.orders import place
 from tests.support.world import TESTER, add_account

@@ -10,8 +10,8 @@ from bench.doctor.deliveries import deliver_all
 from bench.environment import Environment, open_environment
 from bench.life.finished_orders import copy_finished
 from bench.life.orders import Orders, store_cards
-from bench.log.fill import log_copies
 from bench.pace import DoctorPace
+from bench.recount import log_copies
 from bench.report import Goal, NotMeasured, Result
 from tonne.apps.cli.operations.doctor import examine_in_parallel
 from tonne.apps.cli.readers import open_readers

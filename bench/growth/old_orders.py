@@ -19,12 +19,12 @@ from bench.copies import (
     OF_THE_COPY,
     OrderTemplate,
     column_names,
-    count_copied_orders,
     literal,
     order_changes,
     read_template,
 )
 from bench.environment import Environment
+from bench.recount import count_copied_orders
 from bench.report import NotMeasured
 from bench.tenants import Tenant
 from tonne.platform.db.pool import Connection

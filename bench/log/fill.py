@@ -7,7 +7,6 @@ from bench.copies import without_flushing, without_indexes
 from bench.environment import Environment
 from bench.tenants import MODE
 from tonne.platform.db.pool import Connection
-from tonne.platform.db.schema.migration_files import REPEAT, all_migrations
 from tonne.platform.values.clock import utc_now
 from tonne.supply.transparency.log_store import open_log
 from tonne.supply.transparency.tree import tile_root
@@ -31,17 +30,6 @@ INSERT INTO log_statements (mode, kind, subject, at, statement, salt, log_id, po
 SELECT $1, 'retirement', 'bench_' || lpad(position::text, 20, '0'), now(), '\\x7b7d', $3, $2, position
 FROM generate_series(0, $4::bigint - 1) AS position
 """
-
-
-async def log_copies(environment: Environment) -> None:
-    """Copied certificates and retirements wait for the log, as the migration added those from before: no triggers run
-    for copies."""
-    async with environment.connection() as connection:
-        for migration in all_migrations():
-            if migration.name.endswith("_transparency_log"):
-                for statement in migration.statements:
-                    if REPEAT in statement.comments:
-                        await connection.execute(statement.text)
 
 
 async def fill_log(environment: Environment, size: int) -> None:

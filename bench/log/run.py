@@ -6,10 +6,10 @@ from bench.environment import Environment, open_environment
 from bench.life.finished_orders import copy_finished
 from bench.life.orders import Orders, store_cards
 from bench.log.appending import append, append_to
-from bench.log.fill import log_copies
 from bench.log.proofs import proofs, publish
 from bench.log.tiles import tiles
 from bench.pace import QUICK_LOG, LogPace
+from bench.recount import log_copies
 from bench.report import Report
 
 NAMES = ("append", "proof", "tiles")

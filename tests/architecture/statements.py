@@ -8,8 +8,10 @@ from functools import cache, cached_property
 
 from tests.architecture.source import PACKAGE, Module, functions, package
 
+MIGRATIONS = PACKAGE / "platform" / "db" / "schema" / "migrations"
 _SQL = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH|MERGE)\s", re.IGNORECASE)
-_CREATED = re.compile(r"CREATE (?:UNLOGGED )?TABLE (?:IF NOT EXISTS )?(\w+) \((.*?)\n\)", re.DOTALL)
+_CREATED = re.compile(r"^CREATE (?:UNLOGGED )?TABLE (\w+) \((.*?)\n\)", re.DOTALL | re.MULTILINE)
+_ADDED = re.compile(r"^ALTER TABLE (\w+) ADD (FOREIGN KEY .*);$", re.MULTILINE)
 _OWNED = re.compile(r"^\s+(account_id|organisation_id)\s", re.MULTILINE)
 _WRITTEN = re.compile(r"\b(?:INSERT INTO|DELETE FROM|MERGE INTO|(?<!FOR )(?<!KEY )(?<!DO )UPDATE)(?: ONLY)? (\w+)")
 _LOCK = re.compile(r"\bFOR (?:NO KEY )?UPDATE\b(?: OF (\w+))?")
@@ -116,11 +118,15 @@ def texts() -> tuple[Statement, ...]:
 @cache
 def tables() -> dict[str, str]:
     """The columns and constraints of every table, as text."""
-    schema = "\n".join(
-        path.read_text(encoding="utf-8")
-        for path in (PACKAGE / "platform" / "db" / "schema" / "migrations").glob("*.sql")
-    )
-    return dict(_CREATED.findall(schema))
+    found = dict(_CREATED.findall(schema()))
+    for table, reference in _ADDED.findall(schema()):
+        found[table] += reference
+    return found
+
+
+@cache
+def schema() -> str:
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(MIGRATIONS.glob("*.sql")))
 
 
 @cache

@@ -3,9 +3,9 @@
 import re
 from collections import defaultdict
 
-from tests.architecture.order import PACKAGES, position
+from tests.architecture.order import ORDER, PACKAGES, position
 from tests.architecture.source import PACKAGE, ROOT
-from tests.architecture.statements import statements, tables, texts
+from tests.architecture.statements import MIGRATIONS, statements, tables, texts
 
 # Written by the code that applies migrations, without constants.
 SCHEMA_TABLE = "schema_migrations"
@@ -113,16 +113,20 @@ def test_the_documentation_lists_the_owners() -> None:
 
 
 def test_the_schema_groups_tables_by_owner() -> None:
+    """One file per area, in each a section per package."""
     grouped: dict[str, str] = {}
-    for path in (ROOT / "src" / "tonne" / "db" / "migrations").glob("*.sql"):
-        _, *parts = re.split(r"^-- ([a-z]+) -+$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    for number, area in enumerate(ORDER, 1):
+        text = (MIGRATIONS / f"{number:04}_{area}.sql").read_text(encoding="utf-8")
+        _, *parts = re.split(r"^-- ([a-z_]+) -{20,}$", text, flags=re.MULTILINE)
         sections = dict(zip(parts[::2], parts[1::2], strict=True))
-        assert list(sections) == [package for package in PACKAGES if package in sections]
+        assert list(sections) == [package for package in ORDER[area] if package in sections]
         for package, section in sections.items():
             grouped |= dict.fromkeys(
-                re.findall(r"CREATE (?:UNLOGGED )?TABLE (?:IF NOT EXISTS )?(\w+)\b(?! PARTITION OF)", section), package
+                re.findall(r"^CREATE (?:UNLOGGED )?TABLE (\w+) \(", section, re.MULTILINE), f"{area}/{package}"
             )
-    assert grouped == {table: min(packages) for table, packages in _owners().items()}
+    owners = _owners()
+    assert grouped.keys() == owners.keys()
+    assert {table: package for table, package in grouped.items() if package not in owners[table]} == {}
 
 
 def _owners_table() -> str:

@@ -13,6 +13,7 @@ from tests.support.command import tonne
 from tests.support.world import SELLER, TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.channels.webhooks.register import register_webhook
+from tonne.platform.db.schema.partitions import ATTEMPTS, list_partitions
 from tonne.platform.values.clock import utc_now
 
 # The organisation gets a tax profile, and its invoices wait without these.
@@ -91,13 +92,15 @@ class Story:
 
     async def old_partition(self) -> Words:
         """A partition of webhook attempts that is due to be removed."""
-        first, old, boundary = "webhook_attempts_first", "webhook_attempts_2020_01", "'2020-02-01 00:00:00+00'"
+        old, boundary = "webhook_attempts_2020_01", "'2020-02-01 00:00:00+00'"
         attach = "ALTER TABLE webhook_attempts ATTACH PARTITION"
+        async with self.services.database.connection() as connection:
+            first, *_ = await list_partitions(connection, ATTEMPTS)
         for statement in (
-            f"ALTER TABLE webhook_attempts DETACH PARTITION {first}",
+            f"ALTER TABLE webhook_attempts DETACH PARTITION {first.name}",
             f"CREATE TABLE {old} (LIKE webhook_attempts_default INCLUDING ALL)",
             f"{attach} {old} FOR VALUES FROM (MINVALUE) TO ({boundary})",
-            f"{attach} {first} FOR VALUES FROM ({boundary}) TO ('2100-01-01 00:00:00+00')",
+            f"{attach} {first.name} FOR VALUES FROM ({boundary}) TO ('{first.end}')",
         ):
             await self.execute(statement)
         return ()

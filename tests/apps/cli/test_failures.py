@@ -143,9 +143,22 @@ def test_migrate_lists_what_it_applied(bare_url: str) -> None:
 async def test_a_database_of_a_newer_release_is_not_changed(bare_url: str) -> None:
     output_of("migrate", database_url=bare_url)
     connection: Connection = await asyncpg.connect(bare_url)
-    await connection.execute("INSERT INTO schema_migrations (version, name, checksum) VALUES (9999, '9999_later', 'x')")
+    await connection.execute("INSERT INTO schema_migrations VALUES (9999, '9999_later', 'x', now(), 9999)")
     await connection.close()
     assert "run the newer release" in refusal_of("migrate", database_url=bare_url)
+
+
+@pytest.mark.parametrize("command", ["serve", "api", "worker", "migrate", "doctor"])
+async def test_a_database_of_an_unreleased_version_stops_every_command(bare_url: str, command: str) -> None:
+    output_of("migrate", database_url=bare_url)
+    connection: Connection = await asyncpg.connect(bare_url)
+    await connection.execute("UPDATE schema_migrations SET name = '0001_schema', checksum = 'x' WHERE version = 1")
+    await connection.close()
+    sentence = refusal_of(command, database_url=bare_url, port=free_port())
+    assert sentence == (
+        "The database was created by an unreleased version of Tonne, so it cannot be migrated: drop the database, "
+        "create it again and run `tonne migrate`."
+    )
 
 
 async def test_an_embedded_database_of_an_unreleased_version_names_the_folder_to_delete(
@@ -155,7 +168,7 @@ async def test_an_embedded_database_of_an_unreleased_version_names_the_folder_to
         await ensure_database(url)
         connection: Connection = await asyncpg.connect(url)
         await migrate(connection)
-        await connection.execute("UPDATE schema_migrations SET name = '0001_foundation'")
+        await connection.execute("UPDATE schema_migrations SET checksum = 'x'")
         await connection.close()
         sentence = refusal_of("migrate", data_dir=tmp_path)
     assert sentence.endswith(f"cannot be migrated: delete the folder {tmp_path / 'postgres'} and start again.")

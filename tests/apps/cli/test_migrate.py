@@ -3,11 +3,12 @@
 import json
 
 import asyncpg
+import pytest
 
 from tests.platform.db.test_migrations import bare, bare_url
 from tests.support.command import output_of, refusal_of, tonne
 from tonne.platform.db.pool import Connection
-from tonne.platform.db.schema.migration_files import all_migrations
+from tonne.platform.db.schema.migration_files import Migration, all_migrations
 
 __all__ = ["bare", "bare_url"]
 
@@ -23,23 +24,33 @@ async def test_the_plan_says_what_would_run_and_changes_nothing(bare_url: str) -
     await connection.close()
 
 
-async def test_the_plan_of_an_upgrade_has_locks_rows_and_compatibility(bare_url: str) -> None:
+# The migration of a later release.
+DUE_WEBHOOKS = """-- compatible_from: 6
+DROP INDEX webhooks_due;
+CREATE INDEX webhooks_due ON webhooks (due_at) WHERE due_at IS NOT NULL AND enabled;
+ALTER TABLE webhook_parked ADD COLUMN urgent boolean NOT NULL DEFAULT false;
+UPDATE webhook_parked SET urgent = true;
+"""
+
+
+async def test_the_plan_of_an_upgrade_has_locks_rows_and_compatibility(
+    bare_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     output_of("migrate", database_url=bare_url)
     assert output_of("migrate", "--plan", database_url=bare_url) == "Nothing to do: the schema is up to date."
-    [due] = [each for each in all_migrations() if each.name == "0025_due_webhooks"]
     connection: Connection = await asyncpg.connect(bare_url)
-    await connection.execute("DELETE FROM schema_migrations WHERE version >= $1", due.version)
     await connection.execute("UPDATE pg_class SET reltuples = 1234 WHERE relname = 'webhook_parked'")
     await connection.close()
-    planned = [
+    release = [*all_migrations(), Migration(7, "0007_due_webhooks", DUE_WEBHOOKS)]
+    monkeypatch.setattr("tonne.platform.db.schema.migrate.all_migrations", lambda: release)
+    [planned] = [
         json.loads(line) for line in output_of("migrate", "--plan", "--json", database_url=bare_url).splitlines()
     ]
-    first = planned[0]
-    assert (first["version"], first["name"], first["in_transaction"]) == (due.version, "due_webhooks", True)
-    assert (first["compatible_from"], first["previous_release_can_run"]) == (21, True)
-    assert first["rows_rewritten"] == 1234
+    assert (planned["version"], planned["name"], planned["in_transaction"]) == (7, "due_webhooks", True)
+    assert (planned["compatible_from"], planned["previous_release_can_run"]) == (6, True)
+    assert planned["rows_rewritten"] == 1234
     # The index that is dropped is named by its table.
-    assert first["locks"] == [
+    assert planned["locks"] == [
         {"table": "webhook_parked", "mode": "ACCESS EXCLUSIVE", "work": "rewrites", "blocks_writers": True},
         {"table": "webhooks", "mode": "ACCESS EXCLUSIVE", "work": "scans", "blocks_writers": True},
     ]

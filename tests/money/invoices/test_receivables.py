@@ -18,7 +18,6 @@ from tonne.money.accounting.reports.account_statement import (
     signed_money,
 )
 from tonne.money.accounting.reports.ageing import list_aged_debts
-from tonne.platform.db.schema.migration_files import REPEAT, all_migrations
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.values.scope import Mode
 
@@ -79,22 +78,6 @@ async def test_a_statement_of_account_tells_a_period_and_its_balances(billing: B
     for part in ("Statement of account", "Opening balance", "27.90", "CN-LIVE-000001", "TN-LIVE-000004", "Closing"):
         assert part in text, part
     assert (await billing.invoice(first)).status == "paid"
-
-
-async def test_payments_of_an_earlier_release_get_their_owner(billing: Billing, world: World) -> None:
-    await billing.place_order(world.ours_live.scope)
-    await billing.work()
-    await _book(billing, "2026-03-20,13.95,EUR,Ada,TN-LIVE-000001")
-    noted = "SELECT organisation_id, mode, currency, day FROM transfer_assignments"
-    [before] = await billing.fetch(noted)
-    assert tuple(before) == (world.ours_live.scope.organisation_id, "live", "EUR", date(2026, 3, 20))
-    await billing.execute(
-        "UPDATE transfer_assignments SET organisation_id = NULL, mode = NULL, currency = NULL, day = NULL"
-    )
-    [migration] = [each for each in all_migrations() if each.name.endswith("_statement_indexes")]
-    [statement] = [each for each in migration.statements if REPEAT in each.comments]
-    await billing.execute(statement.text)
-    assert await billing.fetch(noted) == [before]
 
 
 async def test_an_operator_prints_both(billing: Billing, world: World, operator: Operator) -> None:

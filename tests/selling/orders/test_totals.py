@@ -10,7 +10,6 @@ from tests.support.orders import bring_to, place
 from tests.support.scene import Scene
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.schema.migration_files import REPEAT, all_migrations
 from tonne.platform.values.scope import Mode
 from tonne.selling.orders.model import OrderStatus
 from tonne.selling.orders.totals.fold_totals import FoldTotals, fold_deltas_any_account
@@ -105,25 +104,3 @@ async def test_random_changes_folded_by_two_workers_are_counted_exactly(scene: S
     assert await scene.fetchval("SELECT count(*) FROM order_deltas") == 0
     assert await scene.fetchval("SELECT sum(orders) FROM order_totals") == 24
     assert await miscounted(scene) == []
-
-
-def backfill() -> str:
-    [migration] = [each for each in all_migrations() if each.name == "0041_order_totals"]
-    [statement] = [each.text for each in migration.statements if REPEAT in each.comments]
-    return statement
-
-
-async def test_the_migration_counts_the_orders_that_exist_once(scene: Scene, world: World) -> None:
-    for status in STATUSES:
-        await bring_to(scene.services, world.ours_test.scope, status, NOVEMBER)
-    expected = await totals(scene, world)
-    await scene.execute("TRUNCATE order_deltas, order_totals")
-    # One more changes after the triggers exist, and before the others are counted.
-    order = await place(scene.services, world.ours_test.scope, NOVEMBER)
-    await scene.execute("UPDATE orders SET status = 'paid' WHERE id = $1", order.id)
-    async with scene.database.connection() as connection:
-        added = [await connection.execute(backfill()) for _ in range(2)]
-    assert added == ["INSERT 0 7", "INSERT 0 0"]
-    [paid] = [total for total in await totals(scene, world) if total.status is OrderStatus.PAID]
-    assert paid.orders == 2
-    assert len(await totals(scene, world)) == len(expected)

@@ -12,7 +12,6 @@ from tests.channels.public_pages.certificates import show_page
 from tests.supply.retirements.shop import TONNE, Shop
 from tonne.channels.public_pages.model import Logo
 from tonne.channels.public_pages.store import save_logo
-from tonne.platform.db.schema.migration_files import all_migrations
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.model import BeneficiaryKind
 from tonne.supply.certificates.record import CertificateRecord
@@ -54,20 +53,6 @@ async def test_two_beneficiaries_of_one_account_in_one_batch(live: Shop) -> None
         ("Berta", 300_000),
     ]
     await live.check_invariants()
-
-
-async def test_orders_from_before_the_migration_get_the_beneficiary_of_their_account(live: Shop) -> None:
-    await live.sell("wind", {"A": 1})
-    account = await live.account("Ada")
-    open_order, done = await live.place(account, TONNE, "wind"), await live.place(account, TONNE, "wind")
-    await live.execute("UPDATE orders SET status = 'cancelled' WHERE id = $1", done.id)
-    await live.execute("UPDATE orders SET beneficiary = NULL")
-    [sql] = [migration.sql for migration in all_migrations() if migration.name == "0005_supply"]
-    backfill = sql[sql.index("UPDATE orders") : sql.index(";", sql.index("UPDATE orders"))]
-    await live.execute(backfill)
-    await live.rename(account, "Berta")
-    found = await live.fetch("SELECT id, beneficiary FROM orders ORDER BY created_at, id")
-    assert {row["id"]: row["beneficiary"] for row in found} == {open_order.id: "Ada", done.id: None}
 
 
 PERSON = BeneficiaryKind.PERSON

@@ -5,7 +5,6 @@ from typing import Any
 from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.api_client import ApiClient
 from tests.support.events import stored_events
-from tonne.platform.db.schema.migration_files import all_migrations
 from tonne.selling.orders.model import Order
 
 DOCUMENT = "SELECT wire_document FROM orders WHERE id = $1"
@@ -85,31 +84,3 @@ async def test_interface_5_the_test_helper_shows_what_it_retired(api: ApiClient,
     answer = await api.post(f"/v1/test-helpers/orders/{order.id}/retire", {})
     assert answer.status_code == 200, answer.text
     assert (answer.json()["status"], statuses(answer.json())) == ("retiring", {"Project A": "retired"})
-
-
-async def test_interface_5_documents_of_older_releases_are_rewritten(live: Shop) -> None:
-    """The metadata looks like the end of the projects, and keeps its bytes."""
-    retiring = await sell_wind(live)
-    complete = await live.buy(await live.account("Berta"), 2 * TONNE, "wind")
-    placed = await live.place(await live.account("Ada"), TONNE, "wind")
-    await live.work()
-    tasks = await live.work_list()
-    shares = {row["parcel_id"] for row in await live.fetch("SELECT * FROM shares WHERE order_id = $1", complete.id)}
-    (one, *_) = [task for task in tasks if task.parcel_id not in shares]
-    await live.confirm(one, *[task for task in tasks if task.parcel_id in shares])
-    await live.work()
-    assert await live.statuses(retiring, complete, placed) == ["retiring", "complete", "placed"]
-    odd = '{"projects":[{"status":"retired"}],"ü":1.50}'
-    put = """UPDATE orders SET metadata = $1::text, wire_document = convert_to(
-        replace(convert_from(wire_document, 'UTF8'), '"metadata":{}', '"metadata":' || $1::text), 'UTF8')"""
-    await live.execute(put, odd)
-    orders = (retiring, complete, placed)
-    new = [(await live.fetch(DOCUMENT, order.id))[0]["wire_document"] for order in orders]
-    strip = """UPDATE orders SET wire_document = convert_to(regexp_replace(convert_from(wire_document, 'UTF8'),
-        '(_cost":"[0-9.]+"),"status":"(retired|allocated)"', '\\1', 'g'), 'UTF8')"""
-    await live.execute(strip)
-    assert b'"allocated"' not in (await live.fetch(DOCUMENT, retiring.id))[0]["wire_document"]
-    (migration,) = [each for each in all_migrations() if each.name == "0008_project_status"]
-    await live.execute(migration.sql)
-    assert [(await live.fetch(DOCUMENT, order.id))[0]["wire_document"] for order in orders] == new
-    await live.check_invariants()

@@ -9,7 +9,6 @@ from tests.supply.transparency.scene import LogScene
 from tests.support.clock import MARCH
 from tests.support.world import TESTER
 from tonne.platform.db.pool import Connection
-from tonne.platform.db.schema.migration_files import all_migrations
 from tonne.platform.values.scope import Mode
 from tonne.selling.orders.queue import lock_order
 from tonne.supply.certificates.reissue_certificate import reissue_certificate, withdraw_certificate
@@ -19,14 +18,6 @@ from tonne.supply.transparency.model import Log
 from tonne.supply.transparency.tree import TreeBroken, grow_tiles, last_tiles
 from tonne_verify.merkle import Range, leaf_hash
 from tonne_verify.tiles import TileId, root_plan
-
-MIGRATION = next(each for each in all_migrations() if each.name.endswith("_transparency_log"))
-UNDO = """
-DROP TRIGGER certificates_are_logged ON certificates; DROP TRIGGER certificate_changes_are_logged ON certificates;
-DROP TRIGGER logged_names_are_erased ON certificates; DROP TRIGGER new_retirements_are_logged ON parcels;
-DROP TRIGGER retirements_are_logged ON parcels;
-DROP TABLE log_checkpoints, log_entries, log_tiles, log_statements, logs CASCADE;
-"""
 
 
 async def open_and_lock(tx: Connection) -> Log:
@@ -183,22 +174,3 @@ async def test_a_statement_that_cannot_be_composed_does_not_stop_the_others(scen
     await scene.certify()
     await scene.append_all()
     assert len(await scene.check_tree()) == 2
-
-
-async def test_certificates_from_before_the_log_enter_it(scene: LogScene) -> None:
-    """The schema of the release before: without the tables and triggers."""
-    order = await scene.certify()
-    async with scene.database.transaction() as tx:
-        locked = await lock_order(tx, order.scope, order.id)
-        assert locked is not None
-        await withdraw_certificate(tx, locked, reason="A wrong lot.", actor=TESTER, now=scene.clock())
-    async with scene.database.connection() as connection:
-        await connection.execute(UNDO)
-        for _ in range(2):
-            for statement in MIGRATION.statements:
-                await connection.execute(statement.text)
-    await scene.certify()
-    await scene.append_all()
-    kinds = [each.statement["kind"] for each in await scene.openings()]
-    assert kinds == ["retirement", "certificate.issued", "certificate.withdrawn", "retirement", "certificate.issued"]
-    await scene.check_tree()

@@ -34,7 +34,7 @@ def is_database_unavailable(error: BaseException) -> bool:
     return isinstance(error, _UNAVAILABLE) and not isinstance(error, _STATEMENT)
 
 
-# Raised by the triggers of the migration 0026_service_holds.
+# Raised by the triggers that call refuse_while_held().
 _HELD_STATE = "TH001"
 
 

@@ -1,24 +1,18 @@
-"""Monthly partitions: existing rows, new months, stray rows, locks, and plans that look into few partitions."""
+"""Monthly partitions: a new database, new months, stray rows, locks, and plans that look into few partitions."""
 
 import asyncio
-import time
 from datetime import UTC, datetime, timedelta
 
-import asyncpg
-import pytest
-
-from tests.platform.db.test_migrations import bare, bare_url
 from tests.support.clock import START, ManualClock
 from tests.support.world import World
 from tonne.apps.cli.operations.doctor import find_waiting
 from tonne.apps.privacy.retention.make_partitions import MakePartitions
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Connection, Database
-from tonne.platform.db.schema.migrate import migrate
-from tonne.platform.db.schema.migration_files import all_migrations
+from tonne.platform.db.pool import Database
 from tonne.platform.db.schema.partitions import (
     ATTEMPTS,
     EVENTS,
+    MAILS,
     PARTITIONED,
     PartitionedTable,
     list_partitions,
@@ -28,8 +22,6 @@ from tonne.platform.events import store
 from tonne.platform.events.log import NewEvent, append
 from tonne.platform.values.scope import Scope
 
-__all__ = ["bare", "bare_url"]
-BEFORE = 28
 MISSING = "the partitions of the next weeks exist"
 STRAY = "no row is in a default partition"
 ADD_EVENTS = """
@@ -47,57 +39,18 @@ VALUES ('org_1', 'wh_1', 'att_1', now(), '{1}', true, 1)
 """
 
 
-async def migrate_until(connection: Connection, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    older = [each for each in all_migrations() if each.version < version]
-    with monkeypatch.context() as patch:
-        patch.setattr("tonne.platform.db.schema.migrate.all_migrations", lambda: older)
-        await migrate(connection)
-
-
-async def test_existing_rows_become_the_first_partition(bare: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    await migrate_until(bare, BEFORE, monkeypatch)
-    for statement in (ADD_EVENTS, ADD_MAIL, ADD_ATTEMPT):
-        await bare.execute(statement)
-    files = {row["name"]: row["file"] for row in await bare.fetch(FILES)}
-    await migrate(bare)
-    await bare.execute("SET TIME ZONE 'UTC'")
-    for name, count in (("events", 100), ("mails", 1), ("webhook_attempts", 1)):
-        assert await bare.fetchval(f"SELECT count(*) FROM {name}") == count  # noqa: S608 - names of this test
-        assert await bare.fetchval(f"SELECT count(*) FROM {name}_first") == count  # noqa: S608 - names of this test
-        # The rows were not written again.
-        assert files[name] == await bare.fetchval("SELECT pg_relation_filenode($1::text::regclass)", f"{name}_first")
-    for table in PARTITIONED:
-        [partition] = await list_partitions(bare, table)
-        assert partition.start is None
-        assert partition.end == month_after(month_after(datetime.now(UTC)))
-        assert await bare.fetchval("SELECT count(*) FROM pg_constraint WHERE conname LIKE '%_bounds'") == 0
-
-
-FILES = "SELECT relname AS name, pg_relation_filenode(oid) AS file FROM pg_class WHERE relkind = 'r'"
-
-
-async def test_a_reader_with_an_open_transaction_delays_the_migration_and_blocks_nobody_for_long(
-    bare: Connection, bare_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await migrate_until(bare, BEFORE, monkeypatch)
-    await bare.execute(ADD_EVENTS)
-    reader: Connection = await asyncpg.connect(bare_url)
-    writer: Connection = await asyncpg.connect(bare_url)
-    transaction = reader.transaction()
-    await transaction.start()
-    await reader.execute("SELECT FROM events")
-    migrating = asyncio.create_task(migrate(bare))
-    while not await reader.fetchval("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock')"):
-        pass
-    started = time.monotonic()
-    await writer.execute(ADD_ATTEMPT.replace("att_1", "att_2"))
-    await writer.execute("UPDATE events SET document = '{}' WHERE position = 1")
-    assert time.monotonic() - started < 1.5
-    await transaction.rollback()
-    await asyncio.wait_for(migrating, 60)
-    assert await writer.fetchval("SELECT count(*) FROM events") == 100
-    await reader.close()
-    await writer.close()
+async def test_a_new_database_has_the_partitions_of_this_month_and_the_next(db: Database) -> None:
+    """The first one also takes rows with an earlier time, and no row is in a default partition."""
+    now = datetime.now(UTC)
+    async with db.connection() as connection:
+        for statement in (ADD_EVENTS, ADD_MAIL, ADD_ATTEMPT):
+            await connection.execute(statement)
+        for table, count in ((EVENTS, 100), (MAILS, 1), (ATTEMPTS, 1)):
+            first, second = await list_partitions(connection, table)
+            assert (first.name, first.start, first.end) == (f"{table.name}_{now:%Y_%m}", None, month_after(now))
+            assert (second.start, second.end) == (first.end, month_after(first.end))
+            assert second.name == f"{table.name}_{first.end:%Y_%m}"
+            assert await connection.fetchval(f"SELECT count(*) FROM {first.name}") == count  # noqa: S608 - our own name
 
 
 async def make_all(job: MakePartitions) -> int:
@@ -120,9 +73,9 @@ async def test_the_job_keeps_a_month_ahead(db: Database) -> None:
     assert await make_all(job) == len(PARTITIONED)
     async with db.connection() as connection:
         for table in PARTITIONED:
-            first, second = await list_partitions(connection, table)
-            assert (second.start, second.end) == (first.end, month_after(first.end))
-            assert second.name == f"{table.name}_{first.end:%Y_%m}"
+            *_, last, made = await list_partitions(connection, table)
+            assert (made.start, made.end) == (last.end, month_after(last.end))
+            assert made.name == f"{table.name}_{last.end:%Y_%m}"
     clock.now = month_after(clock.now)
     assert await make_all(job) == len(PARTITIONED)
     assert await make_all(job) == 0
@@ -180,7 +133,7 @@ async def test_workers_that_run_at_the_same_time_create_each_partition_once(db: 
     made = await asyncio.gather(*(make_all(MakePartitions(db, clock)) for _ in range(3)))
     assert sum(made) >= 2 * len(PARTITIONED)
     async with db.connection() as connection:
-        assert [len(await list_partitions(connection, table)) for table in PARTITIONED] == [3, 3, 3]
+        assert [len(await list_partitions(connection, table)) for table in PARTITIONED] == [4, 4, 4]
 
 
 async def test_a_long_read_delays_the_job_and_the_next_run_succeeds(db: Database) -> None:
@@ -197,10 +150,14 @@ async def waiting(services: Services) -> dict[str, list[str]]:
 
 
 async def end_first_partition(services: Services, table: PartitionedTable, end: datetime) -> None:
+    """The first partition becomes the only one, and ends at this time."""
     async with services.database.transaction() as tx:
-        await tx.execute(f"ALTER TABLE {table.name} DETACH PARTITION {table.name}_first")
+        first, *later = await list_partitions(tx, table)
+        for partition in later:
+            await tx.execute(f"DROP TABLE {partition.name}")
+        await tx.execute(f"ALTER TABLE {table.name} DETACH PARTITION {first.name}")
         await tx.execute(
-            f"ALTER TABLE {table.name} ATTACH PARTITION {table.name}_first FOR VALUES FROM (MINVALUE) TO ('{end}')"
+            f"ALTER TABLE {table.name} ATTACH PARTITION {first.name} FOR VALUES FROM (MINVALUE) TO ('{end}')"
         )
 
 

@@ -26,8 +26,9 @@ CONCURRENT_WAIT_S = 900.0
 _BACK_OFF_S = (0.3, 5.0)
 # Between two batches, so that other transactions and replicas keep up.
 _BATCH_PAUSE_S = 0.02
-# Versions before the first release had four files, which 0001_schema replaces.
-_UNRELEASED = "0001_foundation"
+# The files up to this number are the schema of the first release. Until then they are changed in place, so a database
+# that was made by other files cannot be migrated.
+BASELINE = 6
 _CONCURRENT_INDEX = re.compile(
     r"CREATE\s+(?:UNIQUE\s+)?INDEX\s+CONCURRENTLY\s+(?:IF\s+NOT\s+EXISTS\s+)?(\w+)\s", re.IGNORECASE
 )
@@ -38,7 +39,7 @@ class MigrationError(Exception):
 
 
 class UnreleasedSchemaError(MigrationError):
-    """The database was created before the first release, and no migration leads from there."""
+    """The database was created by code from before the first release, and no migration leads from there."""
 
     def __init__(self, remedy: str) -> None:
         super().__init__(
@@ -55,7 +56,7 @@ class AppliedMigration(Struct, frozen=True):
     compatible_from: int
 
 
-# Tables of unreleased versions have no column compatible_from.
+# Databases of unreleased versions, which are refused, may have no column compatible_from.
 APPLIED = """
 SELECT version, name, checksum,
        coalesce((to_jsonb(migration) ->> 'compatible_from')::integer, version) AS compatible_from
@@ -78,9 +79,10 @@ async def pending_migrations(connection: Connection) -> list[Migration]:
     version, or if a file was changed after it was applied.
     """
     applied = {row.version: row for row in await applied_migrations(connection)}
-    if any(row.name == _UNRELEASED for row in applied.values()):
-        raise UnreleasedSchemaError("drop the database, create it again and run `tonne migrate`.")
     known = {migration.version: migration for migration in all_migrations()}
+    baseline = [migration for version, migration in known.items() if version <= BASELINE and version in applied]
+    if any(applied[migration.version].checksum != migration.checksum for migration in baseline):
+        raise UnreleasedSchemaError("drop the database, create it again and run `tonne migrate`.")
     ours = max(known)
     for version, row in applied.items():
         if version not in known and row.compatible_from > ours:
@@ -103,24 +105,14 @@ async def require_compatible(connection: Connection) -> None:
         raise MigrationError(f"The database needs {len(pending)} migration(s) ({names}): run `tonne migrate` first.")
 
 
-# An ALTER TABLE that finds nothing to do would still lock the table that /health/ready reads.
 CREATE_TABLE = """
 CREATE TABLE IF NOT EXISTS schema_migrations (
     version          integer PRIMARY KEY,
     name             text NOT NULL,
     checksum         text NOT NULL,
     applied_at       timestamptz NOT NULL DEFAULT now(),
-    compatible_from  integer
-);
-DO $$
-BEGIN
-    IF NOT EXISTS (
-        SELECT FROM pg_attribute
-        WHERE attrelid = 'schema_migrations'::regclass AND attname = 'compatible_from'
-    ) THEN
-        ALTER TABLE schema_migrations ADD COLUMN compatible_from integer;
-    END IF;
-END $$
+    compatible_from  integer NOT NULL
+)
 """
 
 

@@ -1,0 +1,611 @@
+-- compatible_from: 6
+
+-- transparency -------------------------------------------------------------------------------------------------
+
+-- The transparency logs: one open log per mode. `tonne log reopen` closes one and opens the next generation.
+-- The row is locked by the one writer of the tree.
+CREATE TABLE logs (
+    id               integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    mode             mode NOT NULL,
+    generation       integer NOT NULL CHECK (generation > 0),
+    origin           text NOT NULL UNIQUE,
+    -- Entries of the tree, and how many of them the newest checkpoint covers.
+    size             bigint NOT NULL DEFAULT 0,
+    published_size   bigint NOT NULL DEFAULT 0,
+    opened_at        timestamptz NOT NULL,
+    closed_at        timestamptz,
+    closed_reason    text,
+    -- The last signed checkpoint of the generation before, which is also entry 0 of this log.
+    previous_head    text,
+    -- When the next checkpoint may be published; the end of the lease while a worker publishes one.
+    next_publish_at  timestamptz NOT NULL,
+    -- Why the last attempt to publish was refused. Null after a success.
+    refusal          text,
+    refused_at       timestamptz,
+    UNIQUE (mode, generation),
+    CHECK (published_size BETWEEN 0 AND size),
+    CHECK ((generation = 1) = (previous_head IS NULL)),
+    CHECK ((closed_at IS NULL) = (closed_reason IS NULL)),
+    CHECK ((refusal IS NULL) = (refused_at IS NULL))
+);
+CREATE UNIQUE INDEX logs_open ON logs (mode) WHERE closed_at IS NULL;
+
+-- What the entries of the logs state. Triggers insert the rows; the worker composes `statement` when it appends the
+-- entry. The entry is SHA-256(salt, statement), so it shows nothing.
+CREATE TABLE log_statements (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    mode         mode NOT NULL,
+    kind         text NOT NULL CHECK (kind IN
+                     ('retirement', 'certificate.issued', 'certificate.replaced', 'certificate.withdrawn')),
+    -- The id of the parcel, or the number of the certificate.
+    subject      text NOT NULL,
+    -- Above 1 for a retirement that was corrected after it had been logged.
+    revision     smallint NOT NULL DEFAULT 1 CHECK (revision > 0),
+    at           timestamptz NOT NULL,
+    recorded_at  timestamptz NOT NULL DEFAULT now(),
+    -- Canonical JSON (RFC 8785), UTF-8.
+    statement    bytea,
+    salt         bytea CHECK (length(salt) = 32),
+    -- Personal values and free texts (JSON). The statement has only their salted hash. Null once they are erased.
+    names        text,
+    names_salt   bytea CHECK (length(names_salt) = 32),
+    log_id       integer,
+    position     bigint CHECK (position >= 0),
+    UNIQUE (mode, kind, subject, revision),
+    UNIQUE (log_id, position),
+    CHECK ((log_id IS NULL) = (position IS NULL)),
+    CHECK ((statement IS NULL) = (salt IS NULL) AND (log_id IS NULL OR statement IS NOT NULL)),
+    CHECK (names_salt IS NULL OR names IS NOT NULL)
+);
+CREATE INDEX log_statements_waiting ON log_statements (mode, id) WHERE log_id IS NULL;
+
+-- Tiles of the trees (c2sp.org/tlog-tiles): up to 256 hashes of 32 bytes. Only the last tile of each level grows.
+CREATE TABLE log_tiles (
+    log_id  integer NOT NULL,
+    level   smallint NOT NULL,
+    number  bigint NOT NULL,
+    hashes  bytea NOT NULL CHECK (length(hashes) BETWEEN 32 AND 8192 AND length(hashes) % 32 = 0),
+    PRIMARY KEY (log_id, level, number)
+);
+
+-- Bundles of up to 256 entries, each with its length before it. Only the last one grows.
+CREATE TABLE log_entries (
+    log_id   integer NOT NULL,
+    number   bigint NOT NULL,
+    entries  bytea NOT NULL,
+    PRIMARY KEY (log_id, number)
+);
+
+-- Published checkpoints. They never change: the proof of an entry is against the first one that covers it.
+CREATE TABLE log_checkpoints (
+    log_id        integer NOT NULL REFERENCES logs,
+    size          bigint NOT NULL CHECK (size > 0),
+    root          bytea NOT NULL CHECK (length(root) = 32),
+    -- The signed note, with the signatures of witnesses.
+    note          text NOT NULL,
+    published_at  timestamptz NOT NULL,
+    PRIMARY KEY (log_id, size)
+);
+
+-- What the witnesses of the settings have cosigned of each log. A new row is due at once.
+CREATE TABLE log_witnesses (
+    log_id           integer NOT NULL REFERENCES logs,
+    vkey             text NOT NULL,
+    -- The last checkpoint that it has cosigned: its size, the signature line, and when.
+    size             bigint NOT NULL DEFAULT 0,
+    cosignature      text,
+    cosigned_at      timestamptz,
+    -- Since when it has not cosigned, and why.
+    failing_since    timestamptz,
+    failures         integer NOT NULL DEFAULT 0,
+    problem          text,
+    detail           text,
+    -- When it is asked again; null while it cosigns, because then it is asked about every checkpoint.
+    next_attempt_at  timestamptz,
+    PRIMARY KEY (log_id, vkey),
+    CHECK ((cosignature IS NULL) = (cosigned_at IS NULL) AND (cosignature IS NULL) = (size = 0)),
+    CHECK ((failing_since IS NULL) = (problem IS NULL) AND (failing_since IS NULL) = (failures = 0))
+);
+
+-- stock --------------------------------------------------------------------------------------------------------
+
+-- Upper case, without spaces and punctuation: the ASCII letters only, so that the result does not depend on the locale.
+CREATE FUNCTION plain_spelling(label text) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN
+    upper(regexp_replace(
+        normalize(label, NFKC) COLLATE "C",
+        '[\u0001-\u002f\u003a-\u0040\u005b-\u0060\u007b-\u00bf\u00d7\u00f7\u2000-\u206f\u2212\u3000-\u303f]', '', 'g'));
+
+-- One id for all names of a registry. A new alias needs a migration that computes the serial blocks again.
+CREATE FUNCTION registry_id(registry text) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN (
+    SELECT CASE
+        WHEN name IN ('VCS', 'VERRAVCS', 'VERRAREGISTRY', 'VERIFIEDCARBONSTANDARD') THEN 'VERRA'
+        WHEN name IN ('GS', 'GSF', 'GOLDSTANDARDREGISTRY', 'GOLDSTANDARDIMPACTREGISTRY', 'GOLDSTANDARDFORTHEGLOBALGOALS')
+            THEN 'GOLDSTANDARD'
+        WHEN name IN ('AMERICANCARBONREGISTRY', 'ACRATWINROCKINTERNATIONAL') THEN 'ACR'
+        WHEN name IN ('CLIMATEACTIONRESERVE', 'THERESERVE') THEN 'CAR'
+        WHEN name IN ('PUROEARTH', 'PUROREGISTRY', 'PUROSTANDARD') THEN 'PURO'
+        WHEN name IN ('ISOMETRICREGISTRY') THEN 'ISOMETRIC'
+        ELSE name END
+    FROM plain_spelling(registry) AS name);
+
+-- Two blocks are the same if these are equal: `Verra` and `9731-VCS-VCU`, `verra` and `9731 vcs vcu`.
+CREATE FUNCTION canonical_serial_block(registry text, block text) RETURNS text
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN registry_id(registry) || ' ' || plain_spelling(block);
+
+-- Registries number credits within a block of serials. Multiplying the block's number into the range below keeps the
+-- ranges of different blocks apart, so that one exclusion constraint covers all lots without an extension. One row per
+-- block: lots keep their own spelling, because certificates state it.
+CREATE TABLE serial_blocks (
+    number     integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    registry   text NOT NULL,
+    block      text NOT NULL CHECK (length(block) BETWEEN 1 AND 200),
+    canonical  text NOT NULL UNIQUE GENERATED ALWAYS AS (canonical_serial_block(registry, block)) STORED,
+    UNIQUE (registry, block)
+);
+
+-- Credits with consecutive serial numbers, one tonne each.
+CREATE TABLE lots (
+    mode             mode NOT NULL,
+    id               text NOT NULL UNIQUE,
+    project_id       text NOT NULL,
+    vintage          smallint NOT NULL CHECK (vintage BETWEEN 1990 AND 2100),
+    serial_block     integer NOT NULL REFERENCES serial_blocks,
+    first_number     bigint NOT NULL CHECK (first_number >= 0),
+    last_number      bigint NOT NULL CHECK (last_number < 1000000000000000),
+    country          text NOT NULL,
+    methodology      text,
+    status           text NOT NULL CHECK (status IN ('held', 'pre_retired')),
+    retirement_url   text,
+    retired_on       date,
+    quantity_grams   bigint NOT NULL GENERATED ALWAYS AS ((last_number - first_number + 1) * 1000000) STORED,
+    allocated_grams  bigint NOT NULL DEFAULT 0,
+    created_at       timestamptz NOT NULL,
+    -- The block as it is spelt in the file of the lot, for certificates and work lists. Null: as in serial_blocks.
+    block_spelling   text CHECK (length(block_spelling) BETWEEN 1 AND 200),
+    -- The cost of a tonne in minor units of `cost_currency`, for the journal.
+    unit_cost_minor  bigint CHECK (unit_cost_minor >= 0),
+    cost_currency    text CHECK (cost_currency ~ '^[A-Z]{3}$'),
+    -- A lot whose credits turned out to be worthless. Nothing is sold from it any more: `allocated_grams` is the whole
+    -- lot, and `invalid_grams` are those that no parcel had.
+    invalidated_at   timestamptz,
+    invalidated_by   text,
+    invalid_reason   text CHECK (length(invalid_reason) BETWEEN 1 AND 500),
+    invalid_grams    bigint NOT NULL DEFAULT 0 CHECK (invalid_grams >= 0),
+    PRIMARY KEY (mode, id),
+    FOREIGN KEY (mode, project_id) REFERENCES projects,
+    CHECK (last_number >= first_number AND last_number - first_number < 1000000000),
+    CHECK (allocated_grams BETWEEN 0 AND (last_number - first_number + 1) * 1000000),
+    CHECK ((status = 'pre_retired') = (retirement_url IS NOT NULL AND retired_on IS NOT NULL)),
+    CHECK ((unit_cost_minor IS NULL) = (cost_currency IS NULL)),
+    CHECK (
+        (invalidated_at IS NULL) = (invalid_reason IS NULL) AND (invalidated_at IS NULL) = (invalidated_by IS NULL)
+        AND (invalidated_at IS NOT NULL OR invalid_grams = 0)),
+    -- Checked at the end of a statement: one import may move the border between two lots.
+    CONSTRAINT lots_never_overlap EXCLUDE USING gist (
+        numrange(serial_block * 1000000000000000::numeric + first_number,
+                 serial_block * 1000000000000000::numeric + last_number, '[]') WITH &&) DEFERRABLE INITIALLY IMMEDIATE
+);
+CREATE INDEX lots_by_project ON lots (mode, project_id, vintage, id);
+
+-- Whole registry units taken from a lot and retired together. `start_grams` counts from the lot's first serial number;
+-- the next parcel of a lot starts at the lot's allocated_grams.
+CREATE TABLE parcels (
+    mode             mode NOT NULL,
+    id               text NOT NULL,
+    lot_id           text NOT NULL,
+    project_id       text NOT NULL,
+    start_grams      bigint NOT NULL CHECK (start_grams >= 0),
+    quantity_grams   bigint NOT NULL CHECK (quantity_grams > 0),
+    -- How much of it belongs to orders. Less than quantity_grams only in a pooled unit, which fractions share.
+    allocated_grams  bigint NOT NULL,
+    -- The account whose fractions it takes; null for a unit retired in the service's name, which any account shares.
+    account_id       text,
+    beneficiary      text NOT NULL,
+    in_service_name  boolean NOT NULL,
+    status           text NOT NULL CHECK (status IN ('open', 'to_retire', 'retired', 'invalid')),
+    opened_at        timestamptz NOT NULL,
+    -- A unit that is still open at this time is retired in the service's name.
+    close_at         timestamptz,
+    retired_on       date,
+    retirement_url   text,
+    retired_at       timestamptz,
+    -- The parcel from which it was split off, because the registry retired only a part of that one, or other serials.
+    split_from       text,
+    -- A parcel of an invalid lot is `invalid`, or stays `retired`: the retirement is a fact at the registry. Orders that
+    -- are supplied from another lot give back their share, so that nothing of it may be left.
+    invalidated_at   timestamptz,
+    -- When a unit in the service's name was put on the work list.
+    closed_at        timestamptz,
+    PRIMARY KEY (mode, id),
+    UNIQUE (mode, lot_id, start_grams),
+    FOREIGN KEY (mode, lot_id) REFERENCES lots,
+    CHECK (in_service_name = (account_id IS NULL)),
+    CHECK ((status = 'retired') = (retired_on IS NOT NULL)),
+    CHECK ((status = 'open') = (close_at IS NOT NULL)),
+    CHECK (status <> 'open' OR allocated_grams < quantity_grams),
+    CHECK (allocated_grams BETWEEN 0 AND quantity_grams AND (allocated_grams > 0 OR invalidated_at IS NOT NULL)),
+    CHECK (status <> 'invalid' OR invalidated_at IS NOT NULL)
+);
+CREATE INDEX parcels_with_room ON parcels (mode, project_id, account_id) WHERE allocated_grams < quantity_grams;
+CREATE INDEX parcels_to_close ON parcels (close_at) WHERE status = 'open';
+CREATE INDEX parcels_to_retire ON parcels (mode, opened_at, id) WHERE status = 'to_retire';
+CREATE INDEX parcels_split_from ON parcels (mode, split_from) WHERE split_from IS NOT NULL;
+CREATE INDEX parcels_by_retirement_url ON parcels (mode, retirement_url)
+    WHERE retirement_url IS NOT NULL AND status = 'retired';
+
+-- Credits that were retired in advance are retired when they are allocated.
+CREATE FUNCTION log_new_retirements() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO log_statements (mode, kind, subject, at)
+    SELECT mode, 'retirement', id, coalesce(retired_at, opened_at) FROM added WHERE status = 'retired' ORDER BY id
+    ON CONFLICT DO NOTHING;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER new_retirements_are_logged AFTER INSERT ON parcels
+    REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION log_new_retirements();
+
+-- A retirement that is corrected before a certificate states it is logged again. Without the lock, a worker that
+-- appends the old facts just now would not be noticed.
+CREATE FUNCTION log_retirement() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    last record;
+BEGIN
+    SELECT revision, log_id INTO last FROM log_statements
+    WHERE mode = NEW.mode AND kind = 'retirement' AND subject = NEW.id
+    ORDER BY revision DESC LIMIT 1 FOR UPDATE;
+    IF last.revision IS NULL OR last.log_id IS NOT NULL THEN
+        INSERT INTO log_statements (mode, kind, subject, revision, at)
+        VALUES (NEW.mode, 'retirement', NEW.id, coalesce(last.revision, 0) + 1, coalesce(NEW.retired_at, now()))
+        ON CONFLICT DO NOTHING;
+    END IF;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER retirements_are_logged AFTER UPDATE ON parcels FOR EACH ROW
+    WHEN (NEW.status = 'retired'
+          AND (OLD.status, OLD.lot_id, OLD.start_grams, OLD.quantity_grams, OLD.retired_on, OLD.retirement_url)
+              IS DISTINCT FROM
+              (NEW.status, NEW.lot_id, NEW.start_grams, NEW.quantity_grams, NEW.retired_on, NEW.retirement_url))
+    EXECUTE FUNCTION log_retirement();
+
+-- The grams of a parcel that belong to one line of an order.
+CREATE TABLE shares (
+    account_id       text NOT NULL,
+    order_id         text NOT NULL,
+    line_position    smallint NOT NULL,
+    mode             mode NOT NULL,
+    parcel_id        text NOT NULL,
+    organisation_id  text NOT NULL,
+    -- The name at the registry, at the time of allocation. It is not the name of a person.
+    beneficiary      text NOT NULL,
+    quantity_grams   bigint NOT NULL CHECK (quantity_grams > 0),
+    -- Set for a share that replaces one of an invalid lot: when the order got it. Null: when the order was allocated.
+    assigned_at      timestamptz,
+    PRIMARY KEY (account_id, order_id, line_position, parcel_id),
+    FOREIGN KEY (account_id, order_id, line_position) REFERENCES order_lines,
+    FOREIGN KEY (mode, parcel_id) REFERENCES parcels
+);
+CREATE INDEX shares_of_parcel ON shares (mode, parcel_id);
+CREATE INDEX shares_of_organisation ON shares (organisation_id, mode, parcel_id);
+
+-- Grams that a customer at the gateway's payment page gets if they pay: per checkout, the bundles of its lines and the
+-- projects that can supply them. The rows are deleted when the order is allocated, cancelled or declined, or when the
+-- hold has expired and no charge is open.
+CREATE TABLE supply_holds (
+    account_id       text NOT NULL,
+    checkout_id      text NOT NULL,
+    bundle_id        text NOT NULL,
+    project_id       text NOT NULL,
+    organisation_id  text NOT NULL,
+    mode             mode NOT NULL,
+    -- Quotes hold supply, too: `checkout_id` is then the id of the quote, without a link and a customer.
+    offset_link_id   text,
+    -- SHA-256 of the customer's network address: holds are limited per address, and deleted within the hour.
+    client_hash      bytea CHECK (length(client_hash) = 32),
+    quantity_grams   bigint NOT NULL CHECK (quantity_grams > 0),
+    -- In whole units of the registry: another account may not be able to use the rest of a unit.
+    reserved_grams   bigint NOT NULL CHECK (reserved_grams >= quantity_grams),
+    -- How often the order was charged before. A later charge that fails ends the hold.
+    charges_before   smallint NOT NULL,
+    expires_at       timestamptz NOT NULL,
+    PRIMARY KEY (account_id, checkout_id, bundle_id, project_id)
+);
+CREATE INDEX supply_holds_of_project ON supply_holds (mode, project_id);
+CREATE INDEX supply_holds_of_bundle ON supply_holds (mode, bundle_id);
+
+-- Lots that an operator withdrew before anything was allocated from them. Their serial numbers may be imported again.
+CREATE TABLE withdrawn_lots (
+    mode             mode NOT NULL,
+    id               text NOT NULL,
+    project_id       text NOT NULL,
+    vintage          smallint NOT NULL,
+    serial_block     text NOT NULL,
+    first_number     bigint NOT NULL,
+    last_number      bigint NOT NULL,
+    country          text NOT NULL,
+    methodology      text,
+    status           text NOT NULL,
+    retirement_url   text,
+    retired_on       date,
+    created_at       timestamptz NOT NULL,
+    withdrawn_at     timestamptz NOT NULL,
+    withdrawn_by     text NOT NULL,
+    reason           text NOT NULL CHECK (length(reason) BETWEEN 1 AND 500),
+    unit_cost_minor  bigint,
+    cost_currency    text,
+    PRIMARY KEY (mode, id),
+    FOREIGN KEY (mode, project_id) REFERENCES projects
+);
+
+-- The orders that hold grams of an invalid lot, one row each, until they are dealt with.
+CREATE TABLE lot_cases (
+    mode                mode NOT NULL,
+    lot_id              text NOT NULL,
+    account_id          text NOT NULL,
+    order_id            text NOT NULL,
+    organisation_id     text NOT NULL,
+    quantity_grams      bigint NOT NULL CHECK (quantity_grams > 0),
+    -- The certificate that states the lot; null if none had been issued.
+    certificate_number  text,
+    -- undecided: the operator decides. resupply: waits for other credits. retiring: has them, the certificate is issued
+    -- again when they are retired. resupplied, reissued, withdrawn: done.
+    state               text NOT NULL CHECK (state IN
+                            ('undecided', 'resupply', 'retiring', 'resupplied', 'reissued', 'withdrawn')),
+    opened_at           timestamptz NOT NULL,
+    -- When a worker looks at it next.
+    next_attempt_at     timestamptz,
+    decided_by          text,
+    -- When the order got credits of other lots.
+    resupplied_at       timestamptz,
+    done_at             timestamptz,
+    PRIMARY KEY (mode, lot_id, account_id, order_id),
+    FOREIGN KEY (mode, lot_id) REFERENCES lots,
+    FOREIGN KEY (account_id, order_id) REFERENCES orders,
+    CHECK ((state IN ('resupplied', 'reissued', 'withdrawn')) = (done_at IS NOT NULL))
+);
+CREATE INDEX lot_cases_due ON lot_cases (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX lot_cases_of_order ON lot_cases (account_id, order_id);
+
+-- How much of each project was sold in total, noted once a day: the difference of two days is what was sold in between.
+CREATE TABLE supply_days (
+    mode        mode NOT NULL,
+    day         date NOT NULL,
+    project_id  text NOT NULL,
+    sold_grams  bigint NOT NULL CHECK (sold_grams >= 0),
+    PRIMARY KEY (mode, day, project_id)
+);
+
+-- certificates -------------------------------------------------------------------------------------------------
+
+-- One valid certificate per complete order. Orders that were complete may have a withdrawn one.
+CREATE TABLE certificates (
+    account_id        text NOT NULL,
+    order_id          text NOT NULL,
+    organisation_id   text NOT NULL,
+    mode              mode NOT NULL,
+    number            text NOT NULL UNIQUE,
+    issued_at         timestamptz NOT NULL,
+    -- Everything that PDF, page and JSON show (JSON, UTF-8). Never changed.
+    record            bytea NOT NULL,
+    -- A certificate may be replaced by another one of the same order, or withdrawn. Numbers and records never change.
+    state             text NOT NULL DEFAULT 'valid' CHECK (state IN ('valid', 'replaced', 'withdrawn')),
+    replaces          text UNIQUE REFERENCES certificates (number),
+    -- Deferred: the old certificate is updated before the new one is inserted.
+    replaced_by       text UNIQUE REFERENCES certificates (number) DEFERRABLE INITIALLY DEFERRED,
+    -- Why it is no longer valid, and since when.
+    state_reason      text CHECK (length(state_reason) BETWEEN 1 AND 500),
+    state_changed_at  timestamptz,
+    -- False for the name of a person who did not agree to be named in public.
+    is_public         boolean NOT NULL DEFAULT true,
+    -- When a worker tells the customer about a replaced or withdrawn certificate. Set on the one that the mail is about.
+    next_mail_at      timestamptz,
+    -- The place of a certificate in the status lists, set when it is no longer valid: the id of the statement that it
+    -- was issued. Lists are read from the index, so their cost does not grow with the number of valid certificates.
+    status_index      bigint,
+    PRIMARY KEY (account_id, number),
+    FOREIGN KEY (account_id, order_id) REFERENCES orders,
+    CHECK ((state = 'replaced') = (replaced_by IS NOT NULL)),
+    CHECK ((state = 'valid') = (state_reason IS NULL) AND (state = 'valid') = (state_changed_at IS NULL))
+);
+CREATE INDEX certificates_newest_first ON certificates (account_id, issued_at DESC, number DESC);
+-- The current certificate of an order: the last of its chain, valid or withdrawn.
+CREATE UNIQUE INDEX certificates_current ON certificates (account_id, order_id) WHERE state <> 'replaced';
+CREATE INDEX certificates_of_order ON certificates (account_id, order_id, issued_at);
+CREATE INDEX certificates_to_mail ON certificates (next_mail_at) WHERE next_mail_at IS NOT NULL;
+CREATE INDEX certificates_of_organisation
+    ON certificates (organisation_id, mode, issued_at DESC, number DESC);
+-- The list of a Sustainability page skips certificates in private names, which may be many.
+CREATE INDEX certificates_public ON certificates (account_id, issued_at DESC, number DESC)
+    WHERE state = 'valid' AND is_public;
+CREATE UNIQUE INDEX certificates_changed ON certificates (mode, status_index)
+    WHERE status_index IS NOT NULL;
+CREATE TRIGGER certificate_numbers_not_while_held BEFORE INSERT ON certificates
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_while_held();
+
+-- One statement for all certificates of a batch. Sorted to prevent deadlocks between workers.
+CREATE FUNCTION count_new_vintages() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO retired_vintages AS total (account_id, year, registry, registry_project_id, vintage, grams)
+    SELECT added.account_id, extract(year FROM first.completed_at AT TIME ZONE 'UTC')::smallint AS year,
+           line ->> 'registry' AS registry, line ->> 'project_id' AS registry_project_id,
+           (line ->> 'vintage')::smallint AS vintage, sum((line ->> 'quantity')::numeric * 1000000)::bigint
+    FROM added
+    CROSS JOIN LATERAL (SELECT min(issued_at) AS completed_at FROM certificates
+                        WHERE certificates.account_id = added.account_id AND certificates.order_id = added.order_id) first
+    CROSS JOIN LATERAL json_array_elements(convert_from(added.record, 'UTF8')::json -> 'lines') AS line
+    WHERE added.state = 'valid'
+    GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5
+    ON CONFLICT (account_id, year, registry, registry_project_id, vintage)
+    DO UPDATE SET grams = total.grams + excluded.grams;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER vintages_are_counted AFTER INSERT ON certificates
+    REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION count_new_vintages();
+
+-- A certificate that is replaced or withdrawn is never valid again.
+CREATE FUNCTION subtract_vintages() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE retired_vintages total SET grams = total.grams - gone.grams
+    FROM (SELECT extract(year FROM first.completed_at AT TIME ZONE 'UTC')::smallint AS year,
+                 line ->> 'registry' AS registry, line ->> 'project_id' AS registry_project_id,
+                 (line ->> 'vintage')::smallint AS vintage, sum((line ->> 'quantity')::numeric * 1000000)::bigint AS grams
+          FROM (SELECT min(issued_at) AS completed_at FROM certificates
+                WHERE certificates.account_id = NEW.account_id AND certificates.order_id = NEW.order_id) first
+          CROSS JOIN LATERAL json_array_elements(convert_from(NEW.record, 'UTF8')::json -> 'lines') AS line
+          GROUP BY 1, 2, 3, 4) gone
+    WHERE total.account_id = NEW.account_id AND total.year = gone.year AND total.registry = gone.registry
+      AND total.registry_project_id = gone.registry_project_id AND total.vintage = gone.vintage;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER vintages_are_subtracted AFTER UPDATE ON certificates FOR EACH ROW
+    WHEN (OLD.state = 'valid' AND NEW.state <> 'valid') EXECUTE FUNCTION subtract_vintages();
+
+CREATE FUNCTION log_new_certificates() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO log_statements (mode, kind, subject, at)
+    SELECT mode, 'certificate.issued', number, issued_at FROM added ORDER BY issued_at, number
+    ON CONFLICT DO NOTHING;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER certificates_are_logged AFTER INSERT ON certificates
+    REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION log_new_certificates();
+
+-- The reason is stored now: a later change of the state overwrites it.
+CREATE FUNCTION log_changed_certificate() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO log_statements (mode, kind, subject, at, names)
+    VALUES (NEW.mode, 'certificate.' || NEW.state, NEW.number, NEW.state_changed_at,
+            json_build_object('reason', NEW.state_reason)::text)
+    ON CONFLICT DO NOTHING;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER certificate_changes_are_logged AFTER UPDATE ON certificates FOR EACH ROW
+    WHEN (OLD.state <> NEW.state AND NEW.state <> 'valid') EXECUTE FUNCTION log_changed_certificate();
+
+-- Only the erasure of a person changes the texts of a certificate. The rows are updated whether they have names or not:
+-- a worker may be adding them, and the update then waits for it.
+CREATE FUNCTION erase_logged_names() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE log_statements SET names = NULL, names_salt = NULL
+    WHERE mode = NEW.mode AND subject = NEW.number
+      AND kind IN ('certificate.issued', 'certificate.replaced', 'certificate.withdrawn');
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER logged_names_are_erased AFTER UPDATE ON certificates FOR EACH ROW
+    WHEN (OLD.record <> NEW.record OR (OLD.state = NEW.state AND OLD.state_reason IS DISTINCT FROM NEW.state_reason))
+    EXECUTE FUNCTION erase_logged_names();
+
+CREATE FUNCTION set_status_index() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.status_index := (SELECT id FROM log_statements
+                         WHERE mode = NEW.mode AND kind = 'certificate.issued' AND subject = NEW.number);
+    RETURN NEW;
+END
+$$;
+CREATE TRIGGER changed_certificates_are_listed BEFORE UPDATE ON certificates FOR EACH ROW
+    WHEN (OLD.state = 'valid' AND NEW.state <> 'valid') EXECUTE FUNCTION set_status_index();
+
+-- The SHA-256 of every PDF sent out for a certificate. Rendering it again may give other bytes; all of them verify.
+CREATE TABLE certificate_documents (
+    number       text NOT NULL REFERENCES certificates (number),
+    sha256       bytea NOT NULL CHECK (length(sha256) = 32),
+    rendered_at  timestamptz NOT NULL,
+    PRIMARY KEY (number, sha256)
+);
+CREATE INDEX certificate_documents_by_hash ON certificate_documents (sha256);
+
+-- Totals of complete orders, updated when an order completes: the cost of a Sustainability page does not grow with the
+-- number of orders.
+CREATE TABLE retired_totals (
+    account_id    text NOT NULL,
+    month         date NOT NULL CHECK (extract(day FROM month) = 1),
+    bundle_id     text NOT NULL,
+    project_id    text NOT NULL,
+    -- The names on the latest order of the month.
+    bundle_name   text NOT NULL,
+    project_name  text NOT NULL,
+    project_type  text NOT NULL,
+    grams         bigint NOT NULL CHECK (grams > 0),
+    PRIMARY KEY (account_id, month, bundle_id, project_id)
+);
+
+-- ZIP files with the certificates of a period, made by the worker and kept for some days.
+CREATE TABLE audit_packs (
+    organisation_id  text NOT NULL REFERENCES organisations,
+    mode             mode NOT NULL,
+    id               text NOT NULL UNIQUE,
+    -- Days of issue, in UTC.
+    first_day        date NOT NULL,
+    last_day         date NOT NULL CHECK (last_day >= first_day),
+    status           text NOT NULL CHECK (status IN ('waiting', 'ready', 'failed')),
+    -- Certificates so far, and in all once they are counted.
+    done             integer NOT NULL DEFAULT 0 CHECK (done >= 0),
+    total            integer CHECK (total >= 0),
+    bytes            bigint CHECK (bytes > 0),
+    failures         integer NOT NULL DEFAULT 0,
+    -- The actor of the audit log.
+    requested_by     text NOT NULL,
+    created_at       timestamptz NOT NULL,
+    -- When a worker makes it, or may take it over from another.
+    next_attempt_at  timestamptz CHECK ((next_attempt_at IS NOT NULL) = (status = 'waiting')),
+    expires_at       timestamptz NOT NULL,
+    PRIMARY KEY (organisation_id, id)
+);
+CREATE INDEX audit_packs_due ON audit_packs (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX audit_packs_by_expiry ON audit_packs (expires_at);
+
+-- The file in pieces, so that neither side holds all of it in memory.
+CREATE TABLE audit_pack_parts (
+    organisation_id  text NOT NULL,
+    pack_id          text NOT NULL,
+    number           integer NOT NULL CHECK (number >= 0),
+    -- ZIP files do not compress any more.
+    content          bytea STORAGE EXTERNAL NOT NULL,
+    PRIMARY KEY (organisation_id, pack_id, number),
+    FOREIGN KEY (organisation_id, pack_id) REFERENCES audit_packs ON DELETE CASCADE
+);
+
+-- Totals of valid certificates by vintage and the year (UTC) in which the order was completed, for the Sustainability
+-- page: its cost does not grow with the number of orders. Only triggers write rows.
+CREATE TABLE retired_vintages (
+    account_id           text NOT NULL,
+    year                 smallint NOT NULL,
+    registry             text NOT NULL,
+    registry_project_id  text NOT NULL,
+    vintage              smallint NOT NULL,
+    grams                bigint NOT NULL CHECK (grams >= 0),
+    PRIMARY KEY (account_id, year, registry, registry_project_id, vintage)
+);
+
+-- The logos of beneficiaries, as they were when their certificates were issued: a certificate does not change with the
+-- account's logo. `sha256` is in the record of the certificate.
+CREATE TABLE certificate_logos (
+    sha256      bytea PRIMARY KEY CHECK (length(sha256) = 32),
+    media_type  text NOT NULL,
+    content     bytea NOT NULL
+);
+
+-- retirements --------------------------------------------------------------------------------------------------
+
+-- Shares of invalid lots that orders had before they were supplied from other lots.
+CREATE TABLE replaced_shares (
+    account_id       text NOT NULL,
+    order_id         text NOT NULL,
+    line_position    smallint NOT NULL,
+    mode             mode NOT NULL,
+    parcel_id        text NOT NULL,
+    organisation_id  text NOT NULL,
+    beneficiary      text NOT NULL,
+    quantity_grams   bigint NOT NULL CHECK (quantity_grams > 0),
+    replaced_at      timestamptz NOT NULL,
+    PRIMARY KEY (account_id, order_id, line_position, parcel_id),
+    FOREIGN KEY (account_id, order_id, line_position) REFERENCES order_lines,
+    FOREIGN KEY (mode, parcel_id) REFERENCES parcels
+);
+CREATE INDEX replaced_shares_of_parcel ON replaced_shares (mode, parcel_id);

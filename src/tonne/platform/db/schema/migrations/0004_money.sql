@@ -1,0 +1,699 @@
+-- compatible_from: 6
+
+-- cards --------------------------------------------------------------------------------------------------------
+
+-- What the simulated card gateway has charged. It simulates another company's database, so no other table refers to
+-- it.
+CREATE TABLE simulated_charges (
+    id              text PRIMARY KEY,
+    customer        text NOT NULL,
+    method          text NOT NULL,
+    amount_minor    bigint NOT NULL,
+    currency        text NOT NULL,
+    status          text NOT NULL,
+    code            text,
+    reference       text UNIQUE,
+    refunded_minor  bigint NOT NULL DEFAULT 0,
+    refund_ids      text[] NOT NULL DEFAULT '{}',
+    created_at      timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX simulated_charges_declined ON simulated_charges (customer, amount_minor) WHERE status = 'declined';
+
+-- The gateway's ids of a stored card, and what may be displayed of it. The gateway keeps the card itself.
+CREATE TABLE account_cards (
+    account_id       text PRIMARY KEY,
+    organisation_id  text NOT NULL,
+    mode             mode NOT NULL,
+    gateway          text NOT NULL CHECK (gateway IN ('simulated', 'stripe')),
+    customer         text NOT NULL,
+    method           text NOT NULL,
+    brand            text NOT NULL,
+    last_four        text NOT NULL,
+    expires          text NOT NULL,
+    created_at       timestamptz NOT NULL,
+    -- When a worker removes the card of a closed account at the gateway; null: the account is not closed.
+    removal_at       timestamptz,
+    FOREIGN KEY (organisation_id, mode, account_id) REFERENCES accounts (organisation_id, mode, id),
+    -- A test account must not move real money.
+    CHECK (mode = 'live' OR gateway = 'simulated')
+);
+CREATE INDEX account_cards_to_remove ON account_cards (removal_at) WHERE removal_at IS NOT NULL;
+
+-- One row per attempt to charge an order, written before the gateway is called: after a crash the worker knows what to
+-- ask about. The id is also the idempotency key at the gateway.
+CREATE TABLE charges (
+    account_id         text NOT NULL,
+    id                 text NOT NULL UNIQUE,
+    -- A charge pays for one order, or for all orders of an invoice.
+    order_id           text,
+    organisation_id    text NOT NULL,
+    mode               mode NOT NULL,
+    attempt            smallint NOT NULL CHECK (attempt > 0),
+    gateway            text NOT NULL CHECK (gateway IN ('simulated', 'stripe')),
+    -- What the charge is paid with: a card stored at the gateway (customer, method), the gateway's own page (session_id,
+    -- null until the page is opened), or nothing because the account has no card.
+    source             text NOT NULL CHECK (source IN ('stored_card', 'hosted_page', 'none')),
+    customer           text,
+    method             text,
+    session_id         text,
+    amount_minor       bigint NOT NULL CHECK (amount_minor > 0),
+    currency           currency NOT NULL,
+    -- pending: the outcome is not known yet. captured: the order is paid. failed: see outcome. refund_due: captured
+    -- after the order was cancelled. mismatched: the gateway reports a different amount.
+    status             text NOT NULL
+                           CHECK (status IN ('pending', 'captured', 'failed', 'refund_due', 'refunded', 'mismatched')),
+    outcome            text,
+    reference          text,
+    code               text,
+    message            text,
+    created_at         timestamptz NOT NULL,
+    settled_at         timestamptz,
+    refunded_at        timestamptz,
+    -- Set while the charge is pending or refund_due.
+    next_attempt_at    timestamptz,
+    -- When the gateway first reported that it does not know the charge, although it was sent.
+    missing_since      timestamptz,
+    -- What the gateway captured: the requested amount, unless the charge is or was mismatched.
+    captured_minor     bigint CHECK (captured_minor > 0),
+    captured_currency  text,
+    -- It never paid for its order, because it was captured too late, a second time or with another amount. Its status is
+    -- then refund_due until all of it is refunded. Status refunded says that nothing is left of a charge.
+    is_surplus         boolean NOT NULL DEFAULT false,
+    -- When a worker compares the charge with the gateway's record of refunds and disputes; null if there is no reason to.
+    check_at           timestamptz,
+    -- Until when the payer may confirm a pending charge. Null: no confirmation was asked for.
+    confirm_until      timestamptz,
+    -- When an operator accepted a payment that arrived with another amount.
+    accepted_at        timestamptz,
+    invoice_id         text,
+    PRIMARY KEY (account_id, id),
+    UNIQUE (account_id, order_id, attempt),
+    UNIQUE (invoice_id, attempt),
+    FOREIGN KEY (account_id, order_id) REFERENCES orders,
+    CHECK ((source = 'stored_card') = (customer IS NOT NULL) AND (source = 'stored_card') = (method IS NOT NULL)),
+    CHECK (source = 'hosted_page' OR session_id IS NULL),
+    CHECK ((status IN ('captured', 'refund_due', 'refunded', 'mismatched')) = (reference IS NOT NULL)),
+    CHECK (captured_minor IS NOT NULL OR status NOT IN ('captured', 'refund_due', 'refunded')),
+    CHECK (num_nonnulls(order_id, invoice_id) = 1),
+    CHECK (invoice_id IS NULL OR source <> 'hosted_page')
+);
+-- Prevents double charges: at most one charge of an order is pending or captured.
+CREATE UNIQUE INDEX charges_one_per_order ON charges (account_id, order_id) WHERE status IN ('pending', 'captured');
+CREATE INDEX charges_due ON charges (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX charges_by_reference ON charges (reference) WHERE reference IS NOT NULL;
+CREATE INDEX charges_to_check ON charges (check_at) WHERE check_at IS NOT NULL;
+CREATE INDEX charges_to_confirm ON charges (account_id) WHERE status = 'pending' AND confirm_until IS NOT NULL;
+-- Prevents double charges, as `charges_one_per_order` does.
+CREATE UNIQUE INDEX charges_one_per_invoice ON charges (invoice_id) WHERE status IN ('pending', 'captured');
+-- For the receipts of an organisation, newest first, and the card payments of an invoice.
+CREATE INDEX charges_receipts ON charges (organisation_id, mode, settled_at, id)
+    WHERE status IN ('captured', 'refunded');
+CREATE INDEX charges_of_invoice ON charges (invoice_id) WHERE invoice_id IS NOT NULL;
+-- The charges that somebody has to look at, without reading all.
+CREATE INDEX charges_unsettled ON charges (mode, created_at)
+    WHERE status IN ('pending', 'mismatched');
+CREATE INDEX charges_of_order ON charges (order_id);
+CREATE INDEX charges_of_invoices ON charges (organisation_id, mode, settled_at)
+    WHERE invoice_id IS NOT NULL AND status IN ('captured', 'refunded');
+CREATE TRIGGER charges_not_while_held BEFORE INSERT ON charges
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_while_held();
+
+-- Refunds of the simulated gateway. `later` is the state that a pending one has at the next look.
+CREATE TABLE simulated_refunds (
+    id            text PRIMARY KEY,
+    reference     text NOT NULL,
+    amount_minor  bigint NOT NULL CHECK (amount_minor > 0),
+    status        text NOT NULL CHECK (status IN ('refunded', 'pending', 'failed')),
+    later         text NOT NULL CHECK (later IN ('refunded', 'pending', 'failed')),
+    created_at    timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX simulated_refunds_of_charge ON simulated_refunds (reference);
+CREATE INDEX simulated_refunds_newest ON simulated_refunds (created_at);
+
+-- Disputes of the simulated gateway, opened and closed by a test helper.
+CREATE TABLE simulated_disputes (
+    id            text PRIMARY KEY,
+    reference     text NOT NULL,
+    amount_minor  bigint NOT NULL CHECK (amount_minor > 0),
+    status        text NOT NULL CHECK (status IN ('opened', 'won', 'lost')),
+    reason        text NOT NULL,
+    evidence_due  timestamptz NOT NULL,
+    created_at    timestamptz NOT NULL
+);
+CREATE INDEX simulated_disputes_of_charge ON simulated_disputes (reference);
+CREATE INDEX simulated_disputes_newest ON simulated_disputes (created_at);
+
+-- The page on which the payer of an account confirms payments and updates the card, and when the payer is mailed.
+CREATE TABLE card_links (
+    account_id       text PRIMARY KEY,
+    organisation_id  text NOT NULL,
+    mode             mode NOT NULL,
+    -- Null until the first mail.
+    token_hash       bytea UNIQUE CHECK (length(token_hash) = 32),
+    token_box        bytea,
+    created_at       timestamptz NOT NULL,
+    -- When mail_card_problems looks at it next. Null: there is nothing to tell.
+    next_mail_at     timestamptz,
+    mailed_at        timestamptz,
+    -- The gateway's page on which the payer is entering a card, and when it is looked up next.
+    session_id       text,
+    next_check_at    timestamptz,
+    FOREIGN KEY (organisation_id, mode, account_id) REFERENCES accounts (organisation_id, mode, id),
+    CHECK ((token_hash IS NULL) = (token_box IS NULL)),
+    CHECK (next_check_at IS NULL OR session_id IS NOT NULL)
+);
+CREATE INDEX card_links_to_mail ON card_links (next_mail_at) WHERE next_mail_at IS NOT NULL;
+CREATE INDEX card_links_to_check ON card_links (next_check_at) WHERE next_check_at IS NOT NULL;
+
+-- Invoices that the stored card of their account pays. All their orders are of that account.
+CREATE TABLE card_invoices (
+    invoice_id       text PRIMARY KEY,
+    account_id       text NOT NULL,
+    organisation_id  text NOT NULL,
+    mode             mode NOT NULL,
+    -- When the card is charged next; null while a charge is pending, and once the invoice is closed.
+    next_attempt_at  timestamptz
+);
+CREATE INDEX card_invoices_due ON card_invoices (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX card_invoices_of_account ON card_invoices (account_id);
+
+-- bank ---------------------------------------------------------------------------------------------------------
+
+-- Every booked line of a bank statement, whatever the format. It stays visible until it is dealt with.
+CREATE TABLE bank_transfers (
+    id               text PRIMARY KEY,
+    mode             mode NOT NULL,
+    booked_on        date NOT NULL,
+    amount_minor     bigint NOT NULL,
+    currency         currency NOT NULL,
+    payer            text NOT NULL,
+    reference        text NOT NULL,
+    imported_at      timestamptz NOT NULL,
+    imported_by      text NOT NULL,
+    -- What was done about a transfer that did not settle an invoice, or not exactly.
+    resolved_at      timestamptz,
+    resolution       text CHECK (length(resolution) BETWEEN 1 AND 500),
+    -- The invoice that the payer named.
+    invoice_id       text,
+    -- The seller's account, empty if the file did not say.
+    own_account      text NOT NULL DEFAULT '',
+    format           text NOT NULL DEFAULT 'csv' CHECK (format IN ('csv', 'camt.053', 'mt940')),
+    payer_iban       text NOT NULL DEFAULT '',
+    payer_bic        text NOT NULL DEFAULT '',
+    end_to_end_id    text NOT NULL DEFAULT '',
+    -- The bank's own references of this line, as FORMAT:REFERENCE.
+    bank_references  text[] NOT NULL DEFAULT '{}',
+    is_reversal      boolean NOT NULL DEFAULT false,
+    -- What was dealt with in another way, which `resolution` describes.
+    resolved_minor   bigint NOT NULL DEFAULT 0 CHECK (resolved_minor >= 0),
+    state            text NOT NULL CHECK (state IN
+                         ('matched', 'part_payment', 'overpaid', 'unmatched', 'assigned', 'to_return', 'returned',
+                          'outgoing'))
+);
+CREATE INDEX bank_transfers_of_invoice ON bank_transfers (invoice_id) WHERE invoice_id IS NOT NULL;
+CREATE INDEX bank_transfers_open ON bank_transfers (imported_at)
+    WHERE state IN ('unmatched', 'overpaid', 'to_return');
+CREATE INDEX bank_transfers_by_day ON bank_transfers (booked_on, amount_minor);
+CREATE INDEX bank_transfers_by_reference ON bank_transfers USING gin (bank_references);
+-- Who paid from an account before.
+CREATE INDEX bank_transfers_of_payer ON bank_transfers (payer_iban) WHERE payer_iban <> '';
+
+-- What a transfer paid of an invoice. It is undone by a row with the opposite amount.
+CREATE TABLE transfer_assignments (
+    id               text PRIMARY KEY,
+    transfer_id      text NOT NULL REFERENCES bank_transfers,
+    invoice_id       text NOT NULL,
+    amount_minor     bigint NOT NULL CHECK (amount_minor <> 0),
+    by_operator      boolean NOT NULL,
+    undoes           text UNIQUE REFERENCES transfer_assignments,
+    note             text NOT NULL DEFAULT '',
+    created_at       timestamptz NOT NULL,
+    created_by       text NOT NULL,
+    -- Whether the invoice was written off at that moment: then the journal books it as the recovery of a bad debt.
+    recovers         boolean NOT NULL DEFAULT false,
+    -- Whose payment it is, in which currency, and on which day it counts: copied from the invoice and the transfer,
+    -- which never change them, so that an organisation's payments are summed from one index.
+    organisation_id  text,
+    mode             text,
+    currency         text,
+    day              date,
+    CHECK ((amount_minor < 0) = (undoes IS NOT NULL))
+);
+CREATE INDEX transfer_assignments_of_transfer ON transfer_assignments (transfer_id);
+CREATE INDEX transfer_assignments_of_invoice ON transfer_assignments (invoice_id);
+-- Contains all that a balance needs, as the index with the same ending of invoices and credit notes does.
+CREATE INDEX transfer_assignments_owed
+    ON transfer_assignments (organisation_id, mode, currency, day) INCLUDE (amount_minor);
+
+CREATE FUNCTION note_owner_of_assignment() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT invoices.organisation_id, invoices.mode, invoices.currency,
+           CASE WHEN NEW.amount_minor < 0 THEN (NEW.created_at AT TIME ZONE 'UTC')::date ELSE transfer.booked_on END
+    INTO NEW.organisation_id, NEW.mode, NEW.currency, NEW.day
+    FROM invoices CROSS JOIN bank_transfers transfer
+    WHERE invoices.id = NEW.invoice_id AND transfer.id = NEW.transfer_id;
+    RETURN NEW;
+END
+$$;
+CREATE TRIGGER assignments_have_an_owner BEFORE INSERT ON transfer_assignments
+    FOR EACH ROW EXECUTE FUNCTION note_owner_of_assignment();
+
+-- Files of payments for the bank, with the returns that are to be made.
+CREATE TABLE return_batches (
+    id          text PRIMARY KEY,
+    mode        mode NOT NULL,
+    currency    currency NOT NULL,
+    own_iban    text NOT NULL,
+    format      text NOT NULL CHECK (format IN ('sepa', 'csv')),
+    content     bytea NOT NULL,
+    created_at  timestamptz NOT NULL,
+    created_by  text NOT NULL
+);
+
+-- Money that is to go back. With `invoice_id`, it is a refund of what the invoice received; otherwise it is money that
+-- is assigned to no invoice.
+CREATE TABLE transfer_returns (
+    id                text PRIMARY KEY,
+    transfer_id       text NOT NULL REFERENCES bank_transfers,
+    invoice_id        text,
+    amount_minor      bigint NOT NULL CHECK (amount_minor > 0),
+    to_iban           text NOT NULL,
+    to_bic            text NOT NULL,
+    to_name           text NOT NULL,
+    reason            text NOT NULL CHECK (length(reason) BETWEEN 1 AND 500),
+    status            text NOT NULL CHECK (status IN ('planned', 'exported', 'returned', 'failed', 'cancelled')),
+    -- Not to the account that the money came from.
+    to_other_account  boolean NOT NULL,
+    approved_by       text,
+    approved_at       timestamptz,
+    batch_id          text REFERENCES return_batches,
+    -- The line of a statement that shows the payment.
+    outgoing_id       text UNIQUE REFERENCES bank_transfers,
+    note              text NOT NULL DEFAULT '',
+    created_at        timestamptz NOT NULL,
+    created_by        text NOT NULL,
+    closed_at         timestamptz,
+    -- When the money left the bank. It stays when the return fails later.
+    returned_at       timestamptz,
+    -- The line of a statement that shows the money coming back.
+    incoming_id       text UNIQUE REFERENCES bank_transfers,
+    CHECK ((status IN ('returned', 'failed', 'cancelled')) = (closed_at IS NOT NULL)),
+    CHECK (status <> 'exported' OR batch_id IS NOT NULL)
+);
+CREATE INDEX transfer_returns_of_transfer ON transfer_returns (transfer_id);
+CREATE INDEX transfer_returns_open ON transfer_returns (created_at) WHERE status IN ('planned', 'exported');
+
+-- Lines that may be a transfer which was imported in another format. They are not counted until a person has decided.
+CREATE TABLE doubtful_lines (
+    id           text PRIMARY KEY,
+    transfer_id  text NOT NULL REFERENCES bank_transfers,
+    fingerprint  bytea NOT NULL UNIQUE,
+    mode         mode NOT NULL,
+    format       text NOT NULL,
+    line         jsonb NOT NULL,
+    is_same      boolean,
+    imported_at  timestamptz NOT NULL,
+    imported_by  text NOT NULL,
+    decided_at   timestamptz,
+    decided_by   text,
+    CHECK ((is_same IS NULL) = (decided_at IS NULL))
+);
+CREATE INDEX doubtful_lines_open ON doubtful_lines (imported_at) WHERE is_same IS NULL;
+
+-- What was dealt with in another way than to assign or return it. It is undone by a row with the opposite amount.
+-- `bank_transfers.resolved_minor` is the sum. `is_payout`: the transfer is a payout of the card gateway.
+CREATE TABLE transfer_resolutions (
+    id            text PRIMARY KEY,
+    transfer_id   text NOT NULL REFERENCES bank_transfers,
+    amount_minor  bigint NOT NULL CHECK (amount_minor <> 0),
+    is_payout     boolean NOT NULL,
+    undoes        text UNIQUE REFERENCES transfer_resolutions,
+    note          text NOT NULL,
+    created_at    timestamptz NOT NULL,
+    created_by    text NOT NULL,
+    CHECK ((amount_minor < 0) = (undoes IS NOT NULL))
+);
+CREATE INDEX transfer_resolutions_of_transfer ON transfer_resolutions (transfer_id);
+
+-- invoices -----------------------------------------------------------------------------------------------------
+
+-- The last invoice number of each mode. It is incremented in the transaction that inserts the invoice, so that numbers
+-- have no gaps.
+CREATE TABLE invoice_series (
+    mode         mode PRIMARY KEY,
+    last_number  bigint NOT NULL DEFAULT 0
+);
+INSERT INTO invoice_series (mode) VALUES ('live'), ('test');
+CREATE TRIGGER invoice_numbers_not_while_held BEFORE UPDATE ON invoice_series
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_while_held();
+
+-- Invoices, each for one order or for all orders of a period.
+CREATE TABLE invoices (
+    organisation_id  text NOT NULL,
+    mode             mode NOT NULL,
+    number           bigint NOT NULL CHECK (number > 0),
+    -- What the payer writes on the transfer.
+    reference        text NOT NULL UNIQUE,
+    currency         currency NOT NULL,
+    total_minor      bigint NOT NULL CHECK (total_minor > 0),
+    status           text NOT NULL CHECK (status IN ('open', 'paid', 'cancelled')),
+    issued_on        date NOT NULL,
+    due_on           date NOT NULL CHECK (due_on >= issued_on),
+    -- The invoice as it was sent (JSON, UTF-8). Never changed.
+    record           bytea NOT NULL,
+    mailed_at        timestamptz,
+    reminded_at      timestamptz,
+    settled_at       timestamptz,
+    settled_by       text,
+    created_at       timestamptz NOT NULL,
+    -- When a worker next mails it, sends a reminder or cancels the order.
+    next_attempt_at  timestamptz,
+    id               text PRIMARY KEY,
+    billing          text NOT NULL DEFAULT 'per_order' CHECK (billing IN ('per_order', 'monthly', 'threshold')),
+    payment_method   text NOT NULL DEFAULT 'invoice' CHECK (payment_method IN ('invoice', 'card')),
+    order_count      integer NOT NULL DEFAULT 1 CHECK (order_count > 0),
+    -- Part of the total; null where no tax is computed.
+    tax_minor        bigint CHECK (tax_minor >= 0),
+    -- The sum of its credit notes. What is due is the total less this.
+    credited_minor   bigint NOT NULL DEFAULT 0,
+    -- What was due when it was settled.
+    settled_minor    bigint,
+    -- Settled by a person without a transfer, or in test mode. A transfer that arrives later is then matched to it.
+    settled_by_hand  boolean NOT NULL DEFAULT false,
+    -- An open invoice that is no longer expected to be paid. It stays open, because it is still owed: what arrives later
+    -- pays it. Null if it was reinstated.
+    written_off_at   timestamptz,
+    UNIQUE (mode, number),
+    CHECK (credited_minor BETWEEN 0 AND total_minor),
+    CHECK (status <> 'cancelled' OR credited_minor = total_minor),
+    CHECK ((status = 'paid') = (settled_minor IS NOT NULL))
+);
+CREATE INDEX invoices_due ON invoices (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX invoices_of_organisation ON invoices (organisation_id, mode, issued_on);
+CREATE INDEX invoices_open ON invoices (organisation_id, mode, due_on)
+    WHERE status = 'open';
+CREATE INDEX invoices_numbered ON invoices (organisation_id, mode, number);
+CREATE INDEX invoices_owed ON invoices (organisation_id, mode, currency, issued_on)
+    INCLUDE (total_minor);
+CREATE INDEX invoices_settled_by_hand ON invoices (organisation_id, mode, settled_at)
+    WHERE status = 'paid' AND settled_by_hand;
+
+-- The orders of an invoice, as they were billed. `reference` is the client's own.
+CREATE TABLE invoice_orders (
+    invoice_id      text NOT NULL REFERENCES invoices,
+    account_id      text NOT NULL,
+    order_id        text NOT NULL,
+    reference       text NOT NULL,
+    placed_at       timestamptz NOT NULL,
+    quantity_grams  bigint NOT NULL,
+    offset_minor    bigint NOT NULL,
+    fee_minor       bigint NOT NULL,
+    tax_minor       bigint,
+    total_minor     bigint NOT NULL CHECK (total_minor = offset_minor + fee_minor + coalesce(tax_minor, 0)),
+    -- Set when a credit note has taken the order off the invoice.
+    cancelled       boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (invoice_id, account_id, order_id),
+    FOREIGN KEY (account_id, order_id) REFERENCES orders
+);
+-- An order is billed once.
+CREATE UNIQUE INDEX invoice_orders_billed_once ON invoice_orders (account_id, order_id) WHERE NOT cancelled;
+CREATE INDEX invoice_orders_of_order ON invoice_orders (account_id, order_id);
+
+-- Orders that wait for a consolidated invoice are collected in groups: all orders of an organisation, mode and currency
+-- whose accounts have the same billing settings.
+CREATE TABLE billing_groups (
+    id               text PRIMARY KEY,
+    organisation_id  text NOT NULL,
+    mode             mode NOT NULL,
+    currency         currency NOT NULL,
+    billing          text NOT NULL CHECK (billing IN ('monthly', 'threshold')),
+    -- 0 without a threshold, so that it can be part of the key.
+    threshold_minor  bigint NOT NULL CHECK (threshold_minor >= 0),
+    order_count      bigint NOT NULL CHECK (order_count >= 0),
+    total_minor      bigint NOT NULL CHECK (total_minor >= 0),
+    -- When its invoice is issued; null while no order waits.
+    next_attempt_at  timestamptz,
+    -- The account whose card pays for the orders of the group; empty for groups that are paid by bank transfer.
+    account_id       text NOT NULL DEFAULT '',
+    UNIQUE (organisation_id, mode, currency, billing, threshold_minor, account_id),
+    FOREIGN KEY (organisation_id, mode) REFERENCES organisation_modes,
+    CHECK ((billing = 'threshold') = (threshold_minor > 0))
+);
+CREATE INDEX billing_groups_due ON billing_groups (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
+
+-- The orders of the groups. A row moves to `invoice_orders` when it is billed.
+CREATE TABLE unbilled_orders (
+    account_id      text NOT NULL,
+    order_id        text NOT NULL,
+    group_id        text NOT NULL REFERENCES billing_groups,
+    reference       text NOT NULL,
+    placed_at       timestamptz NOT NULL,
+    quantity_grams  bigint NOT NULL,
+    offset_minor    bigint NOT NULL,
+    fee_minor       bigint NOT NULL,
+    total_minor     bigint NOT NULL CHECK (total_minor = offset_minor + fee_minor),
+    PRIMARY KEY (account_id, order_id),
+    FOREIGN KEY (account_id, order_id) REFERENCES orders
+);
+CREATE INDEX unbilled_orders_of_group ON unbilled_orders (group_id, placed_at);
+
+-- Credit notes are numbered like invoices, in a series of their own.
+CREATE TABLE credit_note_series (
+    mode         mode PRIMARY KEY,
+    last_number  bigint NOT NULL DEFAULT 0
+);
+INSERT INTO credit_note_series (mode) VALUES ('live'), ('test');
+CREATE TRIGGER credit_note_numbers_not_while_held BEFORE UPDATE ON credit_note_series
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_while_held();
+
+CREATE TABLE credit_notes (
+    id               text PRIMARY KEY,
+    invoice_id       text NOT NULL REFERENCES invoices,
+    organisation_id  text NOT NULL,
+    mode             mode NOT NULL,
+    number           bigint NOT NULL CHECK (number > 0),
+    reference        text NOT NULL UNIQUE,
+    currency         currency NOT NULL,
+    total_minor      bigint NOT NULL CHECK (total_minor > 0),
+    tax_minor        bigint CHECK (tax_minor BETWEEN 0 AND total_minor),
+    -- cancellation: the orders were cancelled. refund: money is returned, the orders stay. correction: the operator
+    -- reduces an invoice.
+    cause            text NOT NULL CHECK (cause IN ('cancellation', 'refund', 'correction')),
+    reason           text CHECK (length(reason) <= 500),
+    refund_id        text,
+    issued_on        date NOT NULL,
+    issued_by        text NOT NULL,
+    -- The credit note as it was issued (JSON, UTF-8). Never changed.
+    record           bytea NOT NULL,
+    created_at       timestamptz NOT NULL,
+    mailed_at        timestamptz,
+    -- When a worker mails it; null if it is mailed, or if the invoice never was.
+    next_attempt_at  timestamptz,
+    -- Whether the invoice was written off when it was issued, as in `transfer_assignments`.
+    recovers         boolean NOT NULL DEFAULT false,
+    UNIQUE (mode, number)
+);
+CREATE INDEX credit_notes_of_invoice ON credit_notes (invoice_id);
+CREATE INDEX credit_notes_of_organisation ON credit_notes (organisation_id, mode, issued_on);
+CREATE INDEX credit_notes_due ON credit_notes (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX credit_notes_owed ON credit_notes (organisation_id, mode, currency, issued_on)
+    INCLUDE (total_minor);
+
+-- What a credit note takes off each order.
+CREATE TABLE credit_note_orders (
+    credit_note_id  text NOT NULL REFERENCES credit_notes,
+    account_id      text NOT NULL,
+    order_id        text NOT NULL,
+    offset_minor    bigint NOT NULL,
+    fee_minor       bigint NOT NULL,
+    tax_minor       bigint,
+    total_minor     bigint NOT NULL
+                        CHECK (total_minor > 0 AND total_minor = offset_minor + fee_minor + coalesce(tax_minor, 0)),
+    PRIMARY KEY (credit_note_id, account_id, order_id),
+    FOREIGN KEY (account_id, order_id) REFERENCES orders
+);
+CREATE INDEX credit_note_orders_of_order ON credit_note_orders (account_id, order_id);
+
+-- `amount_minor` is what was open when the write-off was booked, until then when it was requested. `undone_minor` is what
+-- was still open of it when the invoice was reinstated. `releases_credit`: its orders no longer use the credit limit.
+CREATE TABLE write_offs (
+    id               text PRIMARY KEY,
+    invoice_id       text NOT NULL REFERENCES invoices,
+    amount_minor     bigint NOT NULL CHECK (amount_minor > 0),
+    reason           text NOT NULL CHECK (length(reason) BETWEEN 1 AND 500),
+    releases_credit  boolean NOT NULL,
+    state            text NOT NULL CHECK (state IN ('approval', 'booked', 'withdrawn', 'undone')),
+    requested_at     timestamptz NOT NULL,
+    requested_by     text NOT NULL,
+    approved_by      text,
+    booked_at        timestamptz,
+    undone_at        timestamptz,
+    undone_by        text,
+    undone_minor     bigint CHECK (undone_minor >= 0),
+    undo_reason      text CHECK (length(undo_reason) BETWEEN 1 AND 500),
+    CHECK ((state IN ('booked', 'undone')) = (booked_at IS NOT NULL)),
+    CHECK ((state = 'undone') = (undone_minor IS NOT NULL)),
+    CHECK ((state IN ('withdrawn', 'undone')) = (undone_at IS NOT NULL))
+);
+CREATE UNIQUE INDEX write_offs_of_invoice ON write_offs (invoice_id) WHERE state IN ('approval', 'booked');
+CREATE INDEX write_offs_by_time ON write_offs (requested_at);
+
+-- refunds ------------------------------------------------------------------------------------------------------
+
+-- One row per attempt to send money back. The id is also the idempotency key at the gateway.
+CREATE TABLE refunds (
+    account_id       text NOT NULL,
+    id               text NOT NULL UNIQUE,
+    organisation_id  text NOT NULL,
+    mode             mode NOT NULL,
+    order_id         text NOT NULL,
+    -- card: through the gateway, from a charge. bank: as a return of the transfers that paid the order's invoice.
+    method           text NOT NULL CHECK (method IN ('card', 'bank')),
+    charge_id        text,
+    amount_minor     bigint NOT NULL CHECK (amount_minor > 0),
+    currency         currency NOT NULL,
+    -- cancellation: of a paid order that was cancelled. goodwill: the order stays as it is. surplus: of a payment that
+    -- never paid for the order. gateway: begun at the gateway.
+    purpose          text NOT NULL CHECK (purpose IN ('cancellation', 'goodwill', 'surplus', 'gateway')),
+    reason           text NOT NULL CHECK (length(reason) BETWEEN 1 AND 500),
+    -- approval: a second person must approve it. due: to be sent. pending: accepted by the gateway. failed: see
+    -- `message`; another row with the next attempt replaces it. cancelled: nothing is left to refund.
+    state            text NOT NULL CHECK (state IN ('approval', 'due', 'pending', 'succeeded', 'failed', 'cancelled')),
+    attempt          smallint NOT NULL DEFAULT 1 CHECK (attempt > 0),
+    -- The failed refund that this one repeats.
+    repeats          text UNIQUE,
+    -- The gateway's id.
+    reference        text,
+    message          text,
+    requested_by     text NOT NULL,
+    approved_by      text,
+    idempotency_key  text,
+    request_digest   bytea,
+    created_at       timestamptz NOT NULL,
+    settled_at       timestamptz,
+    -- Set while a worker has something to do.
+    next_attempt_at  timestamptz,
+    -- Of a refund by bank: the rows of transfer_returns that it consists of. None if the invoice was settled by hand.
+    return_ids       text[] NOT NULL DEFAULT '{}',
+    -- When mail_refunds mails the payer, once the refund has succeeded. Null: mailed.
+    next_mail_at     timestamptz DEFAULT '-infinity',
+    -- It stays when the refund fails later.
+    succeeded_at     timestamptz,
+    -- When a worker last began to send a refund to the card gateway; null while the gateway cannot have it. Without an
+    -- answer the refund must not be settled by hand: the gateway may still make it.
+    sent_at          timestamptz,
+    PRIMARY KEY (account_id, id),
+    UNIQUE (account_id, idempotency_key),
+    FOREIGN KEY (account_id, order_id) REFERENCES orders,
+    CHECK ((method = 'card') = (charge_id IS NOT NULL)),
+    CHECK ((state IN ('succeeded', 'failed', 'cancelled')) = (settled_at IS NOT NULL)),
+    CHECK (approved_by <> requested_by)
+);
+CREATE INDEX refunds_of_order ON refunds (account_id, order_id);
+CREATE INDEX refunds_newest ON refunds (created_at DESC, id DESC);
+CREATE INDEX refunds_due ON refunds (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX refunds_open ON refunds (state, created_at) WHERE state IN ('approval', 'due', 'pending', 'failed');
+CREATE INDEX refunds_to_mail ON refunds (next_mail_at) WHERE next_mail_at IS NOT NULL AND state = 'succeeded';
+CREATE UNIQUE INDEX refunds_by_reference ON refunds (charge_id, order_id, reference) WHERE reference IS NOT NULL;
+CREATE INDEX refunds_of_charge ON refunds (charge_id) WHERE charge_id IS NOT NULL;
+CREATE INDEX refunds_made ON refunds (organisation_id, mode, settled_at)
+    WHERE state = 'succeeded';
+CREATE TRIGGER refunds_not_while_held BEFORE INSERT ON refunds
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_while_held();
+
+-- Payments that a payer disputes at their bank.
+CREATE TABLE disputes (
+    account_id       text NOT NULL,
+    id               text NOT NULL UNIQUE,
+    organisation_id  text NOT NULL,
+    mode             mode NOT NULL,
+    -- A dispute of a charge that paid for an invoice concerns all its orders: it names none.
+    order_id         text,
+    charge_id        text NOT NULL,
+    -- The gateway's id.
+    reference        text NOT NULL,
+    amount_minor     bigint NOT NULL CHECK (amount_minor > 0),
+    -- What the gateway has taken back from the seller: nothing during an inquiry, or once the dispute is won.
+    withdrawn_minor  bigint NOT NULL CHECK (withdrawn_minor BETWEEN 0 AND amount_minor),
+    currency         currency NOT NULL,
+    reason           text NOT NULL,
+    state            text NOT NULL CHECK (state IN ('opened', 'won', 'lost')),
+    evidence_due     timestamptz,
+    opened_at        timestamptz NOT NULL,
+    recorded_at      timestamptz NOT NULL,
+    closed_at        timestamptz,
+    -- The most that the gateway has withdrawn because of the dispute. Unlike withdrawn_minor, it stays when the dispute
+    -- is won: the journal books both directions.
+    taken_minor      bigint NOT NULL DEFAULT 0,
+    -- When the gateway first withdrew money: an inquiry may become a dispute later.
+    taken_at         timestamptz,
+    PRIMARY KEY (account_id, id),
+    UNIQUE (charge_id, reference),
+    FOREIGN KEY (account_id, order_id) REFERENCES orders,
+    CHECK ((state = 'opened') = (closed_at IS NULL))
+);
+CREATE INDEX disputes_of_order ON disputes (account_id, order_id);
+CREATE INDEX disputes_newest ON disputes (recorded_at DESC, id DESC);
+CREATE INDEX disputes_open ON disputes (account_id, order_id) WHERE state = 'opened';
+
+-- Up to when each gateway was asked for refunds and disputes that no webhook has reported.
+CREATE TABLE gateway_polls (
+    gateway       text PRIMARY KEY,
+    polled_until  timestamptz NOT NULL,
+    next_poll_at  timestamptz NOT NULL
+);
+
+-- accounting ---------------------------------------------------------------------------------------------------
+
+-- Payouts of the card gateway and the fees it kept, as its report lists them.
+CREATE TABLE gateway_payouts (
+    id            text PRIMARY KEY,
+    mode          mode NOT NULL,
+    gateway       text NOT NULL,
+    -- The gateway's own id.
+    payout_id     text NOT NULL,
+    paid_on       date NOT NULL,
+    currency      currency NOT NULL,
+    amount_minor  bigint NOT NULL,
+    fee_minor     bigint NOT NULL,
+    -- The line of a bank statement that shows it.
+    transfer_id   text UNIQUE REFERENCES bank_transfers,
+    imported_at   timestamptz NOT NULL,
+    imported_by   text NOT NULL,
+    UNIQUE (gateway, payout_id, currency)
+);
+CREATE INDEX gateway_payouts_by_date ON gateway_payouts (mode, paid_on);
+
+-- Bank statements that an operator has uploaded and neither imported nor discarded. The row is deleted then, or after
+-- a week.
+CREATE TABLE statement_uploads (
+    id            text PRIMARY KEY,
+    mode          mode NOT NULL,
+    file_name     text NOT NULL CHECK (length(file_name) BETWEEN 1 AND 200),
+    content       bytea NOT NULL,
+    -- How to read a CSV file, and the own account, where the file does not say so.
+    date_order    text,
+    decimal_mark  text,
+    own_iban      text,
+    uploaded_at   timestamptz NOT NULL,
+    uploaded_by   text NOT NULL
+);
+
+-- The sums of a month as they were when an operator computed them. Summing a month reads all its records.
+CREATE TABLE month_totals (
+    mode         mode NOT NULL,
+    -- Its first day.
+    month        date NOT NULL CHECK (extract(day FROM month) = 1),
+    -- Per account and currency: debits and credits.
+    totals       jsonb NOT NULL,
+    computed_at  timestamptz NOT NULL,
+    computed_by  text NOT NULL,
+    PRIMARY KEY (mode, month)
+);
+
+-- References to `invoices` of tables of packages before it. Integrity is worth more than the order of packages.
+ALTER TABLE charges ADD FOREIGN KEY (invoice_id) REFERENCES invoices;
+ALTER TABLE card_invoices ADD FOREIGN KEY (invoice_id) REFERENCES invoices;
+ALTER TABLE bank_transfers ADD FOREIGN KEY (invoice_id) REFERENCES invoices;
+ALTER TABLE transfer_assignments ADD FOREIGN KEY (invoice_id) REFERENCES invoices;
+ALTER TABLE transfer_returns ADD FOREIGN KEY (invoice_id) REFERENCES invoices;
