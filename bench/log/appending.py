@@ -9,6 +9,7 @@ from bench.log.probe import LogProbe, probing
 from bench.pace import LogPace
 from bench.report import Goal, NotMeasured, Result
 from tonne.platform.values.clock import utc_now
+from tonne.supply.certificates.proofs.statement_source import read_stated_rows
 from tonne.supply.transparency.append_leaves import AppendLeaves
 from tonne.supply.transparency.tile_store import read_tiles
 from tonne_verify.tiles import range_plan
@@ -40,7 +41,7 @@ async def append_to(environment: Environment, pace: LogPace, size: int) -> LeafC
     """Run the job until all statements are in a tree that has this size before. The first batches do not count."""
     await fill_log(environment, size)
     async with probing(environment) as probe:
-        job = AppendLeaves(probe.database, utc_now, probe.settings)
+        job = AppendLeaves(probe.database, utc_now, probe.settings, read_stated_rows)
         for _ in range(pace.warm_up_batches):
             await job.run_once()
         before, before_s, started = (await probe.log()).size, await probe.cpu_s(), time.perf_counter()

@@ -20,11 +20,6 @@ UPWARD_IMPORTS: frozenset[tuple[str, str]] = frozenset(
         ("money/refunds/jobs.py", "money.receipts.mail_refunds.MailRefunds"),
         ("selling/accounts/merchant.py", "channels.checkout.links.model.OffsetLink"),
         ("selling/catalogue/prices/apply_price_changes.py", "supply.stock.lots.import_lots.import_files"),
-        ("selling/estimates/shipping/endpoints.py", "selling.orders.errors.TimeRangeInvalid"),
-        ("selling/orders/quotes/lock_quotes.py", "supply.stock.errors.NotEnoughInStock"),
-        ("selling/orders/quotes/lock_quotes.py", "supply.stock.holds.holds.hold_for_quote"),
-        ("supply/certificates/record.py", "supply.retirements.schemas.Day"),
-        ("supply/certificates/record.py", "supply.retirements.schemas.RetirementUrl"),
     }
 )
 

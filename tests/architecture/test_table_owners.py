@@ -46,28 +46,18 @@ UPWARD_READS: frozenset[tuple[str, str]] = frozenset(
         ("selling/catalogue/store.py", "supply_holds"),
         ("selling/orders/load.py", "parcels"),
         ("selling/orders/load.py", "shares"),
-        ("selling/orders/quotes/store.py", "supply_holds"),
         ("supply/certificates/logo_store.py", "sustainability_pages"),
         ("supply/certificates/mail_store.py", "checkouts"),
-        ("supply/certificates/proofs/evidence_store.py", "replaced_shares"),
         ("supply/retirements/confirmations/work_list.py", "disputes"),
         ("supply/retirements/invariants.py", "charges"),
         ("supply/retirements/invariants.py", "checkouts"),
         ("supply/stock/holds/hold_store.py", "charges"),
         ("supply/stock/holds/hold_store.py", "checkouts"),
-        ("supply/stock/parcels/parcel_store.py", "certificates"),
-        ("supply/transparency/statement_store.py", "certificates"),
-        ("supply/transparency/statement_store.py", "lots"),
-        ("supply/transparency/statement_store.py", "parcels"),
-        ("supply/transparency/statement_store.py", "serial_blocks"),
     }
 )
 # Tables that a second package still writes. This list may only shrink.
 TWO_OWNERS: dict[str, list[str]] = {
-    "lots": ["supply/retirements", "supply/stock"],
-    "parcels": ["supply/retirements", "supply/stock"],
     "refunds": ["money/receipts", "money/refunds"],
-    "shares": ["supply/retirements", "supply/stock"],
     "webhooks": ["channels/webhooks", "platform/keys"],
 }
 

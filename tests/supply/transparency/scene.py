@@ -12,6 +12,7 @@ from tonne.platform.values.scope import Mode
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.model import BeneficiaryKind, Order
 from tonne.supply.certificates.proofs.read_proofs import Evidence, find_evidence
+from tonne.supply.certificates.proofs.statement_source import read_stated_rows
 from tonne.supply.transparency.append_leaves import AppendLeaves
 from tonne.supply.transparency.head_file import HeadFile
 from tonne.supply.transparency.log_keys import LogKeys
@@ -43,7 +44,7 @@ FROM lot, generate_series(0, $1::bigint - 1) AS number
 class LogScene(Shop):
     def __init__(self, services: Services, world: World, clock: ManualClock, mode: Mode) -> None:
         super().__init__(services, world, clock, mode)
-        self.append = AppendLeaves(services.database, clock, services.settings)
+        self.append = AppendLeaves(services.database, clock, services.settings, read_stated_rows)
         self.keys = LogKeys(services.signing_keys)
         self.publish = PublishCheckpoints(services.database, clock, services.settings, self.keys)
         self.head = HeadFile(services.settings, mode)

@@ -11,6 +11,7 @@ from tests.support.world import TESTER
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
 from tonne.selling.orders.queue import lock_order
+from tonne.supply.certificates.proofs.statement_source import read_stated_rows
 from tonne.supply.certificates.reissue_certificate import reissue_certificate, withdraw_certificate
 from tonne.supply.transparency.append_leaves import AppendLeaves, append_waiting
 from tonne.supply.transparency.log_store import lock_log, open_log
@@ -128,7 +129,7 @@ async def test_a_correction_waits_for_the_worker_that_appends_the_old_facts(scen
     await scene.append_all()
     await scene.execute("UPDATE parcels SET retired_on = '2025-05-07'")
     async with scene.database.transaction() as tx:
-        assert await append_waiting(tx, await open_and_lock(tx), 10) == 1
+        assert await append_waiting(tx, await open_and_lock(tx), 10, read_stated_rows) == 1
         correction = asyncio.create_task(scene.execute("UPDATE parcels SET retired_on = '2025-05-09'"))
         await scene.until_waiting_for_lock()
     await correction
@@ -143,11 +144,11 @@ async def test_after_a_crash_the_same_statements_are_appended_once(scene: LogSce
     async with scene.database.connection() as connection:
         transaction = connection.transaction()
         await transaction.start()
-        assert await append_waiting(connection, await open_and_lock(connection), 280) == 280
+        assert await append_waiting(connection, await open_and_lock(connection), 280, read_stated_rows) == 280
         connection.terminate()
     assert await scene.fetchval("SELECT count(*) FROM log_tiles") == 0
     async with scene.database.transaction() as tx:
-        assert await append_waiting(tx, await open_and_lock(tx), 5) == 5
+        assert await append_waiting(tx, await open_and_lock(tx), 5, read_stated_rows) == 5
     await scene.append_all()
     assert len(await scene.check_tree()) == 302
 
@@ -155,7 +156,7 @@ async def test_after_a_crash_the_same_statements_are_appended_once(scene: LogSce
 async def test_two_workers_append_each_statement_once(scene: LogScene) -> None:
     await scene.certify()
     await scene.retire_many(2_600)
-    workers = [AppendLeaves(scene.database, scene.clock, scene.settings) for _ in range(2)]
+    workers = [AppendLeaves(scene.database, scene.clock, scene.settings, read_stated_rows) for _ in range(2)]
     barrier = asyncio.Barrier(2)
 
     async def work(worker: AppendLeaves) -> int:

@@ -10,6 +10,7 @@ from tests.support.command import output_of
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode
 from tonne.supply.certificates.proofs.read_proofs import prove_consistency
+from tonne.supply.certificates.proofs.statement_source import read_stated_rows
 from tonne.supply.transparency.append_leaves import append_waiting
 from tonne.supply.transparency.head_file import HeadFile
 from tonne.supply.transparency.log_store import lock_log
@@ -132,7 +133,7 @@ async def test_a_restored_database_publishes_nothing_until_the_log_is_reopened(s
         async with scene.database.transaction() as tx:
             log = await lock_log(tx, Mode.LIVE)
             assert log is not None
-            await append_waiting(tx, log, count - log.size)
+            await append_waiting(tx, log, count - log.size, read_stated_rows)
         scene.clock.advance(seconds=5)
         assert not await scene.publish.run_once()
         refusal = await scene.refusal() or ""

@@ -8,6 +8,7 @@ from tonne.selling.catalogue.prices.apply_price_changes import ApplyPriceChanges
 from tonne.selling.estimates.fold_counts import FoldEstimateCounts
 from tonne.selling.orders.quotes.prune_quotes import PruneQuotes
 from tonne.selling.orders.totals.metadata_totals import CountMetadata
+from tonne.supply.certificates.proofs.statement_source import read_stated_rows
 from tonne.supply.stock.note_supply import NoteSupply
 from tonne.supply.transparency.append_leaves import AppendLeaves
 from tonne.supply.transparency.log_keys import LogKeys
@@ -27,7 +28,7 @@ REFUNDS_EVERY_S = 2.0
 def all_jobs(parts: Parts) -> list[Job]:
     deliver = parts.deliverer
     price_changes = ApplyPriceChanges(parts.database, parts.clock)
-    append_leaves = AppendLeaves(parts.database, parts.clock, parts.settings)
+    append_leaves = AppendLeaves(parts.database, parts.clock, parts.settings, read_stated_rows)
     publish = PublishCheckpoints(
         parts.database, parts.clock, parts.settings, LogKeys(parts.signing_keys), parts.witnesses.cosign
     )

@@ -102,7 +102,7 @@ from tonne.supply.retirements.allocate_orders import AllocateOrders
 from tonne.supply.retirements.endpoints import RetirementEndpoints
 from tonne.supply.retirements.resupply.resupply_orders import ResupplyOrders
 from tonne.supply.retirements.retire_test_order import RetireTestOrder
-from tonne.supply.stock.holds.holds import ReleaseHolds
+from tonne.supply.stock.holds.holds import ReleaseHolds, hold_for_quote
 from tonne.supply.stock.parcels.close_units import CloseUnits
 from tonne.supply.transparency.witnesses import Witnesses
 
@@ -228,7 +228,13 @@ class Parts:
         )
         self.orders = OrderEndpoints(database, self.catalogues, self.directory, self.place_orders)
         self.lock_quotes = LockQuotes(
-            database, self.catalogues, self.directory, clock=clock, settings=settings, shares=self.shares
+            database,
+            self.catalogues,
+            self.directory,
+            clock=clock,
+            settings=settings,
+            shares=self.shares,
+            hold_supply=hold_for_quote,
         )
         self.quotes = QuoteEndpoints(database, self.lock_quotes, clock)
         self.order_batches = BatchEndpoints(self.place_orders, self.directory, self.authenticator.charge)

@@ -74,3 +74,13 @@ class Invalid(TonneError, kind=Kind.INVALID, code="validation_error"):
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__(faults[0].message)
         self.faults = faults
+
+
+class TimeRangeInvalid(TonneError, kind=Kind.INVALID, code="time_range_invalid"):
+    """A time or date of a range is not valid, the range ends before it begins, or a range of analytics is longer than
+    1,100 days.
+
+    Send times such as `2026-11-01T00:00:00Z`, or dates such as `2026-11-01`; the first must be the earlier one.
+    """
+
+    message = "The time range is not valid."

@@ -71,14 +71,14 @@ class SupplyInsufficient(TonneError, kind=Kind.CONFLICT, code="insufficient_avai
     message = "Supply does not cover this order now. Order less or other bundles, or omit reject_if_short and wait."
 
 
-class TimeRangeInvalid(TonneError, kind=Kind.INVALID, code="time_range_invalid"):
-    """A time or date of a range is not valid, the range ends before it begins, or a range of analytics is longer than
-    1,100 days.
+class NotEnoughInStock(TonneError, kind=Kind.CONFLICT, code="not_enough_in_stock"):
+    """When the customer pays, less can be held for them than they want: it was sold meanwhile, others are paying for
+    it, or a limit on holds applies.
 
-    Send times such as `2026-11-01T00:00:00Z`, or dates such as `2026-11-01`; the first must be the earlier one.
+    Choose a smaller amount, another bundle, or try again later; nothing was charged.
     """
 
-    message = "The time range is not valid."
+    message = "Not enough in stock. Nothing was charged. Choose a smaller amount or another option, or try again later."
 
 
 class QuoteNotFound(TonneError, kind=Kind.NOT_FOUND, code="quote_not_found"):

@@ -6,8 +6,7 @@ import msgspec
 
 from tonne.platform.http.route import Parameter, Request
 from tonne.platform.values.clock import to_wire
-from tonne.platform.values.errors import Fault, Invalid
-from tonne.selling.orders.errors import TimeRangeInvalid
+from tonne.platform.values.errors import Fault, Invalid, TimeRangeInvalid
 from tonne.selling.orders.model import OrderStatus
 
 MAX_METADATA_FILTERS = 5

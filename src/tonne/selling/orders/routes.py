@@ -4,6 +4,7 @@ from typing import Any
 
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
 from tonne.platform.http.route import Parameter, Route, RouteMaker
+from tonne.platform.values.errors import TimeRangeInvalid
 from tonne.selling.accounts.errors import AccountSuspended
 from tonne.selling.catalogue.errors import (
     BelowMinimumOrder,
@@ -27,7 +28,6 @@ from tonne.selling.orders.errors import (
     QuoteUsed,
     SpendingLimitReached,
     SupplyInsufficient,
-    TimeRangeInvalid,
 )
 from tonne.selling.orders.list_filter import FILTER_PARAMETERS
 from tonne.selling.orders.placing.batch_endpoints import BatchEndpoints

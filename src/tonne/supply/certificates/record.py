@@ -19,7 +19,7 @@ from tonne.selling.catalogue.schemas import (
     Tonnes,
 )
 from tonne.selling.orders.schemas import OrderId
-from tonne.supply.retirements.schemas import Day, RetirementUrl
+from tonne.supply.stock.schemas import Day, RetirementUrl
 
 
 class SharedUnit(msgspec.Struct, frozen=True):

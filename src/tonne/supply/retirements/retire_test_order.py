@@ -4,12 +4,10 @@ Each step is a transaction of its own. Retiring locks parcels and then other ord
 still held its own order, or the event stream, could deadlock with the worker or with another helper.
 """
 
-from datetime import datetime
-
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.scope import Scope
 from tonne.selling.orders import store as order_store
 from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.selling.orders.load import load_orders
@@ -18,7 +16,7 @@ from tonne.selling.orders.queue import lock_order
 from tonne.supply.retirements.allocate_orders import allocate_orders
 from tonne.supply.retirements.complete_orders import complete_orders, show_retired_projects
 from tonne.supply.stock.errors import SupplyShort
-from tonne.supply.stock.parcels.confirm_retirements import wake_orders_any_account
+from tonne.supply.stock.parcels.retire_test_parcels import retire_test_parcels
 
 
 class RetireTestOrder:
@@ -60,31 +58,6 @@ class RetireTestOrder:
                 raise SupplyShort
         elif order.status is not OrderStatus.RETIRING:
             raise TransitionInvalid(f"An order that is {order.status} has nothing to retire: it must be paid first.")
-
-
-# Open units, too. A unit with room left goes into the service's name, as when it is closed.
-RETIRE_PARCELS = """
-WITH own AS (
-    SELECT parcel.mode, parcel.id FROM shares share
-    JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
-    WHERE share.account_id = $1 AND share.order_id = $2 AND share.mode = 'test'
-      AND parcel.status IN ('open', 'to_retire')
-    ORDER BY parcel.id FOR UPDATE OF parcel
-)
-UPDATE parcels SET status = 'retired', close_at = NULL, retired_on = $3, retired_at = $4,
-    account_id = CASE WHEN allocated_grams < quantity_grams THEN NULL ELSE account_id END,
-    in_service_name = in_service_name OR allocated_grams < quantity_grams,
-    closed_at = CASE WHEN allocated_grams < quantity_grams THEN coalesce(closed_at, $4) ELSE closed_at END,
-    beneficiary = CASE WHEN allocated_grams < quantity_grams THEN $5 ELSE beneficiary END
-FROM own WHERE parcels.mode = own.mode AND parcels.id = own.id
-RETURNING parcels.id
-"""
-
-
-async def retire_test_parcels(tx: Connection, scope: Scope, order_id: str, *, service_name: str, now: datetime) -> None:
-    """Retire the order's parcels now, and wake all orders that share them."""
-    rows = await tx.fetch(RETIRE_PARCELS, scope.account_id, order_id, now.date(), now, service_name)
-    await wake_orders_any_account(tx, Mode.TEST, [row["id"] for row in rows], now)
 
 
 async def _lock(tx: Connection, scope: Scope, order_id: str) -> Order:

@@ -18,20 +18,12 @@ from tonne.selling.catalogue.schemas import (
 )
 from tonne.selling.orders.beneficiary import BeneficiaryIn
 from tonne.selling.orders.schemas import OrderId
+from tonne.supply.stock.schemas import Day, RetirementUrl
 
 # Of a changed name, for the certificate.
 MAX_REASON = 500
 DEFAULT_REASON = "The name was corrected."
 Beneficiary = Annotated[str, Meta(examples=["Acme Ltd"])]
-Day = Annotated[str, Meta(examples=["2026-11-15"], extra_json_schema={"format": "date"})]
-RetirementUrl = Annotated[
-    str | None,
-    Meta(
-        description="The retirement at the registry, or null.",
-        examples=["https://registry.example/retirements/99"],
-        extra_json_schema={"format": "uri"},
-    ),
-]
 
 
 class RetirementShareOut(msgspec.Struct):

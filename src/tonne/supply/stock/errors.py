@@ -87,16 +87,6 @@ class UnitNotFound(TonneError, kind=Kind.NOT_FOUND, code="unit_not_found"):
     message = "There is no such unit. `tonne unit list` shows all units."
 
 
-class NotEnoughInStock(TonneError, kind=Kind.CONFLICT, code="not_enough_in_stock"):
-    """When the customer pays, less can be held for them than they want: it was sold meanwhile, others are paying for
-    it, or a limit on holds applies.
-
-    Choose a smaller amount, another bundle, or try again later; nothing was charged.
-    """
-
-    message = "Not enough in stock. Nothing was charged. Choose a smaller amount or another option, or try again later."
-
-
 class CertificateNotValid(TonneError, kind=Kind.CONFLICT, code="certificate_not_valid"):
     """The certificate of the order was withdrawn.
 

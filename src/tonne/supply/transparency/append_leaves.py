@@ -1,7 +1,6 @@
 """A job: appends what happened to the transparency log, as leaves of its Merkle tree."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 import structlog
@@ -15,13 +14,13 @@ from tonne.supply.transparency.model import MAX_BATCH, Log, origin_of
 from tonne.supply.transparency.statement_store import (
     has_waiting,
     lock_waiting,
-    read_certificates_any_account,
-    read_retirements_any_account,
     store_statements,
 )
 from tonne.supply.transparency.statements import (
     ComposedStatement,
     Json,
+    ReadStatedRows,
+    StatedRows,
     WaitingStatement,
     certificate_facts,
     certificate_names,
@@ -40,10 +39,11 @@ _log = structlog.get_logger()
 
 
 class AppendLeaves:
-    def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
+    def __init__(self, database: Database, clock: Clock, settings: Settings, read_stated_rows: ReadStatedRows) -> None:
         self._database = database
         self._clock = clock
         self._settings = settings
+        self._read_stated_rows = read_stated_rows
 
     async def run_once(self) -> bool:
         """Append one batch per mode. True when there was any."""
@@ -58,16 +58,16 @@ class AppendLeaves:
             if log is None:
                 await open_log(tx, mode, 1, origin_of(self._settings.base_url, mode, 1), self._clock())
                 log = await lock_log(tx, mode)
-            return log is not None and await append_waiting(tx, log, MAX_BATCH) > 0
+            return log is not None and await append_waiting(tx, log, MAX_BATCH, self._read_stated_rows) > 0
 
 
-async def append_waiting(tx: Connection, log: Log, limit: int) -> int:
+async def append_waiting(tx: Connection, log: Log, limit: int, read_stated_rows: ReadStatedRows) -> int:
     """Append waiting statements to a locked log. Returns how many: all of them or none are committed.
 
     A statement that cannot be composed is logged and left: it does not stop the others.
     """
     waiting = await lock_waiting(tx, log.mode, limit)
-    composed = await _compose_all(tx, log.mode, waiting)
+    composed = _compose_all(waiting, await read_stated_rows(tx, log.mode, waiting))
     if composed:
         await append_to_tree(tx, log, [each.entry for each in composed])
         await store_statements(tx, log.id, log.size, composed)
@@ -82,29 +82,21 @@ async def append_to_tree(tx: Connection, log: Log, entries: Sequence[bytes]) -> 
     await grow_log(tx, log.id, log.size + len(entries))
 
 
-async def _compose_all(tx: Connection, mode: Mode, waiting: Sequence[WaitingStatement]) -> list[ComposedStatement]:
-    parcels = [each.subject for each in waiting if each.kind is StatementKind.RETIREMENT]
-    numbers = [each.subject for each in waiting if each.kind is not StatementKind.RETIREMENT]
-    retirements = await read_retirements_any_account(tx, mode, parcels) if parcels else {}
-    certificates = await read_certificates_any_account(tx, numbers) if numbers else {}
+def _compose_all(waiting: Sequence[WaitingStatement], rows: StatedRows) -> list[ComposedStatement]:
     composed = []
     for each in waiting:
         try:
-            composed.append(compose_statement(each, *_stated(each, retirements, certificates)))
+            composed.append(compose_statement(each, *_stated(each, rows)))
         except (LookupError, TypeError, ValueError, NotProven):
             _log.exception("statement_not_composed", statement_id=each.id, kind=each.kind, subject=each.subject)
     return composed
 
 
-def _stated(
-    waiting: WaitingStatement,
-    retirements: Mapping[str, Mapping[str, Any]],
-    certificates: Mapping[str, tuple[Json, str | None]],
-) -> tuple[Json, Json | None]:
-    """The facts and the names of a statement, from the rows as they are."""
+def _stated(waiting: WaitingStatement, rows: StatedRows) -> tuple[Json, Json | None]:
+    """The facts and the names of a statement."""
     if waiting.kind is StatementKind.RETIREMENT:
-        return retirement_facts(retirements[waiting.subject], waiting.revision), None
-    record, replaced_by = certificates[waiting.subject]
+        return retirement_facts(rows.retirements[waiting.subject], waiting.revision), None
+    record, replaced_by = rows.certificates[waiting.subject]
     if waiting.kind is StatementKind.ISSUED:
         return certificate_facts(record), certificate_names(record)
     names = None if waiting.names is None else msgspec.json.decode(waiting.names)

@@ -1,9 +1,6 @@
 """SQL of what the entries of the log state."""
 
-from collections.abc import Collection, Sequence
-from typing import Any
-
-import msgspec
+from collections.abc import Sequence
 
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
@@ -32,36 +29,6 @@ async def lock_waiting(tx: Connection, mode: Mode, limit: int) -> list[WaitingSt
         WaitingStatement(**{**row, "mode": Mode(row["mode"]), "kind": StatementKind(row["kind"])})
         for row in await tx.fetch(LOCK_WAITING, mode, limit)
     ]
-
-
-READ_CERTIFICATES = "SELECT number, record, replaced_by FROM certificates WHERE number = ANY ($1::text[])"
-
-
-async def read_certificates_any_account(
-    connection: Connection, numbers: Collection[str]
-) -> dict[str, tuple[dict[str, Any], str | None]]:
-    """The record of each certificate, and the number that replaces it."""
-    rows = await connection.fetch(READ_CERTIFICATES, list(numbers))
-    return {row["number"]: (msgspec.json.decode(row["record"]), row["replaced_by"]) for row in rows}
-
-
-READ_RETIREMENTS = """
-SELECT parcel.id, parcel.start_grams, parcel.quantity_grams, parcel.retired_on, parcel.retirement_url, lot.vintage,
-       lot.first_number, coalesce(lot.block_spelling, block.block) AS block, project.registry,
-       project.registry_project_id
-FROM parcels parcel
-JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
-JOIN serial_blocks block ON block.number = lot.serial_block
-JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
-WHERE parcel.mode = $1 AND parcel.id = ANY ($2::text[]) AND parcel.status = 'retired'
-"""
-
-
-async def read_retirements_any_account(
-    connection: Connection, mode: Mode, parcel_ids: Collection[str]
-) -> dict[str, dict[str, Any]]:
-    """The facts of retired parcels, by their ids."""
-    return {row["id"]: dict(row) for row in await connection.fetch(READ_RETIREMENTS, mode, list(parcel_ids))}
 
 
 STORE_STATEMENTS = """

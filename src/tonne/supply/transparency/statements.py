@@ -6,12 +6,13 @@ be erased while the facts stay provable.
 
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import to_wire
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.scope import Mode
@@ -45,6 +46,17 @@ class WaitingStatement(Struct, frozen=True):
     revision: int
     at: datetime
     names: str | None
+
+
+class StatedRows(NamedTuple):
+    """What statements are about: retired parcels by id; records of certificates, and what replaces them, by number."""
+
+    retirements: Mapping[str, Mapping[str, Any]]
+    certificates: Mapping[str, tuple[Json, str | None]]
+
+
+# `certificates` and `stock` own the rows. `read_stated_rows` is handed over, because those packages come later.
+ReadStatedRows = Callable[[Connection, Mode, Sequence[WaitingStatement]], Awaitable[StatedRows]]
 
 
 class ComposedStatement(Struct, frozen=True):

@@ -16,6 +16,7 @@ from tonne.platform.values.clock import utc_now
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.model import BeneficiaryKind
 from tonne.selling.orders.queue import lock_order
+from tonne.supply.certificates.proofs.statement_source import read_stated_rows
 from tonne.supply.certificates.reissue_certificate import withdraw_certificate
 from tonne.supply.retirements.rename_order import rename_order
 from tonne.supply.transparency.append_leaves import AppendLeaves
@@ -44,7 +45,7 @@ class Verifier(Persons):
         services = self.services
         # Later than the last time: checkpoints are not published every second.
         self._later += timedelta(minutes=1)
-        append = AppendLeaves(services.database, self._now, services.settings)
+        append = AppendLeaves(services.database, self._now, services.settings, read_stated_rows)
         publish = PublishCheckpoints(services.database, self._now, services.settings, LogKeys(services.signing_keys))
         await self.run_jobs(append, publish)
 

@@ -7,7 +7,7 @@ from tonne.money.invoices.store import wake_open
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.orders.queue import list_retiring, wake_waiting
-from tonne.supply.retirements.retire_test_order import retire_test_parcels
+from tonne.supply.stock.parcels.retire_test_parcels import retire_test_parcels
 
 
 async def resume_orders(tx: Connection, scope: Scope, *, service_name: str, now: datetime) -> None:

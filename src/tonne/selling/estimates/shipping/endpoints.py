@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from tonne.platform.db.pool import Database
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response
 from tonne.platform.http.route import Parameter, Request, Response, Route, RouteMaker
-from tonne.platform.values.errors import Fault, Invalid
+from tonne.platform.values.errors import Fault, Invalid, TimeRangeInvalid
 from tonne.selling.estimates.calculated_endpoints import CalculatedEstimateEndpoints
 from tonne.selling.estimates.factors.model import FactorSet
 from tonne.selling.estimates.factors.snapshot import Factors
@@ -14,7 +14,6 @@ from tonne.selling.estimates.shipping.kinds import KINDS
 from tonne.selling.estimates.shipping.list_store import list_shipping
 from tonne.selling.estimates.shipping.methods import CONTAINER_SHIPS, FREIGHT, METHODS, TONNE_KM, Method, TransportMode
 from tonne.selling.estimates.shipping.schemas import ShipmentOut, ShippingMethodOut
-from tonne.selling.orders.errors import TimeRangeInvalid
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _DATE = {"type": "string", "format": "date"}

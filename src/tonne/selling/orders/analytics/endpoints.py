@@ -6,7 +6,7 @@ from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.json_body import read
 from tonne.platform.http.route import Parameter, Request, Response, Route, RouteMaker, json_response
 from tonne.platform.values.clock import Clock
-from tonne.platform.values.errors import Fault, Invalid
+from tonne.platform.values.errors import Fault, Invalid, TimeRangeInvalid
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.snapshot import Catalogues
@@ -32,7 +32,6 @@ from tonne.selling.orders.analytics.schemas import (
     OrderAnalyticsOut,
 )
 from tonne.selling.orders.analytics.store import BundleSums
-from tonne.selling.orders.errors import TimeRangeInvalid
 from tonne.selling.orders.totals.metadata_totals import list_keys, set_keys
 
 _DATE = {"type": "string", "format": "date"}

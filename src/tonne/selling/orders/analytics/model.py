@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from tonne.selling.orders.errors import TimeRangeInvalid
+from tonne.platform.values.errors import TimeRangeInvalid
 
 DEFAULT_DAYS = 30
 MAX_DAYS = 1_100

@@ -24,17 +24,16 @@ from tonne.selling.catalogue.prices.price import PriceRequest
 from tonne.selling.catalogue.prices.pricing import PricedLine
 from tonne.selling.catalogue.schemas import QuoteOut, quote_out
 from tonne.selling.catalogue.snapshot import Catalogues
-from tonne.selling.orders.errors import SupplyInsufficient
+from tonne.selling.orders.errors import NotEnoughInStock, SupplyInsufficient
 from tonne.selling.orders.placing.bodies import price_request
 from tonne.selling.orders.placing.place_order import find_amount
 from tonne.selling.orders.placing.quote_order import quote_order
 from tonne.selling.orders.quotes.errors import HoldQuotaExceeded
 from tonne.selling.orders.quotes.hold_quota_store import HoldQuota, has_quota, list_of_organisation, lock_quota
 from tonne.selling.orders.quotes.locked_price import LockedPrice, encode_locked
+from tonne.selling.orders.quotes.model import HoldSupply
 from tonne.selling.orders.quotes.schemas import LockedQuoteIn, quote_document, with_status
 from tonne.selling.orders.quotes.store import NewQuote, StoredQuote, find_quote_by_key, insert_quotes, sum_held_grams
-from tonne.supply.stock.errors import NotEnoughInStock
-from tonne.supply.stock.holds.holds import hold_for_quote
 
 QUOTE_LIFE = timedelta(minutes=30)
 # An order that is placed in the last moment of a quote still finds its hold.
@@ -69,12 +68,14 @@ class LockQuotes:
         clock: Clock,
         settings: Settings,
         shares: FairShare,
+        hold_supply: HoldSupply,
     ) -> None:
         self._database = database
         self._catalogues = catalogues
         self._directory = directory
         self._clock = clock
         self._shares = shares
+        self._hold_supply = hold_supply
         self._has_quota: ExpiringCache[str, bool] = ExpiringCache(settings.key_refresh_s)
         self._group: GroupCommit[ComposedQuote, Locked] = GroupCommit(
             self._write_batch, self._write_alone, wait_s=settings.statement_timeout_s
@@ -215,7 +216,7 @@ class LockQuotes:
         # Test supply does not run out, so that only the quota is counted.
         if scope.mode is Mode.LIVE:
             try:
-                held_grams = await hold_for_quote(tx, scope, new.id, quote.lines, new.expires_at + HOLD_GRACE)
+                held_grams = await self._hold_supply(tx, scope, new.id, quote.lines, new.expires_at + HOLD_GRACE)
             except NotEnoughInStock as error:
                 raise SupplyInsufficient(
                     "Supply does not cover this quote now, so it cannot be held. Ask for less, or omit hold_supply.",

@@ -1,6 +1,6 @@
 """SQL of locked quotes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -131,22 +131,20 @@ async def end_holding_any_account(tx: Connection, now: datetime) -> None:
     await tx.execute(END_HOLDING, now)
 
 
-# `retirements` owns the holds. A quote that has lost a part of its hold no longer says that its supply is held.
+# A quote that has lost a part of its hold no longer says that its supply is held.
 RECOUNT_HELD = """
 UPDATE quotes SET held_grams = held.grams, is_holding = held.grams > 0,
     document = convert_to(
         replace(convert_from(document, 'UTF8'), '"supply_held":true', '"supply_held":false'), 'UTF8')
-FROM (SELECT quotes.account_id, quotes.id, coalesce(sum(hold.reserved_grams), 0)::bigint AS grams
-      FROM quotes LEFT JOIN supply_holds hold ON hold.account_id = quotes.account_id AND hold.checkout_id = quotes.id
-      WHERE quotes.is_holding AND quotes.id = ANY ($1::text[]) GROUP BY quotes.account_id, quotes.id) held
-WHERE quotes.account_id = held.account_id AND quotes.id = held.id
+FROM unnest($1::text[], $2::bigint[]) AS held (id, grams)
+WHERE quotes.is_holding AND quotes.id = held.id
 """
 
 
-async def recount_held_any_account(tx: Connection, quote_ids: Sequence[str]) -> None:
+async def recount_held_any_account(tx: Connection, grams_by_quote: Mapping[str, int]) -> None:
     """After holds were released because their credits are invalid. Ids of checkouts are ignored."""
-    if quote_ids:
-        await tx.execute(RECOUNT_HELD, quote_ids)
+    if grams_by_quote:
+        await tx.execute(RECOUNT_HELD, list(grams_by_quote), list(grams_by_quote.values()))
 
 
 PRUNE_QUOTES = """

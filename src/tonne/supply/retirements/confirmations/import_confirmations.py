@@ -22,6 +22,7 @@ from tonne.platform.values.urls import MAX_URL_LENGTH
 from tonne.supply.retirements.confirmations.audit import record_import_any_account
 from tonne.supply.retirements.confirmations.merged_lines import MergedLines
 from tonne.supply.retirements.confirmations.retirement_pages import RetirementPages, read_pages
+from tonne.supply.retirements.confirmations.store import find_certified_any_account
 from tonne.supply.retirements.confirmations.work_list import EXPORT_COLUMNS
 from tonne.supply.stock.lots.lots import SerialNumber, check_retired_on, earliest_day, find_canonical, latest_day
 from tonne.supply.stock.model import LotStatus, ParcelStatus
@@ -29,7 +30,6 @@ from tonne.supply.stock.parcels.confirm_retirements import Confirmation, confirm
 from tonne.supply.stock.parcels.parcel_book import BookedParcel, ParcelBook, SerialsRefused
 from tonne.supply.stock.parcels.parcel_store import (
     correct_retirements_any_account,
-    find_certified_any_account,
     insert_split_any_account,
     lock_parcels_any_account,
     move_parcels_any_account,

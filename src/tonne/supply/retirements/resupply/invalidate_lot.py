@@ -1,6 +1,6 @@
 """Invalidate a lot whose credits turned out to be worthless, although orders hold grams of it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -15,6 +15,11 @@ from tonne.selling.orders.queue import lock_orders
 from tonne.selling.orders.quotes.store import recount_held_any_account
 from tonne.supply.stock.errors import LotNotFound, LotNotInUse
 from tonne.supply.stock.holds.hold_store import delete_overheld_any_account
+from tonne.supply.stock.lots.invalid_lot_store import (
+    find_held_any_account,
+    lock_parcels_of_lot_any_account,
+    mark_invalid_any_account,
+)
 from tonne.supply.stock.lots.lot_case_store import (
     CaseState,
     LotCase,
@@ -51,39 +56,17 @@ async def invalidate_lot(tx: Connection, lot_id: str, *, reason: str, actor: Act
     if not lot.allocated_grams:
         raise LotNotInUse(f"No order holds tonnes of lot {lot_id}. Withdraw it with `tonne lot withdraw {lot_id}`.")
     # Parcels before orders, as importing confirmations does: see the lock order in docs/architecture.md.
-    await _lock_parcels_any_account(tx, lot)
-    held = await _find_held_any_account(tx, lot)
+    await lock_parcels_of_lot_any_account(tx, lot)
+    held = await find_held_any_account(tx, lot)
     orders = await lock_orders(tx, list(held))
     certificates = await _find_certificates_any_account(tx, list(held))
-    await _mark_invalid_any_account(tx, lot, reason=reason, actor=actor, now=now)
+    await mark_invalid_any_account(tx, lot, reason=reason, actor=actor, now=now)
     cases = [_new_case(orders[key.id], grams, certificates.get(key.id), now) for key, grams in held.items()]
     await insert_cases_any_account(tx, lot.mode, lot.id, cases, now)
     lost = await delete_overheld_any_account(tx, lot.mode)
     await recount_held_any_account(tx, lost)
     await _record(tx, lot, cases, lost, reason=reason, actor=actor, now=now)
-    return Invalidation(lot, await list_cases_any_account(tx, lot_id), lost)
-
-
-# Sorted, so that two transactions cannot deadlock. Waits for confirmations and allocations that have locked one.
-LOCK_PARCELS_OF_LOT = "SELECT true FROM parcels WHERE mode = $1 AND lot_id = $2 ORDER BY id FOR UPDATE"
-
-
-async def _lock_parcels_any_account(tx: Connection, lot: ListedLot) -> None:
-    await tx.execute(LOCK_PARCELS_OF_LOT, lot.mode, lot.id)
-
-
-FIND_HELD = """
-SELECT share.account_id, share.order_id, sum(share.quantity_grams)::bigint AS grams
-FROM parcels parcel JOIN shares share ON share.mode = parcel.mode AND share.parcel_id = parcel.id
-WHERE parcel.mode = $1 AND parcel.lot_id = $2 GROUP BY share.account_id, share.order_id
-ORDER BY share.account_id, share.order_id
-"""
-
-
-async def _find_held_any_account(tx: Connection, lot: ListedLot) -> dict[OrderKey, int]:
-    """The grams that each order holds of the lot."""
-    rows = await tx.fetch(FIND_HELD, lot.mode, lot.id)
-    return {OrderKey(row["account_id"], row["order_id"]): row["grams"] for row in rows}
+    return Invalidation(lot, await list_cases_any_account(tx, lot_id), list(lost))
 
 
 class _Certificate(Struct, frozen=True):
@@ -104,26 +87,6 @@ async def _find_certificates_any_account(tx: Connection, keys: Sequence[OrderKey
     return {row["order_id"]: _Certificate(row["number"], row["is_valid"]) for row in rows}
 
 
-# The whole lot counts as allocated: every query for free grams then leaves it out.
-MARK_LOT = """
-UPDATE lots SET invalidated_at = $3, invalidated_by = $4, invalid_reason = $5,
-                invalid_grams = quantity_grams - allocated_grams, allocated_grams = quantity_grams
-WHERE mode = $1 AND id = $2
-"""
-MARK_PARCELS = """
-UPDATE parcels SET invalidated_at = $3, close_at = NULL,
-                   status = CASE WHEN status = 'retired' THEN 'retired' ELSE 'invalid' END
-WHERE mode = $1 AND lot_id = $2
-"""
-
-
-async def _mark_invalid_any_account(
-    tx: Connection, lot: ListedLot, *, reason: str, actor: Actor, now: datetime
-) -> None:
-    await tx.execute(MARK_LOT, lot.mode, lot.id, now, str(actor), reason)
-    await tx.execute(MARK_PARCELS, lot.mode, lot.id, now)
-
-
 def _new_case(order: Order, grams: int, certificate: _Certificate | None, now: datetime) -> NewCase:
     number = None if certificate is None else certificate.number
     if order.status is not OrderStatus.COMPLETE:
@@ -137,7 +100,7 @@ async def _record(
     tx: Connection,
     lot: ListedLot,
     cases: Sequence[NewCase],
-    lost_holds: Sequence[str],
+    lost_holds: Collection[str],
     *,
     reason: str,
     actor: Actor,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import structlog
-from msgspec import Struct, structs
+from msgspec import structs
 
 from tonne.platform.db.batches import RETRY_AFTER, run_claimed
 from tonne.platform.db.pool import Connection, Database
@@ -31,6 +31,7 @@ from tonne.supply.stock.lots.lot_case_store import (
     postpone_cases_any_account,
 )
 from tonne.supply.stock.model import Share
+from tonne.supply.stock.parcels.replaced_share_store import LostShare, find_lost, release_lost
 from tonne.supply.stock.plan_allocation import LineDemand, Supply
 from tonne.supply.stock.supply_store import find_unretired
 
@@ -69,15 +70,6 @@ class ResupplyOrders:
                 await _reissue_if_retired(tx, case, self._settings, self._clock())
 
 
-class _Lost(Struct, frozen=True):
-    """Grams of an invalid lot that a line of the order holds."""
-
-    line_position: int
-    parcel_id: str
-    project_id: str
-    quantity_grams: int
-
-
 async def resupply(tx: Connection, case: LotCase, settings: Settings, now: datetime) -> None:
     """Give the order of a locked case the same grams of other lots, or postpone the case if supply is short.
 
@@ -87,13 +79,13 @@ async def resupply(tx: Connection, case: LotCase, settings: Settings, now: datet
     # Lots and parcels before the order, as importing confirmations does: the order is not paid, but allocated.
     sources, supply, _ = await lock_supply(tx, case.scope.mode, [order], settings, now)
     order = (await lock_orders(tx, [case.order_key]))[case.order_id]
-    lost = await _find_lost(tx, order, case.lot_id)
+    lost = await find_lost(tx, order, case.lot_id)
     shares = _plan(supply, sources, order, lost)
     if shares is None:
         _log.warning("resupply_short", mode=case.scope.mode, order_id=order.id, lot_id=case.lot_id)
         await move_case(tx, case.order_key, case.lot_id, CaseState.RESUPPLY, now=now, due_at=now + SHORT_RETRY)
         return
-    await _release(tx, order, case.lot_id, now)
+    await release_lost(tx, order, case.lot_id, now)
     held = [(order, share) for share in shares]
     await write_supply(tx, case.scope.mode, supply, held, now=now, assigned_at=now)
     changed = await _change_projects(tx, order, lost, shares, sources)
@@ -102,7 +94,7 @@ async def resupply(tx: Connection, case: LotCase, settings: Settings, now: datet
     await _finish(tx, case, order, changed, settings=settings, now=now)
 
 
-def _plan(supply: Supply, sources: Sources, order: Order, lost: Sequence[_Lost]) -> list[Share] | None:
+def _plan(supply: Supply, sources: Sources, order: Order, lost: Sequence[LostShare]) -> list[Share] | None:
     """The shares that replace what was lost; None if supply does not cover it."""
     by_project: defaultdict[tuple[int, str], int] = defaultdict(int)
     by_line: defaultdict[int, int] = defaultdict(int)
@@ -130,52 +122,8 @@ def _plan(supply: Supply, sources: Sources, order: Order, lost: Sequence[_Lost])
     return shares
 
 
-FIND_LOST = """
-SELECT share.line_position, share.parcel_id, parcel.project_id, share.quantity_grams
-FROM shares share JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
-WHERE share.account_id = $1 AND share.order_id = $2 AND parcel.lot_id = $3
-ORDER BY share.line_position, parcel.start_grams
-"""
-
-
-async def _find_lost(tx: Connection, order: Order, lot_id: str) -> list[_Lost]:
-    rows = await tx.fetch(FIND_LOST, order.scope.account_id, order.id, lot_id)
-    return [_Lost(**row) for row in rows]
-
-
-KEEP_RECORD = """
-INSERT INTO replaced_shares (account_id, order_id, line_position, mode, parcel_id, organisation_id, beneficiary,
-                             quantity_grams, replaced_at)
-SELECT share.account_id, share.order_id, share.line_position, share.mode, share.parcel_id, share.organisation_id,
-       share.beneficiary, share.quantity_grams, $4
-FROM shares share JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
-WHERE share.account_id = $1 AND share.order_id = $2 AND parcel.lot_id = $3
-"""
-RETURN_GRAMS = """
-UPDATE parcels SET allocated_grams = parcels.allocated_grams - lost.grams
-FROM (SELECT share.mode, share.parcel_id, sum(share.quantity_grams) AS grams
-      FROM shares share JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
-      WHERE share.account_id = $1 AND share.order_id = $2 AND parcel.lot_id = $3
-      GROUP BY share.mode, share.parcel_id) lost
-WHERE parcels.mode = lost.mode AND parcels.id = lost.parcel_id
-"""
-DELETE_LOST = """
-DELETE FROM shares USING parcels parcel
-WHERE shares.account_id = $1 AND shares.order_id = $2 AND parcel.mode = shares.mode AND parcel.id = shares.parcel_id
-  AND parcel.lot_id = $3
-"""
-
-
-async def _release(tx: Connection, order: Order, lot_id: str, now: datetime) -> None:
-    """Take the order's shares of an invalid lot away, and keep a record of them."""
-    held = (order.scope.account_id, order.id, lot_id)
-    await tx.execute(KEEP_RECORD, *held, now)
-    await tx.execute(RETURN_GRAMS, *held)
-    await tx.execute(DELETE_LOST, *held)
-
-
 async def _change_projects(
-    tx: Connection, order: Order, lost: Sequence[_Lost], shares: Sequence[Share], sources: Sources
+    tx: Connection, order: Order, lost: Sequence[LostShare], shares: Sequence[Share], sources: Sources
 ) -> Order:
     """The order with the projects that it has now. The cost of each line is split over them again."""
     known = {project.project_id: project for project in order.projects}

@@ -157,11 +157,20 @@ DELETE FROM supply_holds WHERE (account_id, checkout_id, bundle_id, project_id) 
     WHERE hold.grams > coalesce(lot.grams, 0))
 RETURNING checkout_id
 """
+SUM_RESERVED = """
+SELECT lost.id, coalesce(sum(hold.reserved_grams), 0)::bigint AS grams
+FROM unnest($2::text[]) AS lost (id) LEFT JOIN supply_holds hold ON hold.mode = $1 AND hold.checkout_id = lost.id
+GROUP BY lost.id ORDER BY lost.id
+"""
 
 
-async def delete_overheld_any_account(tx: Connection, mode: Mode) -> list[str]:
-    """Release holds of grams that no longer exist, and return the checkouts. Their orders wait for supply if paid."""
-    return sorted({row["checkout_id"] for row in await tx.fetch(DELETE_OVERHELD, mode)})
+async def delete_overheld_any_account(tx: Connection, mode: Mode) -> dict[str, int]:
+    """Release holds of grams that no longer exist. Returns what is left to the checkouts and quotes that lost a hold.
+
+    Their orders wait for supply if paid.
+    """
+    lost = {row["checkout_id"] for row in await tx.fetch(DELETE_OVERHELD, mode)}
+    return {row["id"]: row["grams"] for row in await tx.fetch(SUM_RESERVED, mode, list(lost))}
 
 
 IS_REMOVED_PROJECT_HELD = """

@@ -17,8 +17,8 @@ from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.catalogue.coverage import Coverage, Demand, cover
 from tonne.selling.catalogue.prices.pricing import PricedLine
 from tonne.selling.catalogue.sources import find_sources
+from tonne.selling.orders.errors import NotEnoughInStock
 from tonne.selling.orders.quotes.store import end_holding_any_account
-from tonne.supply.stock.errors import NotEnoughInStock
 from tonne.supply.stock.holds import hold_store
 from tonne.supply.stock.holds.hold_store import HeldBy, HeldPart, Holder
 from tonne.supply.stock.plan_allocation import whole_units

@@ -8,9 +8,8 @@ import asyncpg
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
-from tonne.selling.orders.queue import lock_orders
 from tonne.supply.stock.model import LotStatus, ParcelStatus
-from tonne.supply.stock.parcels.confirm_retirements import Confirmation, find_orders_any_account
+from tonne.supply.stock.parcels.confirm_retirements import Confirmation
 from tonne.supply.stock.parcels.parcel_book import BookedParcel, LotPlace
 from tonne.supply.stock.serial_runs import SerialRun
 
@@ -82,25 +81,6 @@ async def lock_parcels_any_account(
     project_ids, years = [project_id for project_id, _ in vintages], [year for _, year in vintages]
     wanted = (list(ids), project_ids, years, *columns(runs, "block, first, last"))
     return [_booked(row) for row in await tx.fetch(LOCK_PARCELS, mode, *wanted)]
-
-
-FIND_CERTIFIED = """
-SELECT share.parcel_id, min(certificate.number) AS number
-FROM shares share JOIN certificates certificate
-  ON certificate.account_id = share.account_id AND certificate.order_id = share.order_id
-WHERE share.mode = $1 AND share.parcel_id = ANY ($2::text[]) GROUP BY share.parcel_id
-"""
-
-
-async def find_certified_any_account(tx: Connection, mode: Mode, parcel_ids: Collection[str]) -> dict[str, str]:
-    """The number of a certificate that states the parcel, by parcel, for those that are on one.
-
-    Locks their orders first: a worker that is completing one of them has read the parcel as it was.
-    """
-    if not parcel_ids:
-        return {}
-    await lock_orders(tx, await find_orders_any_account(tx, mode, list(parcel_ids)))
-    return {row["parcel_id"]: row["number"] for row in await tx.fetch(FIND_CERTIFIED, mode, list(parcel_ids))}
 
 
 # Two steps: two parcels may exchange their places, and no two may ever have the same one.
