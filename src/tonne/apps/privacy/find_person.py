@@ -19,13 +19,12 @@ from tonne.selling.accounts.person_store import (
     AddressUse,
     list_address_uses,
     list_audit_mentions,
-    list_corrected_orders,
     list_scopes,
 )
 from tonne.selling.estimates.person_store import find_texts, scan_estimates
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import BeneficiaryKind, Order, OrderKey, OrderStatus
-from tonne.selling.orders.person_store import find_cancel_reason, scan_orders
+from tonne.selling.orders.person_store import find_cancel_reason, list_corrected_orders, scan_orders
 from tonne.selling.users.person_store import list_user_uses
 from tonne.supply.certificates.person_store import list_unfinished_cases
 from tonne.supply.certificates.store import list_of_order as list_certificates

@@ -104,6 +104,7 @@ from tonne.supply.retirements.resupply.resupply_orders import ResupplyOrders
 from tonne.supply.retirements.retire_test_order import RetireTestOrder
 from tonne.supply.stock.holds.holds import ReleaseHolds, hold_for_quote
 from tonne.supply.stock.parcels.close_units import CloseUnits
+from tonne.supply.stock.vintages import load_vintages_any_account
 from tonne.supply.transparency.witnesses import Witnesses
 
 # Packages with templates of pages.
@@ -144,7 +145,7 @@ class Parts:
             seller_tax=settings.seller_tax,
             minimum_orders=settings.minimum_orders,
         )
-        self.catalogues = Catalogues(database, settings, clock)
+        self.catalogues = Catalogues(database, settings, load_vintages_any_account, clock)
         self.authenticator = Authenticator(self.directory, settings)
         self.notifier = Notifier(database)
         # Waiting for a share holds no connection, so it may take as long as a statement.

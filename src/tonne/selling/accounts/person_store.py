@@ -1,4 +1,4 @@
-"""Where an e-mail address is used by an organisation itself, and which orders once had another address or name."""
+"""Where an e-mail address is used by an organisation itself."""
 
 from msgspec import Struct
 
@@ -46,28 +46,6 @@ async def list_scopes(connection: Connection, organisation_id: str | None, mode:
     """All accounts. None: of every organisation, in both modes."""
     rows = await connection.fetch(LIST_SCOPES, organisation_id, mode)
     return [Scope(row["organisation_id"], row["id"], Mode(row["mode"])) for row in rows]
-
-
-# An order that is shown with another name or address now still has the former one in events and certificates.
-LIST_CORRECTED = """
-SELECT DISTINCT orders.organisation_id, orders.account_id, orders.mode, orders.id
-FROM audit_log entry
-JOIN accounts ON accounts.organisation_id = entry.organisation_id
-JOIN orders ON orders.account_id = accounts.id AND orders.id = entry.subject_id
-WHERE entry.action IN ('order.renamed', 'order.mails_resent')
-  AND ($1::text IS NULL OR orders.organisation_id = $1) AND ($2::text IS NULL OR orders.mode = $2)
-ORDER BY orders.account_id, orders.id
-"""
-
-
-async def list_corrected_orders(
-    connection: Connection, organisation_id: str | None, mode: Mode | None
-) -> list[tuple[Scope, str]]:
-    """Orders whose name or address was corrected. None: of every organisation, in both modes."""
-    return [
-        (Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])), row["id"])
-        for row in await connection.fetch(LIST_CORRECTED, organisation_id, mode)
-    ]
 
 
 LIST_MENTIONS = """

@@ -15,16 +15,10 @@ class ListedBundle(Struct, frozen=True):
     currency: str
     unit_price_minor: int
     enabled: bool
-    free_grams: int
 
 
-# A project in several bundles counts in each of them: the first order gets the tonnes.
 LIST_BUNDLES = """
-SELECT bundles.id, slug, name, currency, unit_price_minor, enabled, (
-    SELECT coalesce(sum(quantity_grams - allocated_grams), 0)::bigint
-    FROM bundle_projects JOIN lots USING (mode, project_id)
-    WHERE bundle_projects.mode = bundles.mode AND bundle_projects.bundle_id = bundles.id
-) AS free_grams
+SELECT id, slug, name, currency, unit_price_minor, enabled
 FROM bundles JOIN catalogues USING (mode)
 WHERE mode = $1
 ORDER BY position, slug

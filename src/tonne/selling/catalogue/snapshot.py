@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
 from tonne.platform.db.pool import Connection, Database
@@ -11,7 +11,10 @@ from tonne.platform.values.clock import Clock, utc_now
 from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue import store
-from tonne.selling.catalogue.model import Catalogue
+from tonne.selling.catalogue.model import Catalogue, VintageSupply
+
+# `stock` implements it: grams that are neither allocated nor held, by project.
+LoadSupply = Callable[[Connection, Mode], Awaitable[dict[str, list[VintageSupply]]]]
 
 
 class Catalogues:
@@ -21,6 +24,7 @@ class Catalogues:
         self,
         database: Database,
         settings: Settings,
+        load_supply: LoadSupply,
         clock: Clock = utc_now,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -28,6 +32,7 @@ class Catalogues:
         self._base_url = settings.base_url
         self._refresh_s = settings.catalogue_refresh_s
         self._rate_max_age = timedelta(days=settings.rate_max_age_days)
+        self._load_supply = load_supply
         self._clock = clock
         self._monotonic = monotonic
         self._copies: dict[Mode, tuple[float, Catalogue]] = {}
@@ -55,7 +60,9 @@ class Catalogues:
                     rates=await store.load_rates(connection, mode, held[1].currency),
                 )
             else:
-                catalogue = await store.load_catalogue(connection, mode, self._base_url) or empty_catalogue(mode)
+                vintages = await self._load_supply(connection, mode)
+                loaded = await store.load_catalogue(connection, mode, self._base_url, vintages)
+                catalogue = loaded or empty_catalogue(mode)
         catalogue = replace(catalogue, rates_since=self._rates_since(mode))
         self._copies[mode] = (self._monotonic() + self._refresh_s, catalogue)
         return catalogue
@@ -63,7 +70,7 @@ class Catalogues:
     async def _with_supply(self, connection: Connection, catalogue: Catalogue) -> Catalogue:
         if catalogue.mode is Mode.TEST:
             return catalogue
-        vintages = await store.load_vintages_any_account(connection, catalogue.mode)
+        vintages = await self._load_supply(connection, catalogue.mode)
         free = store.free_grams_of(catalogue.mode, catalogue.projects, vintages)
         return replace(_with_free(catalogue, free), vintages=vintages)
 

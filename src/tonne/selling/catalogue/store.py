@@ -39,13 +39,18 @@ SELECT bundle_id, project_id, weight FROM bundle_projects WHERE mode = $1 ORDER 
 """
 
 
-async def load_catalogue(tx: Connection, mode: Mode, base_url: str) -> Catalogue | None:
-    """The catalogue of one mode; None before the first import. Call it in a snapshot for a consistent result."""
+async def load_catalogue(
+    tx: Connection, mode: Mode, base_url: str, vintages: dict[str, list[VintageSupply]] | None = None
+) -> Catalogue | None:
+    """The catalogue of one mode; None before the first import. Call it in a snapshot for a consistent result.
+
+    `vintages` is free supply. Without it, live bundles have none.
+    """
+    vintages = vintages or {}
     head = await tx.fetchrow(LOAD_CATALOGUE, mode)
     if head is None:
         return None
     projects = {row["id"]: _project(row, base_url) for row in await tx.fetch(LOAD_PROJECTS, mode)}
-    vintages = await load_vintages_any_account(tx, mode)
     free = free_grams_of(mode, projects, vintages)
     members: dict[str, list[BundleProject]] = {}
     for row in await tx.fetch(LOAD_MEMBERS, mode):
@@ -70,29 +75,6 @@ WHERE mode = $1 AND base = $2 AND as_of <= now() ORDER BY quote, as_of DESC
 async def load_rates(tx: Connection, mode: Mode, currency: str) -> dict[str, ExchangeRate]:
     """The newest rates that are not in the future, by target currency."""
     return {row["quote"]: ExchangeRate(**row) for row in await tx.fetch(LOAD_RATES, mode, currency)}
-
-
-# What is held is not of a vintage yet: orders draw on the oldest first.
-LOAD_VINTAGES = """
-SELECT lots.project_id, lots.vintage, lots.grams::bigint AS free_grams, coalesce(holds.grams, 0)::bigint AS held_grams
-FROM (SELECT project_id, vintage, sum(quantity_grams - allocated_grams) AS grams FROM lots WHERE mode = $1
-      GROUP BY project_id, vintage) AS lots
-LEFT JOIN (SELECT project_id, sum(reserved_grams) AS grams FROM supply_holds WHERE mode = $1 GROUP BY project_id)
-     AS holds USING (project_id)
-ORDER BY lots.project_id, lots.vintage
-"""
-
-
-async def load_vintages_any_account(connection: Connection, mode: Mode) -> dict[str, list[VintageSupply]]:
-    """Grams that are neither allocated nor held, by project. `retirements` owns these tables."""
-    vintages: dict[str, list[VintageSupply]] = {}
-    held: dict[str, int] = {}
-    for row in await connection.fetch(LOAD_VINTAGES, mode):
-        project_id, free_grams = row["project_id"], row["free_grams"]
-        left = held.setdefault(project_id, row["held_grams"])
-        held[project_id] = max(0, left - free_grams)
-        vintages.setdefault(project_id, []).append(VintageSupply(row["vintage"], max(0, free_grams - left)))
-    return vintages
 
 
 def free_grams_of(

@@ -1,9 +1,9 @@
-"""Finds orders that contain an e-mail address or a name."""
+"""Finds orders that contain, or once had, an e-mail address or a name."""
 
 from collections.abc import Sequence
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.scope import Mode, Scope
 
 # Addresses and names must be equal; the texts that clients wrote contain a term. Batches, so that no statement takes
 # long: there is no index on the texts.
@@ -39,3 +39,25 @@ FIND_CANCEL_REASON = "SELECT cancel_reason FROM orders WHERE account_id = $1 AND
 async def find_cancel_reason(connection: Connection, scope: Scope, order_id: str) -> str | None:
     reason: str | None = await connection.fetchval(FIND_CANCEL_REASON, scope.account_id, order_id)
     return reason
+
+
+# An order that is shown with another name or address now still has the former one in events and certificates.
+LIST_CORRECTED = """
+SELECT DISTINCT orders.organisation_id, orders.account_id, orders.mode, orders.id
+FROM audit_log entry
+JOIN accounts ON accounts.organisation_id = entry.organisation_id
+JOIN orders ON orders.account_id = accounts.id AND orders.id = entry.subject_id
+WHERE entry.action IN ('order.renamed', 'order.mails_resent')
+  AND ($1::text IS NULL OR orders.organisation_id = $1) AND ($2::text IS NULL OR orders.mode = $2)
+ORDER BY orders.account_id, orders.id
+"""
+
+
+async def list_corrected_orders(
+    connection: Connection, organisation_id: str | None, mode: Mode | None
+) -> list[tuple[Scope, str]]:
+    """Orders whose name or address was corrected. None: of every organisation, in both modes."""
+    return [
+        (Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])), row["id"])
+        for row in await connection.fetch(LIST_CORRECTED, organisation_id, mode)
+    ]

@@ -26,6 +26,7 @@ from tonne.selling.catalogue.prices.price_change_store import PriceChange, list_
 from tonne.selling.catalogue.prices.schedule_price import MAX_AHEAD, cancel_price_change, schedule_price
 from tonne.selling.catalogue.store import load_catalogue
 from tonne.selling.catalogue.switch_bundle import switch_bundle
+from tonne.supply.stock.vintages import load_vintages_any_account
 
 BUNDLE = "/catalogue/bundles/{bundle_id}"
 CHANGES_SHOWN = 200
@@ -138,7 +139,8 @@ class BundlePage:
         if not is_id("bun", bundle_id):
             raise DashboardPageNotFound
         async with self._database.snapshot() as connection:
-            catalogue = await load_catalogue(connection, viewer.mode, "")
+            vintages = await load_vintages_any_account(connection, viewer.mode)
+            catalogue = await load_catalogue(connection, viewer.mode, "", vintages)
             if catalogue is None or bundle_id not in catalogue.bundles:
                 raise DashboardPageNotFound
             costs = await read_costs(connection, viewer.mode)

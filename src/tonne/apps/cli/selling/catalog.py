@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -19,6 +20,7 @@ from tonne.apps.cli.output import (
 )
 from tonne.apps.cli.parameters import MODE
 from tonne.apps.cli.table import printable
+from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode
@@ -27,19 +29,26 @@ from tonne.selling.catalogue.imports.import_catalogue import CatalogueError
 from tonne.selling.catalogue.imports.rows import FileKind, Files
 from tonne.selling.catalogue.switch_bundle import switch_bundle
 from tonne.supply.stock.lots.import_lots import import_files
+from tonne.supply.stock.vintages import sum_by_bundle
 
 # Corrections printed after an import.
 SHOWN = 100
 _NAMES = f"the names are {', '.join(FileKind)}"
 _mode_option = click.option("--mode", type=MODE, required=True, help="Catalogue to use: live and test have one each.")
 
-COLUMNS: tuple[ValueColumn[ListedBundle], ...] = (
-    ValueColumn("id", lambda b: b.id),
-    ValueColumn("slug", lambda b: b.slug),
-    MoneyColumn("unit_price", lambda b: b.unit_price_minor, lambda b: b.currency, head="price"),
-    ValueColumn("enabled", lambda b: b.enabled),
+
+class _StockedBundle(NamedTuple):
+    bundle: ListedBundle
+    free_grams: int
+
+
+COLUMNS: tuple[ValueColumn[_StockedBundle], ...] = (
+    ValueColumn("id", lambda b: b.bundle.id),
+    ValueColumn("slug", lambda b: b.bundle.slug),
+    MoneyColumn("unit_price", lambda b: b.bundle.unit_price_minor, lambda b: b.bundle.currency, head="price"),
+    ValueColumn("enabled", lambda b: b.bundle.enabled),
     TonnesColumn("free_quantity", lambda b: b.free_grams, head="free tonnes"),
-    ValueColumn("name", lambda b: b.name, shrinks=True),
+    ValueColumn("name", lambda b: b.bundle.name, shrinks=True),
 )
 
 
@@ -87,9 +96,14 @@ def import_lots(mode: str, file: Path) -> None:
 @output_options
 def list_all(mode: str, output: Output) -> None:
     """List the bundles of a catalogue, including those not on sale."""
-    bundles = run_in_transaction(list_bundles, Mode(mode))
+    bundles = run_in_transaction(_list_stocked, Mode(mode))
     empty = f"The {mode} catalogue has no bundles yet: import some with `tonne catalogue import --mode {mode}`."
     print_rows(bundles, COLUMNS, output, empty=empty)
+
+
+async def _list_stocked(tx: Connection, mode: Mode) -> list[_StockedBundle]:
+    free = await sum_by_bundle(tx, mode)
+    return [_StockedBundle(bundle, free.get(bundle.id, 0)) for bundle in await list_bundles(tx, mode)]
 
 
 @catalogue.command()
