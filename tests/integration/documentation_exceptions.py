@@ -32,12 +32,18 @@ EXCEPTIONS = {
         "docs/operations.md",
         "$ pgbackrest",
     ): "needs an archiving PostgreSQL; tests/integration/test_point_in_time.py has one",
-    ("docs/operations.md", "ALTER ROLE"): "needs a role of another server; tests/integration/test_pgbouncer.py has one",
+    (
+        "docs/operations-reference.md",
+        "ALTER ROLE",
+    ): "needs a role of another server; tests/integration/test_pgbouncer.py has one",
     (
         "docs/operations.md",
         '{"status": "warning"',
     ): "output of `tonne doctor --json`; tests/apps/cli/test_doctor.py checks it",
-    ("docs/operations.md", "TONNE_TRACING=true"): "needs the packages of the extra `otel`; tests/http has traces",
+    (
+        "docs/operations-reference.md",
+        "TONNE_TRACING=true",
+    ): "needs the packages of the extra `otel`; tests/http has traces",
     ("docs/estimates.md", "curl -s http://localhost:8080/v1/estimates/transactions"): (
         "servers notice imported factors after some seconds; tests/estimates calculates transactions"
     ),

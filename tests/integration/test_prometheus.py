@@ -155,8 +155,8 @@ def test_both_kinds_of_process_report(text: str) -> None:
     assert total(samples, "tonne_queue_read_success") == 1
 
 
-def test_the_page_on_operations_lists_exactly_these_metrics(text: str) -> None:
-    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+def test_the_reference_of_operations_lists_exactly_these_metrics(text: str) -> None:
+    page = (ROOT / "docs" / "operations-reference.md").read_text(encoding="utf-8")
     table = page.partition("<!-- metrics -->")[2].partition("<!-- /metrics -->")[0]
     rows = [row.split(" | ") for row in table.splitlines() if row.startswith("| `")]
     listed = {name: set(row[1].split(", ")) - {""} for row in rows for name in re.findall(r"`(\w+)`", row[0])}
