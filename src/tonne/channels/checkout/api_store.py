@@ -6,7 +6,7 @@ import asyncpg
 import msgspec
 
 from tonne.channels.checkout.model import Checkout
-from tonne.channels.checkout.store import beneficiary_columns, checkout_of
+from tonne.channels.checkout.store import COLUMNS, checkout_of
 from tonne.platform.db.pool import Connection
 from tonne.platform.keys.secret_box import HEADER_BYTES
 from tonne.platform.values.paging import Position
@@ -23,70 +23,16 @@ class ApiCheckout(msgspec.Struct, frozen=True):
     order_status: OrderStatus | None
 
 
-INSERT_API_CHECKOUT = """
-INSERT INTO checkouts (account_id, id, organisation_id, mode, offset_link_id, token_hash, temporary_id_hash, status,
-                       requested_quantity_grams, requested_value_minor, bundle_selection, total_cost_minor,
-                       quantity_grams, offer_digest, currency, email, external_id, is_verified, redirect_url,
-                       redirect_label, created_at, expires_at, next_close_at, metadata, token_box, idempotency_key,
-                       request_digest, tax_minor, beneficiary_name, beneficiary_kind, beneficiary_is_public)
-VALUES ($1, $2, $3, $4, $5, $6, $7, 'open', $8, $9, $10, $11, $12, $13, $14, $15, $16, true, $17, $18, $19, $20, $20,
-        $21, $22, $23, $24, $25, $26, $27, $28)
-ON CONFLICT (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING RETURNING true
+_SELECT = f"""
+SELECT {COLUMNS}, token_box, idempotency_key, request_digest, (
+    SELECT orders.status FROM orders WHERE orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id
+) AS order_status
+FROM checkouts
+"""  # noqa: S608 - columns of the other store
+FIND_BY_KEY = f"""{_SELECT}
+WHERE organisation_id = $1 AND mode = $2 AND account_id = $3
+  AND idempotency_key = $4
 """
-
-
-async def insert_api_checkout(
-    tx: Connection, scope: Scope, new: ApiCheckout, *, token_hash: bytes, temporary_id_hash: bytes, digest: bytes
-) -> bool:
-    """False when the idempotency key is taken."""
-    checkout = new.checkout
-    inserted = await tx.fetchval(
-        INSERT_API_CHECKOUT,
-        scope.account_id,
-        checkout.id,
-        scope.organisation_id,
-        scope.mode,
-        checkout.offset_link_id,
-        token_hash,
-        temporary_id_hash,
-        checkout.requested_quantity_grams,
-        checkout.requested_value_minor,
-        msgspec.json.encode(checkout.bundle_selection).decode(),
-        checkout.total_cost_minor,
-        checkout.quantity_grams,
-        checkout.offer_digest,
-        checkout.currency,
-        checkout.email,
-        checkout.external_id,
-        checkout.redirect_url,
-        checkout.redirect_label,
-        checkout.created_at,
-        checkout.expires_at,
-        checkout.metadata,
-        new.sealed_token,
-        new.idempotency_key,
-        digest,
-        checkout.tax_minor,
-        *beneficiary_columns(checkout),
-    )
-    return inserted is True
-
-
-_COLUMNS = """checkouts.account_id, checkouts.id, checkouts.organisation_id, checkouts.mode, checkouts.offset_link_id,
-       checkouts.status, checkouts.requested_quantity_grams, checkouts.requested_value_minor,
-       checkouts.bundle_selection, checkouts.total_cost_minor, checkouts.tax_minor, checkouts.quantity_grams,
-       checkouts.offer_digest, checkouts.currency, checkouts.email, checkouts.external_id, checkouts.is_verified,
-       checkouts.redirect_url, checkouts.beneficiary_name, checkouts.beneficiary_kind, checkouts.beneficiary_is_public,
-       checkouts.buyer_kind, checkouts.consent_version, checkouts.consent_language, checkouts.consented_at,
-       checkouts.redirect_label, checkouts.order_id, checkouts.created_at, checkouts.expires_at, checkouts.metadata,
-       checkouts.token_box, checkouts.idempotency_key, checkouts.request_digest, orders.status AS order_status"""
-_TABLES = """checkouts
-LEFT JOIN orders ON orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id"""
-FIND_BY_KEY = f"""
-SELECT {_COLUMNS} FROM {_TABLES}
-WHERE checkouts.organisation_id = $1 AND checkouts.mode = $2 AND checkouts.account_id = $3
-  AND checkouts.idempotency_key = $4
-"""  # noqa: S608 - columns and tables above
 
 
 async def find_by_key(connection: Connection, scope: Scope, key: str) -> tuple[ApiCheckout, bytes] | None:
@@ -95,11 +41,10 @@ async def find_by_key(connection: Connection, scope: Scope, key: str) -> tuple[A
     return None if row is None else (_api_checkout(row), row["request_digest"])
 
 
-FIND_BY_ID = f"""
-SELECT {_COLUMNS} FROM {_TABLES}
-WHERE checkouts.organisation_id = $1 AND checkouts.mode = $2 AND checkouts.account_id = $3 AND checkouts.id = $4
-  AND checkouts.token_box IS NOT NULL
-"""  # noqa: S608 - columns and tables above
+FIND_BY_ID = f"""{_SELECT}
+WHERE organisation_id = $1 AND mode = $2 AND account_id = $3 AND id = $4
+  AND token_box IS NOT NULL
+"""
 
 
 async def find_by_id(connection: Connection, scope: Scope, checkout_id: str) -> ApiCheckout | None:
@@ -107,12 +52,11 @@ async def find_by_id(connection: Connection, scope: Scope, checkout_id: str) -> 
     return None if row is None else _api_checkout(row)
 
 
-LIST_CHECKOUTS = f"""
-SELECT {_COLUMNS} FROM {_TABLES}
-WHERE checkouts.organisation_id = $1 AND checkouts.mode = $2 AND checkouts.account_id = $3
-  AND checkouts.token_box IS NOT NULL AND (checkouts.created_at, checkouts.id) < ($4, $5)
-ORDER BY checkouts.created_at DESC, checkouts.id DESC LIMIT $6
-"""  # noqa: S608 - columns and tables above
+LIST_CHECKOUTS = f"""{_SELECT}
+WHERE organisation_id = $1 AND mode = $2 AND account_id = $3
+  AND token_box IS NOT NULL AND (created_at, id) < ($4, $5)
+ORDER BY created_at DESC, id DESC LIMIT $6
+"""
 
 
 async def list_checkouts(connection: Connection, scope: Scope, start: Position, limit: int) -> list[ApiCheckout]:

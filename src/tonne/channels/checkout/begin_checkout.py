@@ -5,15 +5,13 @@ from msgspec import Struct
 from tonne.channels.checkout import store
 from tonne.channels.checkout.errors import CustomerNameInvalid, EmailInvalid, ExternalIdInvalid
 from tonne.channels.checkout.links.model import OffsetLink
+from tonne.channels.checkout.links.redirects import Redirect
 from tonne.channels.checkout.links.shown_offer import PricedOffer
 from tonne.channels.checkout.model import (
     LIFE,
     Checkout,
     CheckoutStatus,
-    hash_temporary_id,
-    hash_token,
     new_token,
-    temporary_id_of,
 )
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.send_mail import is_mail_address
@@ -40,8 +38,7 @@ class Visitor(Struct, frozen=True, kw_only=True):
     email: str
     external_id: str | None
     is_verified: bool
-    redirect_url: str | None
-    redirect_label: str | None
+    redirect: Redirect
     # In whose name the certificate is issued. None: the account's.
     beneficiary: Beneficiary | None = None
 
@@ -78,13 +75,7 @@ async def begin_checkout(
     """Returns the token for the address of the checkout. The order is placed when the visitor pays."""
     token = new_token()
     checkout = compose_checkout(link, wanted, offer, visitor=visitor, now=now, expires_at=now + LIFE)
-    await store.insert_checkout(
-        tx,
-        link.scope,
-        checkout,
-        token_hash=hash_token(token),
-        temporary_id_hash=hash_temporary_id(temporary_id_of(token)),
-    )
+    await store.insert_checkout(tx, checkout, token)
     return token
 
 
@@ -115,8 +106,7 @@ def compose_checkout(
         email=visitor.email,
         external_id=visitor.external_id,
         is_verified=visitor.is_verified,
-        redirect_url=visitor.redirect_url,
-        redirect_label=visitor.redirect_label,
+        redirect=visitor.redirect,
         order_id=None,
         created_at=now,
         expires_at=expires_at,

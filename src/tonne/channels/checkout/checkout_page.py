@@ -345,7 +345,7 @@ async def _find_order(connection: Connection, checkout: Checkout) -> Order | Non
 def _frame(view: _CheckoutView) -> dict[str, Any]:
     """The values that all templates of a checkout need."""
     checkout = view.checkout
-    back = checkout.redirect_url
+    back = checkout.redirect.url
     if back is not None and view.state in {str(status) for status in _PAID}:
         name = "external_id" if checkout.is_verified else "unverified_external_id"
         reference = {} if checkout.external_id is None else {name: checkout.external_id}
@@ -358,7 +358,7 @@ def _frame(view: _CheckoutView) -> dict[str, Any]:
         # With what the visitor entered before.
         "again": f"/offset/{view.link.id}?edit={view.token}" if checkout.can_start_again else None,
         "back": back,
-        "back_label": checkout.redirect_label or (back or "").partition("://")[2].partition("/")[0],
+        "back_label": checkout.redirect.label or (back or "").partition("://")[2].partition("/")[0],
         "temporary_minutes": int(TEMPORARY_ID_LIFE.total_seconds() // 60),
     }
 

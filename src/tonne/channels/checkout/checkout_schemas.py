@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from tonne.channels.checkout.api_store import ApiCheckout
-from tonne.channels.checkout.links.redirects import MAX_URL
+from tonne.channels.checkout.links.model import MAX_URL
 from tonne.channels.checkout.links.schemas import DecimalString
 from tonne.channels.checkout.model import CheckoutStatus
 from tonne.platform.documents.mail.send_mail import is_mail_address
@@ -171,8 +171,7 @@ def checkout_out(found: ApiCheckout, url: str | None, now: datetime) -> Checkout
         bundle_ids=[choice["bundle_id"] for choice in checkout.bundle_selection],
         email=checkout.email or None,
         external_id=checkout.external_id,
-        redirect_url=checkout.redirect_url,
-        redirect_label=checkout.redirect_label,
+        **checkout.redirect.named(),
         metadata=msgspec.Raw((checkout.metadata or "{}").encode()),
         idempotency_key=found.idempotency_key,
         account_type=checkout.scope.mode,

@@ -16,16 +16,15 @@ from tonne.channels.checkout.errors import (
     OffsetLinkNotOpen,
     OffsetLinkNotPayable,
     OffsetLinkUnknown,
-    RedirectRefused,
 )
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.links.offer import LinkOffer, choose, price_offer
-from tonne.channels.checkout.links.redirects import check_redirect
+from tonne.channels.checkout.links.redirects import choose_redirect, read_redirect
 from tonne.channels.checkout.links.settings import MAX_VALUE_MINOR
 from tonne.channels.checkout.links.shown_offer import PricedOffer
 from tonne.channels.checkout.links.store import find_link
-from tonne.channels.checkout.model import API_LIFE, Checkout, hash_temporary_id, hash_token, new_token, temporary_id_of
-from tonne.channels.checkout.store import is_paid
+from tonne.channels.checkout.model import API_LIFE, Checkout, new_token
+from tonne.channels.checkout.store import ApiColumns, insert_checkout, is_paid
 from tonne.money.cards.gateways.card_gateways import takes_cards
 from tonne.platform.db.idempotency import Idempotency, create_once
 from tonne.platform.db.pool import Connection, Database
@@ -77,13 +76,12 @@ class CreateCheckout(msgspec.Struct, frozen=True):
                     link = await self._find_link(connection, scope, body, now)
                     offer = LinkOffer(link, terms, catalogue)
                     wanted = _read_request(offer, body)
-                    url, label = await _read_redirect(connection, link, body)
+                    hosts = await list_hosts(connection, scope.organisation_id)
                     visitor = Visitor(
                         email=body.email,
                         external_id=body.external_id,
                         is_verified=True,
-                        redirect_url=url,
-                        redirect_label=label,
+                        redirect=choose_redirect(link, read_redirect(lambda name: getattr(body, name)), hosts),
                         beneficiary=None if body.beneficiary is None else body.beneficiary.value,
                     )
                     checkout = compose_checkout(
@@ -122,15 +120,8 @@ class CreateCheckout(msgspec.Struct, frozen=True):
         new = ApiCheckout(
             checkout, self.box.seal(token, checkout.id), idempotency.key or new_id("auto"), order_status=None
         )
-        inserted = await api_store.insert_api_checkout(
-            tx,
-            scope,
-            new,
-            token_hash=hash_token(token),
-            temporary_id_hash=hash_temporary_id(temporary_id_of(token)),
-            digest=idempotency.digest,
-        )
-        if not inserted:
+        columns = ApiColumns(new.sealed_token, new.idempotency_key, idempotency.digest)
+        if not await insert_checkout(tx, checkout, token, columns):
             return None
         await audit.record(
             tx,
@@ -196,15 +187,3 @@ def _price(offer: LinkOffer, wanted: PriceRequest) -> PricedOffer:
 def _renamed(faults: Sequence[Fault], names: dict[str, str]) -> list[Fault]:
     """With the fields of the API instead of those of the form."""
     return [msgspec.structs.replace(fault, field=names.get(fault.field or "", fault.field)) for fault in faults]
-
-
-async def _read_redirect(tx: Connection, link: OffsetLink, body: CheckoutIn) -> tuple[str | None, str | None]:
-    """Target and label of the button after the payment. Without a URL in the body, those of the link."""
-    hosts = await list_hosts(tx, link.scope.organisation_id)
-    if body.redirect_url is not None:
-        return check_redirect(body.redirect_url, hosts, link.scope.mode), body.redirect_label
-    label = body.redirect_label or link.redirect_label
-    try:
-        return check_redirect(link.redirect_url or "", hosts, link.scope.mode), label
-    except RedirectRefused:
-        return None, None

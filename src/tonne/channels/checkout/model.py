@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from tonne.channels.checkout.links.redirects import Redirect
 from tonne.channels.checkout.paying.consent import Consent
 from tonne.platform.values.ids import is_id, new_secret_id
 from tonne.platform.values.scope import Scope
@@ -51,8 +52,8 @@ class Checkout(Struct, frozen=True, kw_only=True):
     external_id: str | None
     # Whether the external id comes from the client: from the API or from a signed query.
     is_verified: bool
-    redirect_url: str | None
-    redirect_label: str | None
+    # The button after the payment; empty if there is none.
+    redirect: Redirect
     order_id: str | None
     created_at: datetime
     expires_at: datetime

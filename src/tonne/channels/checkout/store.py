@@ -1,66 +1,56 @@
 """SQL for checkouts. A checkout is found by the hash of the secret token in its address."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from tonne.channels.checkout.links.redirects import read_redirect
 from tonne.channels.checkout.links.shown_offer import PricedOffer
-from tonne.channels.checkout.model import Checkout, CheckoutStatus
+from tonne.channels.checkout.model import (
+    Checkout,
+    CheckoutStatus,
+    hash_temporary_id,
+    hash_token,
+    temporary_id_of,
+)
 from tonne.channels.checkout.paying.consent import BuyerKind, Consent
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.model import BeneficiaryKind, Order
 
-INSERT_CHECKOUT = """
-INSERT INTO checkouts (account_id, id, organisation_id, mode, offset_link_id, token_hash, temporary_id_hash, status,
-                       requested_quantity_grams, requested_value_minor, bundle_selection, total_cost_minor,
-                       quantity_grams, offer_digest, currency, email, external_id, is_verified, redirect_url,
-                       redirect_label, created_at, expires_at, next_close_at, tax_minor, beneficiary_name,
-                       beneficiary_kind, beneficiary_is_public)
-VALUES ($1, $2, $3, $4, $5, $6, $7, 'open', $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $21,
-        $22, $23, $24, $25)
-"""
+
+class ApiColumns(NamedTuple):
+    """What only checkouts have that the API creates."""
+
+    sealed_token: bytes
+    idempotency_key: str
+    request_digest: bytes
 
 
-async def insert_checkout(
-    tx: Connection, scope: Scope, checkout: Checkout, *, token_hash: bytes, temporary_id_hash: bytes
-) -> None:
-    await tx.execute(
-        INSERT_CHECKOUT,
-        scope.account_id,
-        checkout.id,
-        scope.organisation_id,
-        scope.mode,
-        checkout.offset_link_id,
-        token_hash,
-        temporary_id_hash,
-        checkout.requested_quantity_grams,
-        checkout.requested_value_minor,
-        msgspec.json.encode(checkout.bundle_selection).decode(),
-        checkout.total_cost_minor,
-        checkout.quantity_grams,
-        checkout.offer_digest,
-        checkout.currency,
-        checkout.email,
-        checkout.external_id,
-        checkout.is_verified,
-        checkout.redirect_url,
-        checkout.redirect_label,
-        checkout.created_at,
-        checkout.expires_at,
-        checkout.tax_minor,
-        *beneficiary_columns(checkout),
-    )
-
-
-_COLUMNS = """account_id, id, organisation_id, mode, offset_link_id, status, requested_quantity_grams,
+# Both for checkouts of visitors and for those that the API creates.
+COLUMNS = """account_id, id, organisation_id, mode, offset_link_id, status, requested_quantity_grams,
        requested_value_minor, bundle_selection, total_cost_minor, tax_minor, quantity_grams, offer_digest, currency,
        email, external_id, is_verified, redirect_url, redirect_label, order_id, created_at, expires_at, metadata,
        beneficiary_name, beneficiary_kind, beneficiary_is_public, buyer_kind, consent_version, consent_language,
        consented_at"""
-FIND_CHECKOUT = f"SELECT {_COLUMNS} FROM checkouts WHERE token_hash = $1"  # noqa: S608 - columns above
+INSERT_CHECKOUT = f"""
+INSERT INTO checkouts ({COLUMNS}, next_close_at, token_hash, temporary_id_hash, token_box, idempotency_key,
+                       request_digest)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
+        $25, $26, $27, $28, $29, $30, $22, $31, $32, $33, $34, $35)
+ON CONFLICT (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING RETURNING true
+"""  # noqa: S608 - columns above
+
+
+async def insert_checkout(tx: Connection, checkout: Checkout, token: str, api: ApiColumns | None = None) -> bool:
+    """False when the idempotency key is taken, which visitors do not have."""
+    hashes = hash_token(token), hash_temporary_id(temporary_id_of(token))
+    return await tx.fetchval(INSERT_CHECKOUT, *_values(checkout), *hashes, *(api or (None, None, None))) is True
+
+
+FIND_CHECKOUT = f"SELECT {COLUMNS} FROM checkouts WHERE token_hash = $1"  # noqa: S608 - columns above
 
 
 async def find_checkout(connection: Connection, secret_hash: bytes) -> Checkout | None:
@@ -68,7 +58,7 @@ async def find_checkout(connection: Connection, secret_hash: bytes) -> Checkout 
     return None if row is None else checkout_of(dict(row))
 
 
-LOCK_CHECKOUT = f"SELECT {_COLUMNS} FROM checkouts WHERE token_hash = $1 FOR UPDATE"  # noqa: S608 - columns above
+LOCK_CHECKOUT = f"SELECT {COLUMNS} FROM checkouts WHERE token_hash = $1 FOR UPDATE"  # noqa: S608 - columns above
 
 
 async def lock_checkout(tx: Connection, secret_hash: bytes) -> Checkout | None:
@@ -86,7 +76,7 @@ async def lock_reference(tx: Connection, scope: Scope, reference: str) -> None:
 
 
 LOCK_ORDERED = f"""
-SELECT {_COLUMNS} FROM checkouts
+SELECT {COLUMNS} FROM checkouts
 WHERE account_id = $1 AND offset_link_id = $2 AND external_id = $3 AND is_verified AND status = 'ordered' FOR UPDATE
 """  # noqa: S608 - columns above
 
@@ -172,6 +162,28 @@ async def find_payment(
     return document
 
 
+def _values(checkout: Checkout) -> list[Any]:
+    """In the order of COLUMNS."""
+    scope = checkout.scope
+    name, kind, is_public = beneficiary_columns(checkout)
+    values = {
+        **msgspec.structs.asdict(checkout),
+        **checkout.redirect.named(),
+        "account_id": scope.account_id,
+        "organisation_id": scope.organisation_id,
+        "mode": scope.mode,
+        "bundle_selection": msgspec.json.encode(checkout.bundle_selection).decode(),
+        "beneficiary_name": name,
+        "beneficiary_kind": kind,
+        "beneficiary_is_public": is_public,
+    }
+    # A new checkout has no consent yet.
+    return [values.get(column) for column in _NAMES]
+
+
+_NAMES = [name.strip() for name in COLUMNS.split(",")]
+
+
 def checkout_of(values: dict[str, Any]) -> Checkout:
     """From the columns of a row."""
     scope = Scope(values.pop("organisation_id"), values.pop("account_id"), Mode(values.pop("mode")))
@@ -182,11 +194,13 @@ def checkout_of(values: dict[str, Any]) -> Checkout:
     is_public = values.pop("beneficiary_is_public")
     buyer, version = values.pop("buyer_kind"), values.pop("consent_version")
     language, consented_at = values.pop("consent_language"), values.pop("consented_at")
+    redirect = read_redirect(values.pop)
     return Checkout(
         scope=scope,
         status=status,
         bundle_selection=selection,
         email=email,
+        redirect=redirect,
         beneficiary=None if name is None else Beneficiary(name, BeneficiaryKind(kind), is_public),
         consent=None if buyer is None else Consent(BuyerKind(buyer), version, language, consented_at),
         **values,

@@ -102,6 +102,37 @@ def read(document: Document, shape: type[T]) -> T:
     return value  # type: ignore[no-any-return]
 
 
+def read_values(values: dict[str, Any], shape: type[T]) -> T:
+    """Values of a form or of options, validated like the members of a body."""
+    _check_text(values)
+    return read(Document(b"", values), shape)
+
+
+def read_some(values: dict[str, Any], shape: type[msgspec.Struct]) -> dict[str, Any]:
+    """The given members alone, for a change: typed values by field. Null stands for the default."""
+    _check_text(values)
+    faults: list[Fault] = []
+    found: dict[str, Any] = {}
+    for field, reading in _fields(shape).readings:
+        value = values.get(field.name)
+        if value is not None:
+            found[field.name] = _read_value(reading, value, field.name, faults)
+        elif field.name in values and field.required:
+            faults.append(Fault("validation_error", f"{field.name} is required.", field.name))
+        elif field.name in values:
+            found[field.name] = field.default
+    if faults:
+        raise Invalid(_bounded(faults))
+    return found
+
+
+def _check_text(values: dict[str, Any]) -> None:
+    try:
+        _check_strings_and_depth(values)
+    except _JsonInvalid as error:
+        raise _invalid(str(error)) from error
+
+
 def read_items(values: Sequence[Any], shape: type[T], max_items: int) -> list[T]:
     """The items of a body that is an array. Raises Invalid with one fault for every invalid member."""
     if len(values) > max_items:

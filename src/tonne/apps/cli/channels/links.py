@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
-from msgspec import Struct
 
 from tonne.apps.cli.database import (
     ACTOR,
@@ -13,6 +12,7 @@ from tonne.apps.cli.database import (
     run_in_transaction,
     settings_from_environment,
 )
+from tonne.apps.cli.fields import columns_of, given, options_of
 from tonne.apps.cli.output import (
     STATUS_STYLES,
     Output,
@@ -25,41 +25,25 @@ from tonne.apps.cli.output import (
 from tonne.apps.cli.parameters import BUNDLE_CHOICE
 from tonne.channels.checkout.links.change_link import (
     change_link_any_account,
-    read_link_settings,
     require_link_any_account,
     show_link_any_account,
 )
 from tonne.channels.checkout.links.create_link import create_account_link
-from tonne.channels.checkout.links.model import OffsetLink
+from tonne.channels.checkout.links.model import MAX_OVERLAP_S, OffsetLink
 from tonne.channels.checkout.links.schemas import OffsetLinkIn, OffsetLinkOut, offset_link_out
-from tonne.channels.checkout.links.secret import MAX_OVERLAP_S, rotate_link_secret
+from tonne.channels.checkout.links.secret import rotate_link_secret
 from tonne.channels.checkout.links.store import list_links
 from tonne.platform.db.pool import Connection
+from tonne.platform.http.json_body import read_some, read_values
 from tonne.platform.keys.check_secret_key import check_secret_key
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.paging import START
+from tonne.platform.values.same_named import same_named
 from tonne.platform.values.scope import Scope
 from tonne.selling.catalogue.selection import BundleChoiceIn, storable
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-# Options with text values: the option, the setting's name in the API, and the help.
-_TEXTS = (
-    ("--message", "message", "Text below the title."),
-    ("--quantity", "preset_quantity", "Preset amount in tonnes."),
-    ("--value", "preset_value", "Preset amount in the account's currency, fee included."),
-    ("--min-quantity", "min_quantity", "Smallest amount in tonnes."),
-    ("--max-quantity", "max_quantity", "Largest amount in tonnes."),
-    ("--min-value", "min_value", "Smallest total in the account's currency."),
-    ("--max-value", "max_value", "Largest total in the account's currency."),
-    ("--redirect-url", "redirect_url", "Target of the button after the payment. See `tonne org allow-redirect`."),
-    ("--redirect-label", "redirect_label", "Name on that button, which reads “Back to NAME”."),
-    ("--beneficiary", "beneficiary", "In whose name certificates are issued: `account`, or `customer` to ask people."),
-    ("--language", "language", "Language of the page if the browser asks for none of ours, such as de."),
-    ("--expires", "expires_at", "When the link closes, such as 2030-12-31T23:59:59Z."),
-)
-
 
 COLUMNS: tuple[ValueColumn[OffsetLink], ...] = (
     ValueColumn("id", lambda link: link.id),
@@ -71,83 +55,82 @@ COLUMNS: tuple[ValueColumn[OffsetLink], ...] = (
 )
 
 
-class ShownLink(Struct, frozen=True):
-    out: OffsetLinkOut
+class ShownLink(OffsetLinkOut):
     state: str
     takes_cards: bool
     account_id: str
-    currency: str
+
+    @property
+    def bundles(self) -> list[str]:
+        return [f"{b.bundle_id}={b.percentage or ''}".rstrip("=") for b in self.bundle_selection or ()]
 
 
-FACTS: tuple[ValueColumn[ShownLink], ...] = (
-    ValueColumn("id", lambda link: link.out.id),
-    ValueColumn("url", lambda link: link.out.url, head="address"),
-    ValueColumn(
-        "state",
-        lambda link: link.state,
-        show=lambda link: link.state if link.takes_cards else f"{link.state}, but no card gateway is set up",
-        styles=STATUS_STYLES,
-    ),
-    ValueColumn("takes_cards", lambda link: link.takes_cards, in_table=False),
-    ValueColumn("title", lambda link: link.out.title),
-    ValueColumn("message", lambda link: link.out.message),
-    ValueColumn(
-        "bundles",
-        lambda link: [f"{b.bundle_id}={b.percentage or ''}".rstrip("=") for b in link.out.bundle_selection or ()],
-        show=lambda link: (
-            " ".join(f"{b.bundle_id}={b.percentage or ''}".rstrip("=") for b in link.out.bundle_selection or ())
-            or "the account's default bundles"
+FACTS: tuple[ValueColumn[ShownLink], ...] = columns_of(
+    ShownLink,
+    first=(
+        ValueColumn("id", lambda link: link.id),
+        ValueColumn("url", lambda link: link.url, head="address"),
+        ValueColumn(
+            "state",
+            lambda link: link.state,
+            show=lambda link: link.state if link.takes_cards else f"{link.state}, but no card gateway is set up",
+            styles=STATUS_STYLES,
+        ),
+        ValueColumn("takes_cards", lambda link: link.takes_cards, in_table=False),
+        ValueColumn("title", lambda link: link.title),
+        ValueColumn("message", lambda link: link.message),
+        ValueColumn(
+            "bundles",
+            lambda link: link.bundles,
+            show=lambda link: " ".join(link.bundles) or "the account's default bundles",
+        ),
+        ValueColumn("preset_quantity", lambda link: link.preset_quantity, in_table=False),
+        ValueColumn("min_quantity", lambda link: link.min_quantity, in_table=False),
+        ValueColumn(
+            "max_quantity",
+            lambda link: link.max_quantity,
+            head="quantity",
+            show=lambda link: _amounts(link.preset_quantity, link.min_quantity, link.max_quantity, "t"),
+        ),
+        ValueColumn("preset_value", lambda link: link.preset_value, in_table=False),
+        ValueColumn("min_value", lambda link: link.min_value, in_table=False),
+        ValueColumn(
+            "max_value",
+            lambda link: link.max_value,
+            head="value",
+            show=lambda link: _amounts(link.preset_value, link.min_value, link.max_value, link.currency),
+        ),
+        ValueColumn("currency", lambda link: link.currency, in_table=False),
+        ValueColumn(
+            "amount_editable",
+            lambda link: link.amount_editable,
+            head="amount",
+            show=lambda link: "free" if link.amount_editable else "fixed",
         ),
     ),
-    ValueColumn("preset_quantity", lambda link: link.out.preset_quantity, in_table=False),
-    ValueColumn("min_quantity", lambda link: link.out.min_quantity, in_table=False),
-    ValueColumn(
-        "max_quantity",
-        lambda link: link.out.max_quantity,
-        head="quantity",
-        show=lambda link: _amounts(link.out.preset_quantity, link.out.min_quantity, link.out.max_quantity, "t"),
+    expires_at=ValueColumn(
+        "expires_at", lambda link: link.expires_at, head="expires", show=lambda link: link.expires_at or "never"
     ),
-    ValueColumn("preset_value", lambda link: link.out.preset_value, in_table=False),
-    ValueColumn("min_value", lambda link: link.out.min_value, in_table=False),
-    ValueColumn(
-        "max_value",
-        lambda link: link.out.max_value,
-        head="value",
-        show=lambda link: _amounts(link.out.preset_value, link.out.min_value, link.out.max_value, link.currency),
+    last=(
+        ValueColumn("created_at", lambda link: link.created_at, head="created"),
+        ValueColumn(
+            "account_id",
+            lambda link: link.account_id,
+            head="account",
+            show=lambda link: f"{link.account_id} ({link.account_type})",
+        ),
     ),
-    ValueColumn("currency", lambda link: link.currency, in_table=False),
-    ValueColumn(
-        "amount_editable",
-        lambda link: link.out.amount_editable,
-        head="amount",
-        show=lambda link: "free" if link.out.amount_editable else "fixed",
-    ),
-    ValueColumn("redirect_url", lambda link: link.out.redirect_url, head="redirect URL"),
-    ValueColumn("redirect_label", lambda link: link.out.redirect_label),
-    ValueColumn(
-        "expires_at", lambda link: link.out.expires_at, head="expires", show=lambda link: link.out.expires_at or "never"
-    ),
-    ValueColumn("beneficiary", lambda link: link.out.beneficiary.value, head="certificates for"),
-    ValueColumn("language", lambda link: link.out.language),
-    ValueColumn("created_at", lambda link: link.out.created_at, head="created"),
-    ValueColumn(
-        "account_id",
-        lambda link: link.account_id,
-        head="account",
-        show=lambda link: f"{link.account_id} ({link.out.account_type})",
-    ),
+    without=("bundle_selection", "enabled", "account_type"),
 )
 
 
-def _settings_options(command: F) -> F:
-    decorators = [click.option(option, name, help=text) for option, name, text in _TEXTS]
-    decorators += [
-        click.option("--fixed/--free", default=None, help="Fix the preset amount, or let people change it."),
+def _further_options(command: F) -> F:
+    for decorate in (
         click.option(
             "--bundle", "bundles", type=BUNDLE_CHOICE, multiple=True, help="A bundle on offer. Repeat for more bundles."
         ),
-    ]
-    for decorate in reversed(decorators):
+        click.option("--fixed/--free", default=None, help="Fix the preset amount, or let people change it."),
+    ):
         command = decorate(command)
     return command
 
@@ -159,9 +142,9 @@ def link_group() -> None:
 
 @link_group.command("create")
 @click.option("--account", "account_id", required=True, help="The account that sells through the link.")
-@click.option("--title", required=True, help="Headline of the page.")
 @click.option("--show-secret", is_flag=True, help="Also print the secret that signs queries.")
-@_settings_options
+@options_of(OffsetLinkIn)
+@_further_options
 def create(account_id: str, show_secret: bool, **options: Any) -> None:
     """Create a link and print its public address.
 
@@ -170,7 +153,7 @@ def create(account_id: str, show_secret: bool, **options: Any) -> None:
     """
     with plain_failures():
         settings = settings_from_environment()
-        body = read_link_settings(_settings(options))
+        body = read_values(_settings(options), OffsetLinkIn)
     link, secret = run_for_account(account_id, _create, body, settings=settings)
     click.echo(link.address(settings.base_url))
     if show_secret:
@@ -224,14 +207,15 @@ def show(link_id: str, output: Output) -> None:
     settings = settings_from_environment()
     link, owner = run_in_transaction(show_link_any_account, link_id, settings=settings)
     out = offset_link_out(link, owner.currency, settings.base_url)
-    shown = ShownLink(out, _state(link), owner.takes_cards, link.scope.account_id, owner.currency)
+    others = {"state": _state(link), "takes_cards": owner.takes_cards, "account_id": link.scope.account_id}
+    shown = same_named(ShownLink, out, **others)
     print_object(shown, FACTS, output)
 
 
 @link_group.command("update")
 @click.argument("link_id")
-@click.option("--title", help="Headline of the page.")
-@_settings_options
+@options_of(OffsetLinkIn, is_change=True)
+@_further_options
 def update(link_id: str, **options: Any) -> None:
     """Change the given settings of a link and print its address.
 
@@ -256,15 +240,17 @@ def enable(link_id: str) -> None:
 
 
 def _change(link_id: str, changes: dict[str, Any]) -> OffsetLink:
-    settings = settings_from_environment()
-    return run_in_transaction(change_link_any_account, link_id, changes, settings=settings, actor=ACTOR, now=utc_now())
+    with plain_failures():
+        settings = settings_from_environment()
+        values = read_some(changes, OffsetLinkIn)
+    return run_in_transaction(change_link_any_account, link_id, values, settings=settings, actor=ACTOR, now=utc_now())
 
 
 def _settings(options: dict[str, Any]) -> dict[str, Any]:
-    """The given options as settings of the API. Empty ones become null, which clears the setting."""
+    """The given options as settings of the API."""
     fixed: bool | None = options.pop("fixed")
     bundles: tuple[BundleChoiceIn, ...] = options.pop("bundles")
-    settings = {name: value or None for name, value in options.items() if value is not None}
+    settings = given(options)
     if fixed is not None:
         settings["amount_editable"] = not fixed
     if bundles:

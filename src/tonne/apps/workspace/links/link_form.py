@@ -6,33 +6,23 @@ from typing import Any
 
 from tonne.apps.dashboard.form import Form
 from tonne.apps.workspace.mix import MIX, read_mix, stored_shares
-from tonne.channels.checkout.links.change_link import read_link_settings, settings_of
+from tonne.channels.checkout.links.change_link import settings_of
 from tonne.channels.checkout.links.model import LinkBeneficiary, OffsetLink
 from tonne.channels.checkout.links.schemas import OffsetLinkIn
+from tonne.platform.http.json_body import read_values
 from tonne.platform.values.decimals import parse_typed
 from tonne.platform.values.errors import TonneError
+from tonne.platform.web.fields import fields_of
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.selection import storable
 
-# Names of settings in messages, as the form calls them.
-LABELS = {
-    "preset_quantity": "the preset amount",
-    "preset_value": "the preset amount",
-    "min_quantity": "the smallest amount",
-    "max_quantity": "the largest amount",
-    "min_value": "the smallest total",
-    "max_value": "the largest total",
-    "redirect_url": "the address of the button",
-    "redirect_label": "the name on the button",
-    "expires_at": "the last day",
-    "title": "the title",
-    "message": "the message",
-    "language": "the language",
-}
-_NAMES = re.compile(r"\b(?:the )?(" + "|".join(LABELS) + r")\b", re.IGNORECASE)
+FIELDS = fields_of(OffsetLinkIn)
+_NAMES = re.compile(r"\b(?:the )?(" + "|".join(FIELDS) + r")\b", re.IGNORECASE)
 _FIELDS = {"preset_quantity": "preset", "preset_value": "preset", "amount_editable": "preset", "expires_at": "expires"}
 _AMOUNTS = ("min_quantity", "max_quantity", "min_value", "max_value")
-_TEXTS = ("title", "message", *_AMOUNTS, "redirect_url", "redirect_label")
+# Shown and read as they are.
+_PLAIN = ("redirect_url", *(field.name for field in FIELDS.values() if field.section))
+_TEXTS = ("title", "message", *_AMOUNTS, *_PLAIN)
 NO_PRESET, BY_QUANTITY, BY_VALUE = "none", "quantity", "value"
 
 
@@ -41,11 +31,11 @@ def form_values(link: OffsetLink | None, currency: str) -> dict[str, list[str]]:
     if link is None:
         return {"preset_kind": [NO_PRESET], "amount_editable": ["1"], "beneficiary": [LinkBeneficiary.ACCOUNT]}
     settings = settings_of(link, currency)
-    kind = BY_QUANTITY if settings["preset_quantity"] else BY_VALUE if settings["preset_value"] else NO_PRESET
+    kind = BY_QUANTITY if settings.preset_quantity else BY_VALUE if settings.preset_value else NO_PRESET
     return {
-        **{name: [settings[name] or ""] for name in _TEXTS},
+        **{name: [getattr(settings, name) or ""] for name in _TEXTS},
         "preset_kind": [kind],
-        "preset": [settings["preset_quantity"] or settings["preset_value"] or ""],
+        "preset": [settings.preset_quantity or settings.preset_value or ""],
         "amount_editable": ["1"] if link.amount_editable else [],
         "beneficiary": [link.beneficiary],
         "language": [link.language or ""],
@@ -59,7 +49,7 @@ def read_link_form(form: Form, catalogue: Catalogue, old: OffsetLink | None) -> 
     if kind in {BY_QUANTITY, BY_VALUE} and not preset:
         form.fail("preset", "Enter the preset amount, or choose that there is none.")
     settings: dict[str, Any] = {
-        **{name: form.value(name) or None for name in ("redirect_url", "redirect_label")},
+        **{name: form.value(name) or None for name in _PLAIN},
         **{name: _number(form, name) for name in _AMOUNTS},
         "title": form.text("title", "Enter a title, such as “Offset your flight”."),
         "message": form.value("message").replace("\r\n", "\n"),
@@ -75,7 +65,7 @@ def read_link_form(form: Form, catalogue: Catalogue, old: OffsetLink | None) -> 
     if form.faults:
         return None
     try:
-        return read_link_settings(settings)
+        return read_values(settings, OffsetLinkIn)
     except TonneError as error:
         fail_link(form, error)
         return None
@@ -86,7 +76,7 @@ def fail_link(form: Form, error: TonneError) -> None:
     for fault in error.faults:
         name = (fault.field or "").partition("[")[0]
         field = MIX if name == "bundle_selection" else _FIELDS.get(name, name)
-        message = _NAMES.sub(lambda match: LABELS[match[1].lower()], fault.message)
+        message = _NAMES.sub(lambda match: FIELDS[match[1].lower()].in_sentence, fault.message)
         form.fail(field, message[:1].upper() + message[1:])
 
 
@@ -111,7 +101,7 @@ def _selection(form: Form, catalogue: Catalogue, old: OffsetLink | None) -> list
     return storable(choices) or None
 
 
-def _expiry(form: Form, old: OffsetLink | None) -> str | None:
+def _expiry(form: Form, old: OffsetLink | None) -> datetime | None:
     """The end of the day in UTC. A link whose day was not changed keeps its time."""
     text = form.value("expires")
     if not text:
@@ -123,5 +113,5 @@ def _expiry(form: Form, old: OffsetLink | None) -> str | None:
         return None
     kept = None if old is None else old.expires_at
     if kept is not None and kept.astimezone(UTC).date() == day:
-        return kept.astimezone(UTC).isoformat()
-    return datetime.combine(day, time(23, 59, 59), UTC).isoformat()
+        return kept
+    return datetime.combine(day, time(23, 59, 59), UTC)

@@ -10,10 +10,10 @@ from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
 from tonne.apps.workspace.accounts_of_viewer import require_account
 from tonne.apps.workspace.links.link_figures import ShownPeriod, figures_of, read_period
-from tonne.apps.workspace.links.link_form import fail_link, form_values, read_link_form
+from tonne.apps.workspace.links.link_form import FIELDS, fail_link, form_values, read_link_form
 from tonne.apps.workspace.mix import mix_rows, stored_shares, typed_shares
 from tonne.channels.checkout.link_counts.count_store import list_link_days
-from tonne.channels.checkout.links.change_link import read_link_settings, settings_of
+from tonne.channels.checkout.links.change_link import settings_of
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.links.replace_link import lock_link, replace_link
 from tonne.channels.checkout.links.schemas import OffsetLinkIn
@@ -28,6 +28,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.ids import is_id
+from tonne.platform.values.replace import replace
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.model import Account
@@ -78,8 +79,7 @@ class LinkPage(Struct, frozen=True):
     async def switch(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
         """Close or open the link."""
         form, found = Form(fields), await self._find(request, viewer)
-        changes = {"enabled": form.is_checked("enabled")}
-        body = read_link_settings(settings_of(found.link, found.account.currency) | changes)
+        body = replace(settings_of(found.link, found.account.currency), enabled=form.is_checked("enabled"))
         return await self._replace(request, viewer, found, form, body)
 
     async def rotate_secret(self, request: Request, viewer: MemberViewer, _: Fields) -> Response:
@@ -145,6 +145,7 @@ class LinkPage(Struct, frozen=True):
             periods=tuple(ShownPeriod),
             orders=orders,
             max_counted=MAX_COUNTED,
+            fields=FIELDS,
             entered=_entered(form, found),
             rows=mix_rows(catalogue, terms, _shares(form, link, catalogue)),
             secret=secret,

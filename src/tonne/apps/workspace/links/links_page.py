@@ -8,7 +8,7 @@ from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import Fields, MemberViewer
 from tonne.apps.workspace.accounts_of_viewer import list_choices, require_account, require_chosen
 from tonne.apps.workspace.links.link_figures import ShownPeriod, figures_of, read_period
-from tonne.apps.workspace.links.link_form import fail_link, form_values, read_link_form
+from tonne.apps.workspace.links.link_form import FIELDS, fail_link, form_values, read_link_form
 from tonne.apps.workspace.mix import mix_rows, typed_shares
 from tonne.channels.checkout.link_counts.count_store import LinkTotals, list_account_days, sum_links
 from tonne.channels.checkout.links.create_link import create_link
@@ -117,6 +117,7 @@ class LinksPage(Struct, frozen=True):
             "links",
             form,
             account=account,
+            fields=FIELDS,
             entered=form,
             rows=mix_rows(catalogue, terms, {} if is_new else typed_shares(form, catalogue)),
         )

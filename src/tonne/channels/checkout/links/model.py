@@ -9,6 +9,10 @@ from msgspec import Struct
 from tonne.platform.values.language import LanguageCode
 from tonne.platform.values.scope import Scope
 
+MAX_URL = 2000
+# Of a rotated secret: for how long queries that are signed with the old one stay valid.
+MAX_OVERLAP_S = 604_800
+
 
 class LinkBeneficiary(StrEnum):
     """In whose name the certificates of a link's orders are issued."""

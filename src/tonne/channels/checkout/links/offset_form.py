@@ -16,6 +16,7 @@ from tonne.channels.checkout.links.offer import (
     parse_value,
     price_offer,
 )
+from tonne.channels.checkout.links.redirects import Redirect, read_redirect
 from tonne.channels.checkout.links.shown_offer import PricedOffer
 from tonne.channels.checkout.links.signed_query import NAME_PARAMETER, SignedQuery
 from tonne.channels.checkout.model import Checkout
@@ -44,8 +45,7 @@ class OffsetForm(Struct, frozen=True):
     bundle_ids: tuple[str, ...]
     email: str
     external_id: str
-    redirect_url: str
-    redirect_label: str
+    redirect: Redirect
     name: str = ""
     is_name_public: bool = False
     shown_by: str = ""
@@ -73,8 +73,8 @@ class OffsetForm(Struct, frozen=True):
 
 def from_query(request: Request, offer: LinkOffer, signed: SignedQuery | None, sign: str) -> OffsetForm:
     """`sign` is the visitor's decimal separator."""
-    quantity, value, by, amount, email, external_id, redirect_url, redirect_label = request.query(
-        "quantity", "value", "by", "amount", "email", "external_id", "redirect_url", "redirect_label"
+    quantity, value, by, amount, email, external_id = request.query(
+        "quantity", "value", "by", "amount", "email", "external_id"
     )
     suggested, shown_by, shown_amount = request.query(SUGGESTED, "shown_by", "shown_amount")
     unit, is_sent = unit_of(by), shown_by is not None
@@ -94,8 +94,7 @@ def from_query(request: Request, offer: LinkOffer, signed: SignedQuery | None, s
         bundle_ids=chosen,
         email=(email or "")[:254],
         external_id=external_id or "",
-        redirect_url=redirect_url or "",
-        redirect_label=redirect_label or "",
+        redirect=read_redirect(lambda name: request.query(name)[0] or None),
         name=_prefilled_name(request, signed)[:200],
         is_name_public=bool(request.query_values(PUBLIC_FIELD)),
         shown_by=shown_by or "",
@@ -128,8 +127,7 @@ def from_fields(
         bundle_ids=tuple(dict.fromkeys(fields.get("bundle_id", []))) or ("",),
         email=one("email"),
         external_id=one("external_id"),
-        redirect_url=one("redirect_url"),
-        redirect_label=one("redirect_label"),
+        redirect=read_redirect(lambda name: one(name) or None),
         name=one(NAME_FIELD),
         is_name_public=bool(one(PUBLIC_FIELD)),
         shown_by=one("shown_by"),
@@ -150,8 +148,7 @@ def from_checkout(checkout: Checkout, sign: str) -> OffsetForm:
         bundle_ids=tuple(choice["bundle_id"] for choice in checkout.bundle_selection),
         email=checkout.email,
         external_id=checkout.external_id or "",
-        redirect_url=checkout.redirect_url or "",
-        redirect_label=checkout.redirect_label or "",
+        redirect=checkout.redirect,
         name=customer.name if customer is not None and is_person else "",
         is_name_public=customer is not None and is_person and customer.is_public,
     )
@@ -160,12 +157,9 @@ def from_checkout(checkout: Checkout, sign: str) -> OffsetForm:
 def _with_signed(form: OffsetForm, signed: SignedQuery | None) -> OffsetForm:
     if signed is None:
         return form
-    texts: dict[str, Any] = {
-        name: signed.get(name) or ""
-        for name in ("email", "external_id", "redirect_url", "redirect_label")
-        if name in signed.values
-    }
-    form = replace(form, signed=signed, **texts)
+    texts: dict[str, Any] = {name: signed.get(name) or "" for name in ("email", "external_id") if name in signed.values}
+    redirect = {**form.redirect.named(), **{name: found[0] or None for name, found in signed.values.items()}}
+    form = replace(form, signed=signed, redirect=read_redirect(redirect.get), **texts)
     if "bundle_id" in signed.values:
         form = replace(form, bundle_ids=tuple(dict.fromkeys(signed.values["bundle_id"])))
     if signed.has_amount:

@@ -18,7 +18,6 @@ from tonne.channels.checkout.errors import (
     AlreadyPaid,
     OffsetLinkClosed,
     PaymentPageUnavailable,
-    RedirectRefused,
     SellerTakesNoCards,
 )
 from tonne.channels.checkout.link_counts.counts import LinkCounts
@@ -36,7 +35,7 @@ from tonne.channels.checkout.links.offset_form import (
     price_form,
     try_to_price,
 )
-from tonne.channels.checkout.links.redirects import check_redirect
+from tonne.channels.checkout.links.redirects import Redirect, choose_redirect
 from tonne.channels.checkout.links.secret import open_link_secrets
 from tonne.channels.checkout.links.shown_offer import PricedOffer
 from tonne.channels.checkout.links.signed_query import (
@@ -60,6 +59,7 @@ from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.ids import is_id
 from tonne.platform.values.language import N_
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 from tonne.platform.values.tax import TaxTreatment
 from tonne.platform.web.forms import FormGuard
@@ -114,7 +114,7 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
             filled = from_query(request, offer, await self._signed_query(offer.link, _pairs_of(request)), sign)
         if filled.is_switched:
             filled = convert(offer, filled, sign)
-        redirect_url, _ = await self._redirect(offer.link, filled)
+        redirect = await self._redirect(offer.link, filled)
         external_id = read_external_id(filled.external_id)
         # Only for signed queries: otherwise anyone could find out which references are paid.
         if external_id is not None and filled.is_verified:
@@ -123,7 +123,7 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
                     raise AlreadyPaid(N_("This payment was already made. You don't need to pay again."))
         price = try_to_price(offer, filled)
         self.counts.count_offset_page(offer.link, request)
-        return await self._form(request, offer, filled, priced=price.offer, faults=price.faults, back=redirect_url)
+        return await self._form(request, offer, filled, priced=price.offer, faults=price.faults, back=redirect.url)
 
     async def price(self, request: Request) -> Response:
         """The price as an HTML fragment, for the script that updates it."""
@@ -194,11 +194,9 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
 
     async def _read_visitor(self, link: OffsetLink, filled: OffsetForm, faults: list[TonneError]) -> Visitor | None:
         """Adds all faults of the fields. None if there are any."""
-        redirect_url: str | None = None
-        label: str | None = None
-        email, external_id, beneficiary = "", None, None
+        redirect, email, external_id, beneficiary = Redirect(), "", None, None
         try:
-            redirect_url, label = await self._redirect(link, filled)
+            redirect = await self._redirect(link, filled)
         except TonneError as fault:
             faults.append(fault)
         try:
@@ -219,8 +217,7 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
             email=email,
             external_id=external_id,
             is_verified=filled.is_verified,
-            redirect_url=redirect_url,
-            redirect_label=label,
+            redirect=redirect,
             beneficiary=beneficiary,
         )
 
@@ -252,20 +249,14 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
             raise PaymentPageUnavailable from error
         return verify_query(found, link.id, secrets, now)
 
-    async def _redirect(self, link: OffsetLink, filled: OffsetForm) -> tuple[str | None, str | None]:
-        """Target and label of the button after the payment. Validated every time, because hosts can be forbidden.
-
-        An invalid URL in the query is an error. If the link's own URL is no longer allowed, there is no button.
-        """
+    async def _redirect(self, link: OffsetLink, filled: OffsetForm) -> Redirect:
         async with self.database.connection() as connection:
             hosts = await list_hosts(connection, link.scope.organisation_id)
-        if filled.redirect_url:
-            label = filled.redirect_label.strip()[:_MAX_LABEL]
-            return check_redirect(filled.redirect_url, hosts, link.scope.mode), label or None
-        try:
-            return check_redirect(link.redirect_url or "", hosts, link.scope.mode), link.redirect_label
-        except RedirectRefused:
-            return None, None
+        asked = filled.redirect
+        if asked.url is None:
+            return choose_redirect(link, Redirect(), hosts)
+        label = (asked.label or "").strip()[:_MAX_LABEL]
+        return choose_redirect(link, replace(asked, label=label or None), hosts)
 
     async def _form(
         self,

@@ -1,18 +1,53 @@
-"""Validating redirect URLs: only hosts on the organisation's list are allowed, compared as browsers do."""
+"""The button after the payment. Only hosts on the organisation's list are allowed, compared as browsers do."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from urllib.parse import unquote_plus, urlencode
 
+from msgspec import Struct
+
 from tonne.channels.checkout.errors import RedirectRefused
+from tonne.channels.checkout.links.model import MAX_URL, OffsetLink
 from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 from tonne.platform.values.urls import WEB, UrlInvalid, parse_url
 from tonne.selling.accounts.errors import RedirectHostInvalid
 from tonne.selling.accounts.redirect_hosts import Host, read_host, spell_host
 
-MAX_URL = 2000
 # The developer's own machine, which has no TLS certificate.
 _OWN_MACHINE = {"localhost", "127.0.0.1"}
+
+
+class Redirect(Struct, frozen=True):
+    """Target and label of the button. In the API, in queries and columns, the names begin with `redirect_`."""
+
+    url: str | None = None
+    label: str | None = None
+
+    def named(self) -> dict[str, str | None]:
+        return {f"redirect_{name}": getattr(self, name) for name in self.__struct_fields__}
+
+
+def read_redirect(value_of: Callable[[str], str | None]) -> Redirect:
+    """`value_of` returns the value of `redirect_url` and the like."""
+    return Redirect(**{name: value_of(f"redirect_{name}") for name in Redirect.__struct_fields__})
+
+
+def choose_redirect(link: OffsetLink, asked: Redirect, hosts: Collection[str]) -> Redirect:
+    """The button that was asked for, completed by the link's own. Validated every time: hosts can be forbidden.
+
+    Raises RedirectRefused if `asked` has a URL that is not allowed. Without one, there is no button if the link's own
+    URL is no longer allowed.
+    """
+    mode = link.scope.mode
+    if asked.url is not None:
+        return replace(asked, url=check_redirect(asked.url, hosts, mode))
+    own = read_redirect(lambda name: getattr(link, name))
+    try:
+        url = check_redirect(own.url or "", hosts, mode)
+    except RedirectRefused:
+        return Redirect()
+    parts = {name: getattr(asked, name) or getattr(own, name) for name in Redirect.__struct_fields__}
+    return Redirect(**{**parts, "url": url})
 
 
 def check_redirect(url: str, hosts: Collection[str], mode: Mode) -> str:

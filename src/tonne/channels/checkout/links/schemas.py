@@ -5,16 +5,16 @@ from typing import Annotated, Any
 
 import msgspec
 
-from tonne.channels.checkout.links.model import LinkBeneficiary, OffsetLink
-from tonne.channels.checkout.links.redirects import MAX_URL
-from tonne.channels.checkout.links.secret import MAX_OVERLAP_S
+from tonne.channels.checkout.links.model import MAX_OVERLAP_S, MAX_URL, LinkBeneficiary, OffsetLink
 from tonne.platform.http.json_body import JsonNumber
 from tonne.platform.values.clock import to_wire
 from tonne.platform.values.decimals import PATTERN, parse_decimal
 from tonne.platform.values.language import LanguageCode
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.money import format_money
+from tonne.platform.values.same_named import same_named
 from tonne.platform.values.scope import Mode
+from tonne.platform.web.fields import FIELD, Field
 from tonne.selling.catalogue.schemas import Money, Timestamp, Tonnes
 from tonne.selling.catalogue.selection import BundleChoiceIn
 
@@ -42,31 +42,70 @@ def _read_moment(value: Any) -> datetime:
 
 
 DecimalString = Annotated[str, _read_decimal, msgspec.Meta(pattern=PATTERN)]
-_PRESET_TONNES = msgspec.Meta(description="Preset amount in tonnes, with at most 6 decimals.", examples=["1.5"])
-_PRESET_VALUE = msgspec.Meta(description="Preset total in the account's currency, fee included.", examples=["25.00"])
-_MIN_TONNES = msgspec.Meta(description="Smallest amount in tonnes.", examples=["0.1"])
-_MAX_TONNES = msgspec.Meta(description="Largest amount in tonnes.", examples=["100"])
-_MIN_VALUE = msgspec.Meta(description="Smallest total in the account's currency, fee included.", examples=["5.00"])
-_MAX_VALUE = msgspec.Meta(description="Largest total in the account's currency, fee included.", examples=["500.00"])
-_TITLE = msgspec.Meta(description="Headline of the page.", examples=["Offset your flight"])
-_MESSAGE = msgspec.Meta(description="Plain text below the title.", examples=["Thank you for flying with us."])
+# A part of the form.
+AFTER_PAYMENT = "after_payment"
+_PRESET_TONNES = msgspec.Meta(
+    description="Preset amount in tonnes, with at most 6 decimals.",
+    examples=["1.5"],
+    extra={FIELD: Field(label="Preset amount", option="--quantity")},
+)
+_PRESET_VALUE = msgspec.Meta(
+    description="Preset total in the account's currency, fee included.",
+    examples=["25.00"],
+    extra={FIELD: Field(label="Preset amount", option="--value")},
+)
+_MIN_TONNES = msgspec.Meta(
+    description="Smallest amount in tonnes.", examples=["0.1"], extra={FIELD: Field(label="Smallest amount")}
+)
+_MAX_TONNES = msgspec.Meta(
+    description="Largest amount in tonnes.", examples=["100"], extra={FIELD: Field(label="Largest amount")}
+)
+_MIN_VALUE = msgspec.Meta(
+    description="Smallest total in the account's currency, fee included.",
+    examples=["5.00"],
+    extra={FIELD: Field(label="Smallest total")},
+)
+_MAX_VALUE = msgspec.Meta(
+    description="Largest total in the account's currency, fee included.",
+    examples=["500.00"],
+    extra={FIELD: Field(label="Largest total")},
+)
+_TITLE = msgspec.Meta(
+    description="Headline of the page.", examples=["Offset your flight"], extra={FIELD: Field(label="Title")}
+)
+_MESSAGE = msgspec.Meta(
+    description="Plain text below the title.",
+    examples=["Thank you for flying with us."],
+    extra={FIELD: Field(label="Message")},
+)
 _EDITABLE = msgspec.Meta(description="Whether people can change the preset amount.", examples=[True])
 _REDIRECT_URL = msgspec.Meta(
     description="Target of the button after the payment: an https URL on one of the organisation's redirect hosts.",
     examples=["https://shop.example.com/thanks"],
     extra_json_schema={"format": "uri"},
+    extra={FIELD: Field(label="Address of the button", column="redirect URL")},
 )
-_REDIRECT_LABEL = msgspec.Meta(description="Name on that button: “Back to …”.", examples=["Example Shop"])
+_REDIRECT_LABEL = msgspec.Meta(
+    description="Name on that button: “Back to …”.",
+    examples=["Example Shop"],
+    extra={FIELD: Field(label="Name on the button", hint="The button reads “Back to …”.", section=AFTER_PAYMENT)},
+)
 _ENABLED = msgspec.Meta(description="Whether the link is open. A disabled link returns 404.", examples=[True])
-_EXPIRES = msgspec.Meta(description="When the link closes. Null: never.", examples=["2030-12-31T23:59:59Z"])
+_EXPIRES = msgspec.Meta(
+    description="When the link closes. Null: never.",
+    examples=["2030-12-31T23:59:59Z"],
+    extra={FIELD: Field(label="Last day", option="--expires", column="expires")},
+)
 _BENEFICIARY = msgspec.Meta(
     description="In whose name certificates are issued. `customer`: the page asks people for their name; without one, "
     "the account's applies.",
     examples=["account"],
+    extra={FIELD: Field(label="Certificate in the name of", column="certificates for")},
 )
 _LANGUAGE = msgspec.Meta(
     description="Language of the page for people whose browser asks for no language that we have. Null: the account's.",
     examples=["de"],
+    extra={FIELD: Field(label="Language")},
 )
 _BUNDLES = msgspec.Meta(
     description="The bundles on offer. Without percentages, the amount is split equally. Null: the account's default "
@@ -156,8 +195,7 @@ class LinkSecretRotateIn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def offset_link_with_secret_out(link: OffsetLink, currency: str, base_url: str, secret: str) -> OffsetLinkWithSecretOut:
-    out = offset_link_out(link, currency, base_url)
-    return OffsetLinkWithSecretOut(**msgspec.structs.asdict(out), secret=secret)
+    return same_named(OffsetLinkWithSecretOut, offset_link_out(link, currency, base_url), secret=secret)
 
 
 def offset_link_out(link: OffsetLink, currency: str, base_url: str) -> OffsetLinkOut:
@@ -168,27 +206,20 @@ def offset_link_out(link: OffsetLink, currency: str, base_url: str) -> OffsetLin
         return None if minor is None else format_money(minor, currency)
 
     selection = link.bundle_selection
-    return OffsetLinkOut(
-        id=link.id,
+    return same_named(
+        OffsetLinkOut,
+        link,
         url=link.address(base_url),
-        title=link.title,
-        message=link.message,
         bundle_selection=None
         if selection is None
         else [BundleChoiceOut(choice["bundle_id"], choice.get("percentage")) for choice in selection],
         preset_quantity=tonnes(link.preset_quantity_grams),
         preset_value=money(link.preset_value_minor),
-        amount_editable=link.amount_editable,
         min_quantity=tonnes(link.min_quantity_grams),
         max_quantity=tonnes(link.max_quantity_grams),
         min_value=money(link.min_value_minor),
         max_value=money(link.max_value_minor),
-        redirect_url=link.redirect_url,
-        redirect_label=link.redirect_label,
-        enabled=link.enabled,
         expires_at=None if link.expires_at is None else to_wire(link.expires_at),
-        beneficiary=link.beneficiary,
-        language=link.language,
         currency=currency,
         account_type=link.scope.mode,
         created_at=to_wire(link.created_at),

@@ -12,8 +12,6 @@ from tonne.platform.events.audit import record as audit
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
 from tonne.platform.values.actor import Actor
 
-MAX_OVERLAP_S = 604_800
-
 _log = structlog.get_logger()
 
 

@@ -23,6 +23,7 @@ from tonne.platform.values.decimals import format_scaled, scaled
 from tonne.platform.values.errors import Fault, Invalid, TonneError
 from tonne.platform.values.ids import new_secret_id
 from tonne.platform.values.mass import MAX_GRAMS
+from tonne.platform.values.same_named import same_named
 from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.redirect_hosts import list_hosts
 from tonne.selling.accounts.store import find_account
@@ -82,26 +83,20 @@ async def build_link(
         raise Invalid(faults)
     if body.enabled and not owner.takes_cards and (old is None or not old.enabled):
         raise OffsetLinkNotPayable(field="enabled")
-    return OffsetLink(
+    return same_named(
+        OffsetLink,
+        body,
         scope=owner.scope,
         id=new_secret_id("lnk") if old is None else old.id,
-        title=body.title,
-        message=body.message,
         bundle_selection=selection,
         preset_quantity_grams=grams.preset,
         preset_value_minor=minor.preset,
-        amount_editable=body.amount_editable,
         min_quantity_grams=grams.least,
         max_quantity_grams=grams.most,
         min_value_minor=minor.least,
         max_value_minor=minor.most,
         redirect_url=redirect_url,
-        redirect_label=body.redirect_label,
-        enabled=body.enabled,
-        expires_at=body.expires_at,
         created_at=now if old is None else old.created_at,
-        beneficiary=body.beneficiary,
-        language=body.language,
     )
 
 

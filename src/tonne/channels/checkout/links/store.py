@@ -11,16 +11,13 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.values.paging import Position
 from tonne.platform.values.scope import Mode, Scope
 
-_COLUMNS = """organisation_id, mode, account_id, id, title, message, bundle_selection, preset_quantity_grams,
-       preset_value_minor, amount_editable, min_quantity_grams, max_quantity_grams, min_value_minor, max_value_minor,
-       redirect_url, redirect_label, enabled, expires_at, beneficiary, language, created_at"""
-_SETTINGS = (
-    *("title", "message", "bundle_selection", "preset_quantity_grams", "preset_value_minor", "amount_editable"),
-    *("min_quantity_grams", "max_quantity_grams", "min_value_minor", "max_value_minor", "redirect_url"),
-    *("redirect_label", "enabled", "expires_at", "beneficiary", "language"),
-)
+_SETTINGS = """title, message, bundle_selection, preset_quantity_grams, preset_value_minor, amount_editable,
+       min_quantity_grams, max_quantity_grams, min_value_minor, max_value_minor, redirect_url, redirect_label, enabled,
+       expires_at, beneficiary, language"""
+_COLUMNS = f"organisation_id, mode, account_id, id, created_at, {_SETTINGS}"
+_SETTING_NAMES = [name.strip() for name in _SETTINGS.split(",")]
 INSERT_LINK = f"""
-INSERT INTO offset_links ({_COLUMNS}, secret_box)
+INSERT INTO offset_links (organisation_id, mode, account_id, id, {_SETTINGS}, created_at, secret_box)
 VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
 """  # noqa: S608 - columns above
 
@@ -39,14 +36,11 @@ async def insert_link(tx: Connection, link: OffsetLink, sealed_secret: bytes) ->
     )
 
 
-UPDATE_LINK = """
-UPDATE offset_links
-SET title = $5, message = $6, bundle_selection = $7::jsonb, preset_quantity_grams = $8, preset_value_minor = $9,
-    amount_editable = $10, min_quantity_grams = $11, max_quantity_grams = $12, min_value_minor = $13,
-    max_value_minor = $14, redirect_url = $15, redirect_label = $16, enabled = $17, expires_at = $18,
-    beneficiary = $19, language = $20
+UPDATE_LINK = f"""
+UPDATE offset_links SET ({_SETTINGS})
+     = ($5, $6, $7::jsonb, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
 WHERE organisation_id = $1 AND mode = $2 AND account_id = $3 AND id = $4
-"""
+"""  # noqa: S608 - columns above
 
 
 async def update_link(tx: Connection, link: OffsetLink) -> None:
@@ -106,7 +100,7 @@ async def list_links(connection: Connection, scope: Scope, start: Position, limi
 def _settings(link: OffsetLink) -> list[Any]:
     """The values of INSERT_LINK and UPDATE_LINK, from $5 on."""
     values = {**asdict(link), "bundle_selection": link.bundle_selection and json.dumps(link.bundle_selection)}
-    return [values[name] for name in _SETTINGS]
+    return [values[name] for name in _SETTING_NAMES]
 
 
 def _link(row: asyncpg.Record) -> OffsetLink:
