@@ -6,12 +6,10 @@ import re
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from tests.architecture.source import PACKAGE, Module, functions, package
+from tests.architecture.schema import tables
+from tests.architecture.source import Module, functions, package
 
-MIGRATIONS = PACKAGE / "platform" / "db" / "schema" / "migrations"
 _SQL = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH|MERGE)\s", re.IGNORECASE)
-_CREATED = re.compile(r"^CREATE (?:UNLOGGED )?TABLE (\w+) \((.*?)\n\)", re.DOTALL | re.MULTILINE)
-_ADDED = re.compile(r"^ALTER TABLE (\w+) ADD (FOREIGN KEY .*);$", re.MULTILINE)
 _OWNED = re.compile(r"^\s+(account_id|organisation_id)\s", re.MULTILINE)
 _WRITTEN = re.compile(r"\b(?:INSERT INTO|DELETE FROM|MERGE INTO|(?<!FOR )(?<!KEY )(?<!DO )UPDATE)(?: ONLY)? (\w+)")
 _LOCK = re.compile(r"\bFOR (?:NO KEY )?UPDATE\b(?: OF (\w+))?")
@@ -41,10 +39,7 @@ class Statement:
 
     @property
     def changed_tables(self) -> set[str]:
-        """The tables whose rows it inserts, updates, deletes or locks."""
-        sql = " ".join(self.sql.split())
-        locked = {table for lock in _LOCK.finditer(sql) for table in _locked(sql, lock)}
-        return (set(_WRITTEN.findall(sql)) | locked) & tables().keys()
+        return changed_tables(self.sql)
 
     @property
     def read_tables(self) -> set[str]:
@@ -57,6 +52,13 @@ class Statement:
     def users(self) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
         """The functions that run it."""
         return [function for function in functions(self.module) if self.name in _names(function)]
+
+
+def changed_tables(sql: str) -> set[str]:
+    """The tables whose rows it inserts, updates, deletes or locks."""
+    sql = " ".join(sql.split())
+    locked = {table for lock in _LOCK.finditer(sql) for table in _locked(sql, lock)}
+    return (set(_WRITTEN.findall(sql)) | locked) & tables().keys()
 
 
 @cache
@@ -113,20 +115,6 @@ def texts() -> tuple[Statement, ...]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _SQL.match(node.value)
     )
     return (*statements(), *written)
-
-
-@cache
-def tables() -> dict[str, str]:
-    """The columns and constraints of every table, as text."""
-    found = dict(_CREATED.findall(schema()))
-    for table, reference in _ADDED.findall(schema()):
-        found[table] += reference
-    return found
-
-
-@cache
-def schema() -> str:
-    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(MIGRATIONS.glob("*.sql")))
 
 
 @cache

@@ -155,10 +155,10 @@ async def end_first_partition(services: Services, table: PartitionedTable, end: 
         first, *later = await list_partitions(tx, table)
         for partition in later:
             await tx.execute(f"DROP TABLE {partition.name}")
+        earlier = f"{table.name}_earlier"
         await tx.execute(f"ALTER TABLE {table.name} DETACH PARTITION {first.name}")
-        await tx.execute(
-            f"ALTER TABLE {table.name} ATTACH PARTITION {first.name} FOR VALUES FROM (MINVALUE) TO ('{end}')"
-        )
+        await tx.execute(f"ALTER TABLE {first.name} RENAME TO {earlier}")
+        await tx.execute(f"ALTER TABLE {table.name} ATTACH PARTITION {earlier} FOR VALUES FROM (MINVALUE) TO ('{end}')")
 
 
 async def test_the_doctor_warns_when_partitions_are_missing(services: Services) -> None:
