@@ -289,6 +289,23 @@ CREATE TABLE shares (
 CREATE INDEX shares_of_parcel ON shares (mode, parcel_id);
 CREATE INDEX shares_of_organisation ON shares (organisation_id, mode, parcel_id);
 
+-- Shares of invalid lots that orders had before they were supplied from other lots.
+CREATE TABLE replaced_shares (
+    account_id       text NOT NULL,
+    order_id         text NOT NULL,
+    line_position    smallint NOT NULL,
+    mode             mode NOT NULL,
+    parcel_id        text NOT NULL,
+    organisation_id  text NOT NULL,
+    beneficiary      text NOT NULL,
+    quantity_grams   bigint NOT NULL CHECK (quantity_grams > 0),
+    replaced_at      timestamptz NOT NULL,
+    PRIMARY KEY (account_id, order_id, line_position, parcel_id),
+    FOREIGN KEY (account_id, order_id, line_position) REFERENCES order_lines,
+    FOREIGN KEY (mode, parcel_id) REFERENCES parcels
+);
+CREATE INDEX replaced_shares_of_parcel ON replaced_shares (mode, parcel_id);
+
 -- Grams that a customer at the gateway's payment page gets if they pay: per checkout, the bundles of its lines and the
 -- projects that can supply them. The rows are deleted when the order is allocated, cancelled or declined, or when the
 -- hold has expired and no charge is open.
@@ -590,22 +607,3 @@ CREATE TABLE certificate_logos (
     media_type  text NOT NULL,
     content     bytea NOT NULL
 );
-
--- retirements --------------------------------------------------------------------------------------------------
-
--- Shares of invalid lots that orders had before they were supplied from other lots.
-CREATE TABLE replaced_shares (
-    account_id       text NOT NULL,
-    order_id         text NOT NULL,
-    line_position    smallint NOT NULL,
-    mode             mode NOT NULL,
-    parcel_id        text NOT NULL,
-    organisation_id  text NOT NULL,
-    beneficiary      text NOT NULL,
-    quantity_grams   bigint NOT NULL CHECK (quantity_grams > 0),
-    replaced_at      timestamptz NOT NULL,
-    PRIMARY KEY (account_id, order_id, line_position, parcel_id),
-    FOREIGN KEY (account_id, order_id, line_position) REFERENCES order_lines,
-    FOREIGN KEY (mode, parcel_id) REFERENCES parcels
-);
-CREATE INDEX replaced_shares_of_parcel ON replaced_shares (mode, parcel_id);
