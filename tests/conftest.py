@@ -1,4 +1,4 @@
-"""Real PostgreSQL for every test: one server per run, one cloned database per test."""
+"""Real PostgreSQL for every test: one server per run, two databases per test process, restored before each test."""
 
 import asyncio
 import base64
@@ -21,15 +21,31 @@ import pytest
 import structlog
 
 from tests.support.api_client import ApiClient
+from tests.support.cpu_times import (
+    pytest_runtest_logreport,
+    pytest_runtest_makereport,
+    pytest_runtest_setup,
+    pytest_runtest_teardown,
+    pytest_terminal_summary,
+)
 from tests.support.document_key import shared_document_key
+from tests.support.kept_database import KeptDatabase
 from tests.support.postgres import Databases
 from tests.support.world import World, build_world
 from tonne.apps.wiring.app import Services, build_app
 from tonne.platform.db.pool import Database
 from tonne.platform.db.server import postmaster
-from tonne.platform.db.server.embedded import start_server
+from tonne.platform.db.server.embedded import EmbeddedServer, start_server
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock, utc_now
+
+__all__ = [
+    "pytest_runtest_logreport",
+    "pytest_runtest_makereport",
+    "pytest_runtest_setup",
+    "pytest_runtest_teardown",
+    "pytest_terminal_summary",
+]
 
 # No deadline: a busy machine must not fail a test.
 hypothesis.settings.register_profile("tonne", deadline=None)
@@ -46,6 +62,7 @@ class Server(Databases):
     def __init__(self, url: Callable[[str], str], world: World) -> None:
         super().__init__(url)
         self.world = world
+        self._kept = {name: KeptDatabase(self, name, f"test_{os.getpid()}_{name}") for name in (EMPTY, POPULATED)}
 
     async def clone_of(self, template: str) -> str:
         """The name of a new database."""
@@ -55,7 +72,12 @@ class Server(Databases):
 
     @asynccontextmanager
     async def open(self, template: str, settings: Settings) -> AsyncIterator[Database]:
-        """A new database, which is dropped afterwards."""
+        """A database with the contents of the template. No other test uses it meanwhile."""
+        kept = self._kept[template]
+        if not kept.is_leased:
+            async with kept.lease(settings) as database:
+                yield database
+            return
         name = await self.clone_of(template)
         database = await Database(self.url(name), settings).open()
         yield database
@@ -67,6 +89,24 @@ def pytest_collection_finish() -> None:
     """Garbage collections do not look at what was imported: they would take a seventh of the time of small tests."""
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
+
+
+@pytest.fixture(scope="session")
+async def event_loop_of_tests() -> asyncio.AbstractEventLoop:
+    """One for all tests of a process, since open connections belong to a loop."""
+    return asyncio.get_running_loop()
+
+
+@pytest.fixture(autouse=True)
+def no_task_survives(event_loop_of_tests: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Tasks that a test has left running would work on the database of the next one."""
+    before = asyncio.all_tasks(event_loop_of_tests)
+    yield
+    left = asyncio.all_tasks(event_loop_of_tests) - before
+    for task in left:
+        task.cancel()
+    if left:
+        event_loop_of_tests.run_until_complete(asyncio.wait(left))
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +129,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator
         folder = _fast_folder() / f"tonne-test-{hashlib.sha256(str(shared).encode()).hexdigest()[:12]}"
         # Creating and dropping a database scans all buffers.
         postmaster.MOST_SHARED_BUFFERS_MB = 64
-        handle = start_server(folder)
+        handle = _start(folder)
         # Removed with the server: a process that starts it again makes the templates again.
         facts = folder / "world.json"
         if not facts.exists():
@@ -98,6 +138,28 @@ def server(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator
     handle.close()
     if handle.postmaster.running() is None:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+# Nobody needs the data after a crash, and no test needs what these do in the background.
+SERVER_SETTINGS = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+    "io_method": "sync",
+    "checkpoint_timeout": "1h",
+    "max_wal_size": "1GB",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+}
+
+
+def _start(folder: Path) -> EmbeddedServer:
+    server = postmaster.Postmaster(folder)
+    if not server.data.exists():
+        server.prepare()
+        with (server.data / "postgresql.auto.conf").open("a", encoding="utf-8") as file:
+            file.writelines(f"{name} = '{value}'\n" for name, value in SERVER_SETTINGS.items())
+    return start_server(folder)
 
 
 def _fast_folder() -> Path:

@@ -25,6 +25,8 @@ def _commands(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[N
 
 
 ALL = list(_commands(main))
+# By the first word of the command. One test for each group: starting a test takes longer than printing a help.
+GROUPS = {name: [one for one in ALL if name == (one[0][0] if one[0] else "tonne")] for name in ("tonne", *COMMANDS)}
 
 
 def _options(command: click.Command) -> list[click.Option]:
@@ -37,45 +39,49 @@ def test_all_commands_are_listed() -> None:
     assert {"org create", "account create", "key create", "key revoke", "estimate create", "catalogue import"} <= names
 
 
-@pytest.mark.parametrize(("words", "command"), ALL, ids=[" ".join(words) or "tonne" for words, _ in ALL])
-def test_every_command_and_option_has_a_help(words: tuple[str, ...], command: click.Command) -> None:
-    done = CliRunner().invoke(main, [*words, "--help"], prog_name="tonne")
-    assert done.exit_code == 0
-    assert done.output.startswith(f"Usage: {' '.join(('tonne', *words))}")
-    assert (command.help or "").strip(), "a command says what it does"
-    assert (command.get_short_help_str(200)).rstrip(".") != ""
-    for option in _options(command):
-        assert max(option.opts, key=len) in done.output
-        assert (option.help or "").strip(), f"{option.opts[0]} says what it is for"
-    for argument in (parameter for parameter in command.params if isinstance(parameter, click.Argument)):
-        assert argument.make_metavar(click.Context(command)).split("[")[0].strip(".") in done.output
-    assert max(map(len, done.output.splitlines())) <= 100
-    if isinstance(command, click.Group):
-        assert all(name in done.output for name in command.commands)
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_command_and_option_has_a_help(group: str) -> None:
+    faults = [f"{' '.join(words)}: {fault}" for words, command in GROUPS[group] for fault in _faults(words, command)]
+    assert faults == [], "\n".join(faults)
 
 
-@pytest.mark.parametrize(("words", "command"), ALL, ids=[" ".join(words) or "tonne" for words, _ in ALL])
-def test_h_is_short_for_help(words: tuple[str, ...], command: click.Command) -> None:
-    assert command is not None
+def _faults(words: tuple[str, ...], command: click.Command) -> Iterator[str]:
     long, short = (CliRunner().invoke(main, [*words, form], prog_name="tonne") for form in ("--help", "-h"))
-    assert (short.exit_code, short.output) == (0, long.output)
+    if long.exit_code != 0:
+        yield f"--help exits with {long.exit_code}"
+    if (short.exit_code, short.output) != (0, long.output):
+        yield "-h prints something else than --help"
+    if not long.output.startswith(f"Usage: {' '.join(('tonne', *words))}"):
+        yield "the help does not begin with the usage"
+    if not (command.help or "").strip() or command.get_short_help_str(200).rstrip(".") == "":
+        yield "the command does not say what it does"
+    for option in _options(command):
+        if max(option.opts, key=len) not in long.output:
+            yield f"the help does not list {option.opts[0]}"
+        if not (option.help or "").strip():
+            yield f"{option.opts[0]} does not say what it is for"
+    for argument in (parameter for parameter in command.params if isinstance(parameter, click.Argument)):
+        if argument.make_metavar(click.Context(command)).split("[")[0].strip(".") not in long.output:
+            yield f"the help does not list {argument.name}"
+    if max(map(len, long.output.splitlines())) > 100:
+        yield "a line of the help is longer than 100 characters"
+    if isinstance(command, click.Group):
+        yield from _faults_of_list(words, command, long.output)
 
 
-@pytest.mark.parametrize(
-    ("words", "group"), [(words, command) for words, command in ALL if isinstance(command, click.Group)], ids=str
-)
-def test_one_line_helps_fit_80_columns(words: tuple[str, ...], group: click.Group) -> None:
-    done = CliRunner().invoke(main, [*words, "--help"], prog_name="tonne", terminal_width=80)
-    listed = done.output.partition("Commands:\n")[2].splitlines()
-    assert len(listed) == len(group.list_commands(click.Context(group))), "one line per command"
-    assert [line for line in listed if line.endswith("...") or len(line) > 80] == []
+def _faults_of_list(words: tuple[str, ...], group: click.Group, output: str) -> Iterator[str]:
+    """Each command has one line, which fits 80 columns."""
+    yield from (f"the help does not list {name}" for name in group.commands if name not in output)
+    narrow = CliRunner().invoke(main, [*words, "--help"], prog_name="tonne", terminal_width=80)
+    listed = narrow.output.partition("Commands:\n")[2].splitlines()
+    if len(listed) != len(group.list_commands(click.Context(group))):
+        yield "the list of commands has not one line per command"
+    yield from (f"too long for 80 columns: {line}" for line in listed if line.endswith("...") or len(line) > 80)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_command_table_repeats_the_help_of_each_command(name: str) -> None:
-    command = main.get_command(click.Context(main), name)
-    assert command is not None
-    assert COMMANDS[name] == command.get_short_help_str(200)
+def test_the_command_table_repeats_the_help_of_each_command() -> None:
+    commands = {name: main.get_command(click.Context(main), name) for name in COMMANDS}
+    assert {name: command and command.get_short_help_str(200) for name, command in commands.items()} == COMMANDS
 
 
 def test_help_imports_no_command() -> None:
