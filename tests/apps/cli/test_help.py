@@ -90,7 +90,11 @@ def test_help_imports_no_command() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     imported = done.stdout.splitlines()[-1].split()
-    assert [name for name in imported if name.startswith("tonne.")] == ["tonne.apps.cli", "tonne.apps.cli.main"]
+    assert [name for name in imported if name.startswith("tonne.")] == [
+        "tonne.apps",
+        "tonne.apps.cli",
+        "tonne.apps.cli.main",
+    ]
 
 
 def test_help_and_version_need_no_database() -> None:
