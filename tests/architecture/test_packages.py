@@ -18,8 +18,6 @@ UPWARD_IMPORTS: frozenset[tuple[str, str]] = frozenset(
         ("money/cards/settle_charges.py", "money.receipts.compose.enqueue_receipts"),
         ("money/refunds/cancel_order.py", "money.receipts.compose.enqueue_cancellation_mail"),
         ("money/refunds/jobs.py", "money.receipts.mail_refunds.MailRefunds"),
-        ("selling/accounts/merchant.py", "channels.checkout.links.model.OffsetLink"),
-        ("selling/catalogue/prices/apply_price_changes.py", "supply.stock.lots.import_lots.import_files"),
     }
 )
 

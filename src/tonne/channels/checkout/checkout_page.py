@@ -211,7 +211,7 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
             if checkout is None or link is None:
                 raise CheckoutNotFound
             order = await _find_order(connection, checkout)
-            found = (token, checkout, link, await find_merchant(connection, link))
+            found = (token, checkout, link, await find_merchant(connection, link.scope, link.id))
             if order is None:
                 return _CheckoutView(
                     *found, order=None, failure=None, is_pending=False, is_mismatched=False, certificate=None

@@ -18,7 +18,7 @@ from tonne.platform.documents.pdf import render_pdf
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Scope
 from tonne.platform.web.wording import LocalWording
-from tonne.selling.accounts.merchant import Merchant, find_merchant_of
+from tonne.selling.accounts.merchant import Merchant, find_merchant
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.model import Order, OrderStatus, PaymentState
 
@@ -85,7 +85,7 @@ async def read_receipt(connection: Connection, order: Order) -> ReceiptFacts | N
     paid_at = paid_at or await _find_capture(connection, order.scope, order.id)
     return ReceiptFacts(
         order,
-        await find_merchant_of(connection, order.scope, order.offset_link_id),
+        await find_merchant(connection, order.scope, order.offset_link_id),
         invoice,
         paid_at or order.created_at,
         [

@@ -2,7 +2,6 @@
 
 from msgspec import Struct
 
-from tonne.channels.checkout.links.model import OffsetLink
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.model import AccountKind
@@ -25,11 +24,7 @@ WHERE accounts.organisation_id = $1 AND accounts.mode = $2 AND accounts.id = $3
 """
 
 
-async def find_merchant(connection: Connection, link: OffsetLink) -> Merchant:
-    return await find_merchant_of(connection, link.scope, link.id)
-
-
-async def find_merchant_of(connection: Connection, scope: Scope, link_id: str | None) -> Merchant:
+async def find_merchant(connection: Connection, scope: Scope, link_id: str | None) -> Merchant:
     """Without a link, the merchant has no logo: the address of the logo is the link's."""
     row = await connection.fetchrow(
         FIND_MERCHANT, scope.organisation_id, scope.mode, scope.account_id, AccountKind.CLIENT_ACCOUNT

@@ -37,15 +37,13 @@ WAITING = (
     ),
     WaitingCheck(
         "scheduled live prices are applied within an hour",
-        "A scheduled price of a bundle is not applied: no worker is running, or the change has failed.",
-        "Start a worker with `tonne worker`. If the change has failed, set the price by hand with `tonne catalogue "
-        "import` or in the operator's area.",
+        "A scheduled price of a bundle is not applied: no worker is running, or the worker cannot apply it.",
+        "Start a worker with `tonne worker`. Otherwise its log says why, at `price_change_not_applied`.",
         """
-        SELECT format('price change %s of bundle %s, due at %s%s', id, bundle_id,
-                      to_char(starts_at, 'YYYY-MM-DD HH24:MI'), coalesce(': ' || failure, '')) AS "where"
+        SELECT format('price change %s of bundle %s, due at %s', id, bundle_id,
+                      to_char(starts_at, 'YYYY-MM-DD HH24:MI')) AS "where"
         FROM price_changes
-        WHERE mode = 'live' AND starts_at < $1::timestamptz - interval '1 hour'
-          AND (next_attempt_at IS NOT NULL OR failure IS NOT NULL AND starts_at > $1::timestamptz - interval '7 days')
+        WHERE mode = 'live' AND starts_at < $1::timestamptz - interval '1 hour' AND next_attempt_at IS NOT NULL
         ORDER BY starts_at, id
         """,
         topic=Topic.RATES,

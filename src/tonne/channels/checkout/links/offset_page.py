@@ -273,7 +273,7 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
         token, headers = self.guard.issue(request)
         language = visitor_language(request, offer.language)
         async with self.database.connection() as connection:
-            merchant = await find_merchant(connection, offer.link)
+            merchant = await find_merchant(connection, offer.link.scope, offer.link.id)
         cards = bundle_cards(offer, filled.bundle_ids)
         texts = texts_of(faults, language.translator)
         return self.renderer.page(

@@ -11,7 +11,7 @@ from tonne.money.receipts.expected_completion import Expectation, expected_compl
 from tonne.platform.db.pool import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.web.wording import LocalWording
-from tonne.selling.accounts.merchant import Merchant, find_merchant_of
+from tonne.selling.accounts.merchant import Merchant, find_merchant
 from tonne.selling.orders.model import Order, PaymentState
 from tonne.selling.orders.order_links import find_order_url
 from tonne.supply.certificates.record import CertificateRecord
@@ -50,7 +50,7 @@ async def read_order_summary(
     is_shown = record is not None and await connection.fetchval(IS_SHOWN, order.scope.account_id, order.id)
     return OrderSummary(
         order,
-        await find_merchant_of(connection, order.scope, order.offset_link_id),
+        await find_merchant(connection, order.scope, order.offset_link_id),
         await expected_completion(connection, order, settings=settings, now=now),
         await find_order_url(connection, order, settings=settings),
         None if record is None else msgspec.json.decode(record, type=CertificateRecord),

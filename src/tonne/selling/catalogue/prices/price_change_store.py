@@ -11,8 +11,6 @@ from tonne.platform.values.scope import Mode
 
 
 class PriceChange(Struct, frozen=True):
-    """`failure` says why it could not be applied."""
-
     id: str
     mode: Mode
     bundle_id: str
@@ -22,17 +20,14 @@ class PriceChange(Struct, frozen=True):
     created_by: str
     applied_at: datetime | None = None
     cancelled_at: datetime | None = None
-    failure: str | None = None
 
     @property
     def is_waiting(self) -> bool:
-        return self.applied_at is None and self.cancelled_at is None and self.failure is None
+        return self.applied_at is None and self.cancelled_at is None
 
 
 # The fields of PriceChange.
-_CHANGE = (
-    """id, mode, bundle_id, unit_price_minor, starts_at, created_at, created_by, applied_at, cancelled_at, failure"""
-)
+_CHANGE = """id, mode, bundle_id, unit_price_minor, starts_at, created_at, created_by, applied_at, cancelled_at"""
 INSERT_CHANGE = """
 INSERT INTO price_changes (id, mode, bundle_id, unit_price_minor, starts_at, created_at, created_by, next_attempt_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $5) ON CONFLICT DO NOTHING RETURNING true
@@ -82,16 +77,11 @@ async def claim_changes(tx: Connection, now: datetime, limit: int) -> list[Price
     return [_change(row) for row in await tx.fetch(CLAIM_CHANGES, now, limit)]
 
 
-MARK_CHANGED = """
-UPDATE price_changes SET applied_at = CASE WHEN $4::text IS NULL THEN $3::timestamptz END, failure = $4,
-                         next_attempt_at = NULL
-WHERE mode = $1 AND id = $2
-"""
+MARK_APPLIED = "UPDATE price_changes SET applied_at = $3, next_attempt_at = NULL WHERE mode = $1 AND id = $2"
 
 
-async def mark_changed(tx: Connection, change: PriceChange, now: datetime, failure: str | None = None) -> None:
-    """Applied, or failed for good."""
-    await tx.execute(MARK_CHANGED, change.mode, change.id, now, failure)
+async def mark_applied(tx: Connection, change: PriceChange, now: datetime) -> None:
+    await tx.execute(MARK_APPLIED, change.mode, change.id, now)
 
 
 POSTPONE_CHANGES = "UPDATE price_changes SET next_attempt_at = $2 WHERE id = ANY ($1::text[]) AND applied_at IS NULL"
@@ -99,6 +89,26 @@ POSTPONE_CHANGES = "UPDATE price_changes SET next_attempt_at = $2 WHERE id = ANY
 
 async def postpone_changes(tx: Connection, changes: Sequence[PriceChange], until: datetime) -> None:
     await tx.execute(POSTPONE_CHANGES, [change.id for change in changes], until)
+
+
+class BundlePrice(Struct, frozen=True):
+    currency: str
+    unit_price_minor: int
+
+
+FIND_PRICE = "SELECT currency, unit_price_minor FROM bundles JOIN catalogues USING (mode) WHERE mode = $1 AND id = $2"
+
+
+async def find_price(tx: Connection, mode: Mode, bundle_id: str) -> BundlePrice | None:
+    row = await tx.fetchrow(FIND_PRICE, mode, bundle_id)
+    return None if row is None else BundlePrice(**row)
+
+
+SAVE_PRICE = "UPDATE bundles SET unit_price_minor = $3 WHERE mode = $1 AND id = $2"
+
+
+async def save_price(tx: Connection, mode: Mode, bundle_id: str, unit_price_minor: int) -> None:
+    await tx.execute(SAVE_PRICE, mode, bundle_id, unit_price_minor)
 
 
 def _change(row: asyncpg.Record) -> PriceChange:
