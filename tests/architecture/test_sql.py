@@ -5,7 +5,9 @@ import re
 from tests.architecture.statements import statements
 from tonne.apps.cli.operations.doctor import ALL_INVARIANTS
 from tonne.apps.lookup.doctor.doctor_checks import ALL_WAITING
+from tonne.apps.wiring.sealed import ALL_SEALED
 from tonne.platform.db.pool import Database
+from tonne.platform.keys.sealed import SealedSecrets
 
 
 def test_the_statements_are_found() -> None:
@@ -25,6 +27,7 @@ async def test_every_statement_can_be_prepared_on_the_migrated_schema(db: Databa
     broken = {}
     named = {each.label: each.sql for each in statements()}
     named |= {each.name: each.sql for each in (*ALL_INVARIANTS, *ALL_WAITING)}
+    named |= {f"{each.owner}: {sql}": sql for each in ALL_SEALED for sql in statements_of(each)}
     async with db.connection() as connection:
         for name, sql in named.items():
             try:
@@ -32,6 +35,10 @@ async def test_every_statement_can_be_prepared_on_the_migrated_schema(db: Databa
             except Exception as error:  # noqa: BLE001 - reported with the statement's name
                 broken[name] = str(error)
     assert broken == {}
+
+
+def statements_of(sealed: SealedSecrets) -> tuple[str, ...]:
+    return sealed.list_in_use, sealed.count, sealed.lock_others, sealed.update
 
 
 async def test_every_check_of_the_doctor_returns_places(db: Database) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.command import run_here
 from tests.support.world import build_world
+from tonne.apps.wiring.sealed import ALL_SEALED
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.schema.migrate import migrate
 from tonne.platform.db.server.backup_file import DUMP, FORMAT, KEY, MANIFEST, SEALED_KEY, Manifest, new_backup
@@ -37,7 +38,7 @@ class Source:
         await ensure_database(self.url)
         connection: Connection = await asyncpg.connect(self.url)
         await migrate(connection)
-        await check_secret_key(connection, Settings(data_dir=str(self.data)))
+        await check_secret_key(connection, Settings(data_dir=str(self.data)), ALL_SEALED)
         async with connection.transaction():
             await build_world(connection)
         await connection.close()

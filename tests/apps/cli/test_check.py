@@ -18,6 +18,7 @@ from tests.support.mail_server import mail_server
 from tests.support.processes import HOST, free_port
 from tests.support.witness import Witness, witnessing
 from tonne.apps.cli.check.check_connections import _encryption, _server
+from tonne.apps.wiring.sealed import ALL_SEALED
 from tonne.platform.db.pool import Database
 from tonne.platform.db.schema.migration_files import all_migrations
 from tonne.platform.db.server.server_facts import ServerFacts
@@ -93,7 +94,7 @@ async def test_pending_migrations_are_an_error(db: Database) -> None:
 
 async def test_another_secret_key_is_an_error(db: Database, settings: Settings) -> None:
     async with db.connection() as connection:
-        await check_secret_key(connection, settings)
+        await check_secret_key(connection, settings, ALL_SEALED)
     checks = await asyncio.to_thread(lambda: _checks(database_url=db._url, secret_key=KEY, port=free_port()))
     assert checks["secret key"]["status"] == "error"
     assert "TONNE_SECRET_KEYS_OLD" in checks["secret key"]["remedy"]

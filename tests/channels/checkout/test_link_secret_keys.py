@@ -6,6 +6,7 @@ from tests.channels.checkout.shopper import LINK_SECRET, make_link
 from tests.support.command import output_of, tonne
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
+from tonne.apps.wiring.sealed import ALL_SEALED
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.links.secret import open_link_secrets, rotate_link_secret
 from tonne.platform.keys.check_secret_key import check_secret_key
@@ -28,7 +29,7 @@ async def _open(services: Services, link: OffsetLink, key: str) -> list[str]:
 
 async def _link(services: Services, world: World) -> OffsetLink:
     async with services.database.transaction() as tx:
-        await check_secret_key(tx, services.settings)
+        await check_secret_key(tx, services.settings, ALL_SEALED)
     return await make_link(services, world.ours_test.scope)
 
 

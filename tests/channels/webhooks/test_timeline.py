@@ -1,5 +1,7 @@
 """What the page of an order says about the delivery of its events."""
 
+from datetime import timedelta
+
 from tests.channels.webhooks.stage import Hook, Stage
 from tests.support.receivers import Receiver, reply
 from tests.support.world import TESTER
@@ -11,7 +13,7 @@ from tonne.platform.values.clock import utc_now
 
 async def deliveries(stage: Stage, order_id: str) -> list[EventDelivery]:
     async with stage.database.connection() as connection:
-        return await list_deliveries(connection, stage.one, order_id)
+        return await list_deliveries(connection, stage.one, order_id, created_at=utc_now() - timedelta(days=3650))
 
 
 async def order_of(stage: Stage, event_id: str) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.events.audit.store import StoredEntry, find_operators
+from tonne.platform.events.audit.store import StoredEntry
 from tonne.platform.values.actor import Actor, ActorKind
 from tonne.platform.values.scope import Mode
+from tonne.selling.users.names import find_operators
 
 MAX_VALUE = 200
 _OPERATOR = "Operator"
@@ -75,7 +76,7 @@ async def find_actor_names(
         ids.setdefault(entry.actor.kind, set()).add(entry.actor.name)
     users = await find_actor_users(connection, sorted(ids.get(ActorKind.USER, ())))
     keys = await find_actor_keys(connection, organisation_id, sorted(ids.get(ActorKind.KEY, ())))
-    return ActorNames(users, keys, await find_operators(connection, entries))
+    return ActorNames(users, keys, await find_operators(connection, [entry.actor for entry in entries]))
 
 
 def audit_rows(entries: Iterable[StoredEntry], names: ActorNames, *, for_operator: bool) -> list[AuditRow]:

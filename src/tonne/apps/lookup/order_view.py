@@ -84,7 +84,7 @@ async def load_view(
         waits_for=waits_for,
         expectation=await expected_completion(connection, order, settings=settings, now=now),
         timeline=await _timeline(connection, order, for_operator=for_operator) if with_life else (),
-        deliveries=await list_deliveries(connection, scope, order_id) if with_life else (),
+        deliveries=await list_deliveries(connection, scope, order_id, created_at=order.created_at) if with_life else (),
         parcels=await list_held_parcels(connection, scope, order_id),
         certificates=await list_of_order(connection, scope, order_id),
         estimate=None if estimate_id is None else await find_estimate(connection, scope, estimate_id),
@@ -97,7 +97,7 @@ async def load_view(
 async def _timeline(connection: Connection, order: Order, *, for_operator: bool) -> list[Moment]:
     entries = [
         entry
-        for entry in await collect_timeline(connection, order.scope, order.id, with_webhooks=False)
+        for entry in await collect_timeline(connection, order, with_webhooks=False)
         if for_operator or _is_for_members(entry)
     ]
     names = await name_actors(

@@ -54,7 +54,7 @@ async def erase_order(
         raise PersonInUse([f"Order {order.id} is {order.status}."])
     own_refunds = await refunds.lock_texts(tx, scope, order.id)
     own_certificates = await certificates.lock_certificates(tx, scope, order.id)
-    stored = await events.list_of_order(tx, scope, order.id)
+    stored = await events.list_of_order(tx, scope, order.id, created_at=order.created_at)
     plan = _plan(person, order, checkout, own_certificates, stored)
     erased = await _erase_order(tx, order, plan)
     if checkout is not None:

@@ -76,7 +76,7 @@ async def _order_records(connection: Connection, found: Found) -> list[PersonRec
                 issued_at = datetime.fromisoformat(certificate.record.issued_at)
                 data = msgspec.to_builtins(certificate.out)
                 records.append(PersonRecord("certificate", certificate.record.number, issued_at, True, data))
-            for event in await list_of_order(connection, scope, order.id):
+            for event in await list_of_order(connection, scope, order.id, created_at=order.created_at):
                 data = {"event_type": event.event_type, "order": msgspec.json.decode(event.document)}
                 records.append(PersonRecord("event", event.id, event.sequence, True, data))
     return records

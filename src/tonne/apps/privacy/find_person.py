@@ -161,10 +161,11 @@ async def _check_estimates(connection: Connection, search: Search, items: list[I
 async def _find_former(connection: Connection, search: Search, known: set[str]) -> list[Item]:
     """Orders that had the address or the name before it was corrected: events and certificates have it still."""
     redaction, found = redaction_of([search.person.value]), list[Item]()
-    for scope, order_id in await list_corrected_orders(connection, search.organisation_id, search.mode):
+    for scope, order_id, created_at in await list_corrected_orders(connection, search.organisation_id, search.mode):
         if order_id in known:
             continue
-        texts = [event.document for event in await list_of_order(connection, scope, order_id)]
+        events = await list_of_order(connection, scope, order_id, created_at=created_at)
+        texts = [event.document for event in events]
         texts += [
             msgspec.json.encode(each.record).decode() for each in await list_certificates(connection, scope, order_id)
         ]

@@ -72,8 +72,10 @@ from tonne.platform.values.scope import Mode
 from tonne.platform.web.forms import FormGuard
 from tonne.platform.web.render import Renderer
 from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.accounts.organisations.activity import ActivityReaders
 from tonne.selling.accounts.organisations.manage_endpoints import ManageAccountEndpoints
 from tonne.selling.catalogue.snapshot import Catalogues
+from tonne.selling.estimates.activity import find_estimate_activity
 from tonne.selling.estimates.calculate_estimate import CalculateEstimate
 from tonne.selling.estimates.calculated_endpoints import CalculatedEstimateEndpoints
 from tonne.selling.estimates.endpoints import EstimateEndpoints
@@ -84,6 +86,7 @@ from tonne.selling.estimates.purchases.endpoints import TransactionEndpoints
 from tonne.selling.estimates.quote_estimate import QuoteEstimate
 from tonne.selling.estimates.shipping.endpoints import ShippingEndpoints
 from tonne.selling.estimates.shipping.kinds import KINDS as SHIPPING_KINDS
+from tonne.selling.orders.analytics.last_order_days import last_order_days
 from tonne.selling.orders.endpoints import OrderEndpoints
 from tonne.selling.orders.placing.batch_endpoints import BatchEndpoints
 from tonne.selling.orders.placing.place_orders import PlaceOrders
@@ -265,7 +268,13 @@ class Parts:
         database, settings = self.database, self.settings
         self.renderer = Renderer(settings, TEMPLATES)
         self.form_guard = FormGuard(settings)
-        self.manage_accounts = ManageAccountEndpoints(database, self.directory, clock=clock, settings=settings)
+        self.manage_accounts = ManageAccountEndpoints(
+            database,
+            self.directory,
+            ActivityReaders(last_order_days, find_estimate_activity),
+            clock=clock,
+            settings=settings,
+        )
         self.account_logos = AccountLogoEndpoints(database, clock=clock, settings=settings)
         self.sustainability = SustainabilityEndpoints(database, clock=clock, settings=settings)
         self.public_page = PublicPage(self.reads, self.catalogues, self.renderer, clock=clock, settings=settings)

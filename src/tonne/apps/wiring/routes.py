@@ -46,6 +46,7 @@ from tonne.selling.estimates.factors.endpoints import FactorEndpoints
 from tonne.selling.estimates.kinds.kinds import KINDS
 from tonne.selling.orders.analytics.endpoints import AnalyticsEndpoints
 from tonne.selling.orders.routes import batch_route, order_routes
+from tonne.selling.users.names import find_operators
 from tonne.supply.certificates.credentials.routes import certificate_file_routes
 from tonne.supply.retirements.routes import retirement_routes
 from tonne.supply.transparency.endpoints import LogEndpoints
@@ -83,7 +84,7 @@ def all_routes(parts: Parts) -> list[Route]:
         *manage_account_routes(parts.manage_accounts),
         *account_logo_routes(parts.account_logos),
         *tax_routes(TaxEndpoints(parts.database, parts.settings)),
-        *audit_routes(AuditEndpoints(parts.database)),
+        *audit_routes(AuditEndpoints(parts.database, find_operators)),
         *key_routes(KeyEndpoints(parts.database, parts.clock)),
         *person_routes(parts.persons),
     ]

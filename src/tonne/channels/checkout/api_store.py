@@ -1,14 +1,11 @@
 """SQL for checkouts that the API created. Only these have a sealed token and an idempotency key."""
 
-from collections.abc import Sequence
-
 import asyncpg
 import msgspec
 
 from tonne.channels.checkout.model import Checkout
 from tonne.channels.checkout.store import COLUMNS, checkout_of
 from tonne.platform.db.pool import Connection
-from tonne.platform.keys.secret_box import HEADER_BYTES
 from tonne.platform.values.paging import Position
 from tonne.platform.values.scope import Scope
 from tonne.selling.orders.model import OrderStatus
@@ -64,27 +61,6 @@ async def list_checkouts(connection: Connection, scope: Scope, start: Position, 
         LIST_CHECKOUTS, scope.organisation_id, scope.mode, scope.account_id, start.created_at, start.id, limit
     )
     return [_api_checkout(row) for row in rows]
-
-
-LOCK_OTHERS = """
-SELECT organisation_id, mode, account_id, id, token_box AS secret_box, NULL::bytea AS old FROM checkouts
-WHERE id > $1 AND token_box IS NOT NULL AND substring(token_box FROM 1 FOR $3) <> $2::bytea
-ORDER BY id LIMIT $4 FOR UPDATE
-"""
-
-
-async def lock_checkouts_sealed_otherwise_any_account(
-    tx: Connection, after: str, header: bytes, limit: int
-) -> Sequence[asyncpg.Record]:
-    """The next checkouts with a token that does not start with `header`, locked."""
-    return await tx.fetch(LOCK_OTHERS, after, header, HEADER_BYTES, limit)
-
-
-REPLACE_TOKEN = "UPDATE checkouts SET token_box = $3 WHERE account_id = $1 AND id = $2"  # noqa: S105 - a statement
-
-
-async def replace_sealed_token_any_account(tx: Connection, account_id: str, checkout_id: str, sealed: bytes) -> None:
-    await tx.execute(REPLACE_TOKEN, account_id, checkout_id, sealed)
 
 
 def _api_checkout(row: asyncpg.Record) -> ApiCheckout:

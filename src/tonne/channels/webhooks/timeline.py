@@ -111,10 +111,11 @@ class EventDelivery(Struct, frozen=True, kw_only=True):
         return f"status {self.status}" if self.status else self.error
 
 
-async def list_deliveries(connection: Connection, scope: Scope, order_id: str) -> list[EventDelivery]:
+async def list_deliveries(
+    connection: Connection, scope: Scope, order_id: str, *, created_at: datetime
+) -> list[EventDelivery]:
     """Of all events of the order to all webhooks, in the order of the events."""
-    since = await before_order(connection, scope, order_id)
-    place = (scope.organisation_id, scope.mode, scope.account_id, order_id, since)
+    place = (scope.organisation_id, scope.mode, scope.account_id, order_id, before_order(created_at))
     return [EventDelivery(**row) for row in await connection.fetch(LIST_DELIVERIES_OF_ORDER, *place)]
 
 
@@ -128,9 +129,11 @@ async def event_deliveries(connection: Connection, scope: Scope, position: int) 
     return [_entry(EventDelivery(**row)) for row in rows]
 
 
-async def webhook_timeline(connection: Connection, scope: Scope, order_id: str) -> list[TimelineEntry]:
+async def webhook_timeline(
+    connection: Connection, scope: Scope, order_id: str, *, created_at: datetime
+) -> list[TimelineEntry]:
     """Delivered, skipped or still waiting."""
-    return [_entry(delivery) for delivery in await list_deliveries(connection, scope, order_id)]
+    return [_entry(each) for each in await list_deliveries(connection, scope, order_id, created_at=created_at)]
 
 
 def _entry(delivery: EventDelivery) -> TimelineEntry:

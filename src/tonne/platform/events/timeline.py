@@ -3,19 +3,16 @@
 from datetime import datetime, timedelta
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.events.store import ALWAYS
 from tonne.platform.values.scope import Scope
 from tonne.platform.values.timeline import TimelineEntry
 
 # The clocks of processes differ by less.
 _MARGIN = timedelta(days=1)
-CREATED_AT = "SELECT created_at FROM orders WHERE account_id = $1 AND id = $2"
 
 
-async def before_order(connection: Connection, scope: Scope, order_id: str) -> datetime:
-    """All events of the order have a higher sequence: older partitions are not read."""
-    created_at: datetime | None = await connection.fetchval(CREATED_AT, scope.account_id, order_id)
-    return ALWAYS if created_at is None else created_at - _MARGIN
+def before_order(created_at: datetime) -> datetime:
+    """All events of an order have a higher sequence: older partitions are not read."""
+    return created_at - _MARGIN
 
 
 LIST_EVENTS_OF_ORDER = """
@@ -24,9 +21,10 @@ WHERE organisation_id = $1 AND mode = $2 AND account_id = $3 AND subject_id = $4
 """
 
 
-async def event_timeline(connection: Connection, scope: Scope, order_id: str) -> list[TimelineEntry]:
-    since = await before_order(connection, scope, order_id)
-    place = (scope.organisation_id, scope.mode, scope.account_id, order_id, since)
+async def event_timeline(
+    connection: Connection, scope: Scope, order_id: str, *, created_at: datetime
+) -> list[TimelineEntry]:
+    place = (scope.organisation_id, scope.mode, scope.account_id, order_id, before_order(created_at))
     return [
         TimelineEntry(at=row["sequence"], kind="event", text=row["event_type"], subject_id=row["id"])
         for row in await connection.fetch(LIST_EVENTS_OF_ORDER, *place)

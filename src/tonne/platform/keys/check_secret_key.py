@@ -1,9 +1,11 @@
 """Compare the configured secret keys with those that the database needs, before a process starts."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.keys import secret_key_store as secret_store
+from tonne.platform.keys.sealed import SealedSecrets
 from tonne.platform.keys.secret_box import SecretBox, SecretKeyMissing, SecretUnreadable, create_key_file, key_file
 from tonne.platform.settings.settings import Settings, SettingsError
 
@@ -11,7 +13,7 @@ from tonne.platform.settings.settings import Settings, SettingsError
 SAMPLE = 100
 
 
-async def check_secret_key(connection: Connection, settings: Settings) -> SecretBox:
+async def check_secret_key(connection: Connection, settings: Settings, sealed: Sequence[SealedSecrets]) -> SecretBox:
     """The box with the configured keys. Raises SettingsError if one is missing or wrong.
 
     The first start records the key in the database. With the embedded database it also creates the key. A new key is
@@ -19,7 +21,7 @@ async def check_secret_key(connection: Connection, settings: Settings) -> Secret
     """
     async with connection.transaction():
         await secret_store.lock_keys(connection)
-        box = await compare_secret_key(connection, settings)
+        box = await compare_secret_key(connection, settings, sealed)
         if box is None:
             create_key_file(settings)
             box = SecretBox.from_settings(settings)
@@ -27,15 +29,17 @@ async def check_secret_key(connection: Connection, settings: Settings) -> Secret
     return box
 
 
-async def compare_secret_key(connection: Connection, settings: Settings) -> SecretBox | None:
+async def compare_secret_key(
+    connection: Connection, settings: Settings, sealed: Sequence[SealedSecrets]
+) -> SecretBox | None:
     """Like `check_secret_key`, but changes nothing. None: there is no key yet, and the first start creates one."""
     recorded = await secret_store.list_key_ids(connection)
-    box = await _load(connection, settings, recorded)
+    box = await _load(connection, settings, sealed, recorded)
     if box is None:
         return None
     if recorded:
         _compare(box, recorded, settings)
-    elif not await _opens_some(connection, box):
+    elif not await _opens_some(connection, box, sealed):
         raise SettingsError(
             f"{_place(settings)} is not the key of this database: it opens none of its secrets. Set TONNE_SECRET_KEY "
             "to the key that was used before, or add that key to TONNE_SECRET_KEYS_OLD. If it is lost, run `tonne "
@@ -44,11 +48,13 @@ async def compare_secret_key(connection: Connection, settings: Settings) -> Secr
     return box
 
 
-async def _load(connection: Connection, settings: Settings, recorded: list[str]) -> SecretBox | None:
+async def _load(
+    connection: Connection, settings: Settings, sealed: Sequence[SealedSecrets], recorded: list[str]
+) -> SecretBox | None:
     try:
         return SecretBox.from_settings(settings)
     except SecretKeyMissing as error:
-        if recorded or await secret_store.list_secrets_any_account(connection, 1):
+        if recorded or any([await each.list_any_account(connection, 1) for each in sealed]):
             raise SettingsError(
                 f"The secret key of this database{_named(recorded)} is missing: TONNE_SECRET_KEY is not set and "
                 f"{key_file(settings)} does not exist. Restore the key from your backup. If it is lost, run `tonne "
@@ -75,24 +81,27 @@ def _compare(box: SecretBox, recorded: list[str], settings: Settings) -> None:
         )
 
 
-async def _opens_some(connection: Connection, box: SecretBox) -> bool:
-    found = await secret_store.list_secrets_any_account(connection, SAMPLE)
+async def _opens_some(connection: Connection, box: SecretBox, sealed: Sequence[SealedSecrets]) -> bool:
+    found = [row for each in sealed for row in await each.list_any_account(connection, SAMPLE)]
     return not found or any(_reason(box, row["sealed"], row["id"]) is None for row in found)
 
 
 class UnreadableSecret(NamedTuple):
-    """`owner` is the kind of the object: a webhook, an offset link or a checkout."""
+    """`owner` is the kind of the row, such as a webhook."""
 
     owner: str
     id: str
     reason: str
 
 
-async def find_unreadable_any_account(connection: Connection, box: SecretBox | None) -> list[UnreadableSecret]:
+async def find_unreadable_any_account(
+    connection: Connection, box: SecretBox | None, sealed: Sequence[SealedSecrets]
+) -> list[UnreadableSecret]:
     """The secrets that cannot be opened. Without a box that is all of them."""
     return [
-        UnreadableSecret(row["owner"], row["id"], reason)
-        for row in await secret_store.list_secrets_any_account(connection)
+        UnreadableSecret(each.owner, row["id"], reason)
+        for each in sealed
+        for row in await each.list_any_account(connection)
         if (reason := "no key is configured" if box is None else _reason(box, row["sealed"], row["id"])) is not None
     ]
 

@@ -1,99 +1,111 @@
-"""Encrypt the secrets of all webhooks again with the current key, so that older keys can be removed."""
+"""Encrypt the sealed secrets of all tables again with the current key, so that older keys can be removed."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
-import asyncpg
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.keys import secret_key_store as secret_store
+from tonne.platform.keys.sealed import SealedSecrets, count_secrets_any_account
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
 from tonne.platform.values.actor import Actor
+from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Mode
 
 BATCH = 100
-START = ("", "")
-# Stores the new values of a row.
-Replace = Callable[[asyncpg.Record, bytes, bytes | None], Awaitable[None]]
 
 
-class ResealedBatch(Struct, frozen=True):
-    # The organisation and id of the last object, after which the next batch starts.
-    last: tuple[str, str]
-    resealed: int
-    # The ids of objects with a secret that cannot be opened. They are left as they are.
+class Resealed(Struct, frozen=True):
+    count: int
+    # The ids of rows with a secret that cannot be opened. They are left as they are.
     unreadable: Sequence[str]
 
 
-async def reseal_batch_any_account(
-    tx: Connection, box: SecretBox, after: tuple[str, str], *, actor: Actor, now: datetime
-) -> ResealedBatch | None:
-    """Reseal the next webhooks. None when there are no more.
-
-    A worker may deliver meanwhile: it opens the old value and the new one.
-    """
-    rows = await secret_store.lock_sealed_otherwise_any_account(tx, after, box.header, BATCH)
-
-    async def replace(row: asyncpg.Record, sealed: bytes, old_sealed: bytes | None) -> None:
-        await secret_store.replace_sealed(tx, row["organisation_id"], row["id"], sealed, old_sealed)
-
-    return await reseal_rows(tx, rows, box, replace, action="webhook.secret_resealed", actor=actor, now=now)
+class _Batch(Resealed, frozen=True):
+    # The next batch starts after this id.
+    last: str
 
 
-async def reseal_rows(
-    tx: Connection,
-    rows: Sequence[asyncpg.Record],
+async def reseal_secrets_any_account(
+    connection: Connection,
+    sealed: Sequence[SealedSecrets],
     box: SecretBox,
-    replace: Replace,
     *,
-    action: str,
     actor: Actor,
-    now: datetime,
-) -> ResealedBatch | None:
-    """Reseal `secret_box` and `old` of locked rows, each with an audit entry. None when there are no rows."""
+    clock: Clock,
+    advance: Callable[[int], None],
+) -> Resealed:
+    """One transaction per batch, so that no row is locked for long and an interrupted run loses nothing.
+
+    A worker may open secrets meanwhile: it opens the old value and the new one.
+    """
+    count, unreadable = 0, list[str]()
+    for each in sealed:
+        after: str | None = ""
+        while after is not None:
+            async with connection.transaction():
+                batch = await _reseal_batch(connection, each, box, after, actor=actor, now=clock())
+            after = None if batch is None else batch.last
+            if batch is not None:
+                count += batch.count
+                unreadable += batch.unreadable
+                advance(batch.count)
+    return Resealed(count, unreadable)
+
+
+async def _reseal_batch(
+    tx: Connection, sealed: SealedSecrets, box: SecretBox, after: str, *, actor: Actor, now: datetime
+) -> _Batch | None:
+    """Reseal the next rows, each with an audit entry. None when there are no more."""
+    rows = await sealed.lock_any_account(tx, after, box.header, BATCH)
     if not rows:
         return None
     unreadable, entries = [], []
     for row in rows:
+        old = row.get("old")
         try:
-            sealed = reseal(box, row["secret_box"], row["id"])
-            old_sealed = None if row["old"] is None else reseal(box, row["old"], row["id"])
+            value = _reseal(box, row["sealed"], row["id"])
+            old_value = None if old is None else _reseal(box, old, row["id"])
         except SecretUnreadable:
             unreadable.append(row["id"])
             continue
-        await replace(row, sealed, old_sealed)
+        await sealed.replace(tx, row, value, old_value)
+        mode = row.get("mode")
         entries.append(
             audit.Entry(
-                action=action,
+                action=sealed.action,
                 subject_id=row["id"],
-                organisation_id=row["organisation_id"],
-                mode=None if row["mode"] is None else Mode(row["mode"]),
+                organisation_id=row.get("organisation_id"),
+                mode=None if mode is None else Mode(mode),
                 details={"key_id": box.key_id},
             )
         )
     await audit.record_all(tx, entries, actor=actor, at=now)
-    last = rows[-1]["organisation_id"], rows[-1]["id"]
-    return ResealedBatch(last, len(rows) - len(unreadable), unreadable)
+    return _Batch(len(rows) - len(unreadable), unreadable, rows[-1]["id"])
 
 
-def reseal(box: SecretBox, sealed: bytes, owner_id: str) -> bytes:
+def _reseal(box: SecretBox, sealed: bytes, owner_id: str) -> bytes:
     """Raises SecretUnreadable."""
     return sealed if sealed.startswith(box.header) else box.seal(box.open(sealed, owner_id), owner_id)
 
 
-async def retire_keys_any_account(tx: Connection, box: SecretBox, *, actor: Actor, now: datetime) -> list[str]:
+async def retire_keys_any_account(
+    tx: Connection, sealed: Sequence[SealedSecrets], box: SecretBox, *, actor: Actor, now: datetime
+) -> list[str]:
     """Remove the recorded keys that no value needs any more. Returns their ids."""
     await secret_store.lock_keys(tx)
-    counts = await secret_store.count_secrets_any_account(tx)
+    counts = await count_secrets_any_account(tx, sealed)
     # A value without the id of a key may need any of them.
     retired = [] if "" in counts else await secret_store.forget_keys_except(tx, [box.key_id, *counts])
     await _record_keys(tx, "secret_key.retired", retired, box, actor=actor, now=now)
     return retired
 
 
-async def give_up_keys_any_account(tx: Connection, box: SecretBox, *, actor: Actor, now: datetime) -> list[str]:
+async def give_up_keys_any_account(
+    tx: Connection, sealed: Sequence[SealedSecrets], box: SecretBox, *, actor: Actor, now: datetime
+) -> list[str]:
     """Make the configured keys the only ones of this database. Returns the ids of the keys that were given up."""
     await secret_store.lock_keys(tx)
     given_up = await secret_store.forget_keys_except(tx, sorted(box.key_ids))
@@ -106,10 +118,16 @@ async def give_up_keys_any_account(tx: Connection, box: SecretBox, *, actor: Act
             organisation_id=organisation_id,
             details={"key_ids": given_up, "key_id": box.key_id},
         )
-        for organisation_id in await secret_store.list_organisations_any_account(tx)
+        for organisation_id in await _find_organisations_any_account(tx, sealed)
     ]
     await audit.record_all(tx, entries, actor=actor, at=now)
     return given_up
+
+
+async def _find_organisations_any_account(tx: Connection, sealed: Sequence[SealedSecrets]) -> list[str]:
+    """Those that have secrets which only they can replace."""
+    found = {row.get("organisation_id") for each in sealed for row in await each.list_any_account(tx)}
+    return sorted(organisation_id for organisation_id in found if organisation_id is not None)
 
 
 async def _record_keys(

@@ -1,7 +1,6 @@
 """SQL of the lists of accounts and client accounts that the API returns, newest first."""
 
-from collections.abc import Collection, Sequence
-from datetime import date
+from collections.abc import Collection
 
 from msgspec import Struct
 
@@ -50,31 +49,3 @@ async def list_accounts_before(
         limit,
     )
     return [account_of_row(row) for row in rows]
-
-
-class AccountActivity(Struct, frozen=True):
-    last_active: date | None = None
-    estimates: int = 0
-    emission_grams: int = 0
-
-
-# The latest order and estimate of each account are the ends of two indexes; a covering index counts the estimates.
-FIND_ACTIVITY = """
-SELECT accounts.id, counted.estimates, counted.grams,
-       (greatest(
-           (SELECT created_at FROM orders WHERE orders.account_id = accounts.id
-            ORDER BY created_at DESC, id DESC LIMIT 1),
-           (SELECT created_at FROM estimates WHERE estimates.account_id = accounts.id ORDER BY id DESC LIMIT 1)
-       ) AT TIME ZONE 'UTC')::date AS last_active
-FROM accounts CROSS JOIN LATERAL (
-    SELECT count(*) AS estimates, coalesce(sum(mass_grams), 0)::bigint AS grams
-    FROM estimates WHERE estimates.account_id = accounts.id
-) counted
-WHERE accounts.organisation_id = $1 AND accounts.mode = $2 AND accounts.id = ANY ($3::text[])
-"""
-
-
-async def find_activity(connection: Connection, scope: Scope, account_ids: Sequence[str]) -> dict[str, AccountActivity]:
-    """What accounts of the organisation have ordered and estimated, by their ids."""
-    rows = await connection.fetch(FIND_ACTIVITY, scope.organisation_id, scope.mode, list(account_ids))
-    return {row["id"]: AccountActivity(row["last_active"], row["estimates"], row["grams"]) for row in rows}

@@ -4,11 +4,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-import asyncpg
-
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
-from tonne.platform.keys.secret_box import HEADER_BYTES
+from tonne.platform.keys.sealed import SealedSecrets
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.orders.model import Order, OrderKey
 
@@ -64,22 +62,21 @@ async def find_linked_order(connection: Connection, secret_hash: bytes) -> tuple
     return Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])), row["order_id"]
 
 
-LOCK_OTHERS = """
-SELECT organisation_id, mode, account_id, order_id AS id, token_box AS secret_box, NULL::bytea AS old FROM order_links
-WHERE order_id > $1 AND substring(token_box FROM 1 FOR $3) <> $2::bytea
-ORDER BY order_id LIMIT $4 FOR UPDATE
-"""
-
-
-async def lock_links_sealed_otherwise_any_account(
-    tx: Connection, after: str, header: bytes, limit: int
-) -> Sequence[asyncpg.Record]:
-    """The next links with a token that does not start with `header`, locked."""
-    return await tx.fetch(LOCK_OTHERS, after, header, HEADER_BYTES, limit)
-
-
-REPLACE_TOKEN = "UPDATE order_links SET token_box = $3 WHERE account_id = $1 AND order_id = $2"  # noqa: S105 - a statement
-
-
-async def replace_sealed_link_any_account(tx: Connection, account_id: str, order_id: str, sealed: bytes) -> None:
-    await tx.execute(REPLACE_TOKEN, account_id, order_id, sealed)
+SEALED = SealedSecrets(
+    owner="page of order",
+    action="order.link_resealed",
+    list_in_use="""
+    SELECT order_id AS id, token_box AS sealed FROM order_links
+    ORDER BY order_id LIMIT $1
+    """,
+    count="""
+    SELECT substring(token_box FROM 1 FOR $1) AS header, count(*) AS count FROM order_links GROUP BY 1
+    """,
+    lock_others="""
+    SELECT organisation_id, mode, account_id, order_id AS id, token_box AS sealed FROM order_links
+    WHERE order_id > $1 AND substring(token_box FROM 1 FOR $3) <> $2::bytea
+    ORDER BY order_id LIMIT $4 FOR UPDATE
+    """,
+    update="UPDATE order_links SET token_box = $3 WHERE account_id = $1 AND order_id = $2",
+    key=("account_id", "id"),
+)

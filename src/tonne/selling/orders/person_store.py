@@ -1,6 +1,8 @@
-"""Finds orders that contain, or once had, an e-mail address or a name."""
+"""Finds orders that contain an e-mail address or a name, or once did."""
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode, Scope
@@ -43,7 +45,7 @@ async def find_cancel_reason(connection: Connection, scope: Scope, order_id: str
 
 # An order that is shown with another name or address now still has the former one in events and certificates.
 LIST_CORRECTED = """
-SELECT DISTINCT orders.organisation_id, orders.account_id, orders.mode, orders.id
+SELECT DISTINCT orders.organisation_id, orders.account_id, orders.mode, orders.id, orders.created_at
 FROM audit_log entry
 JOIN accounts ON accounts.organisation_id = entry.organisation_id
 JOIN orders ON orders.account_id = accounts.id AND orders.id = entry.subject_id
@@ -53,11 +55,18 @@ ORDER BY orders.account_id, orders.id
 """
 
 
+class CorrectedOrder(NamedTuple):
+    scope: Scope
+    id: str
+    created_at: datetime
+
+
 async def list_corrected_orders(
     connection: Connection, organisation_id: str | None, mode: Mode | None
-) -> list[tuple[Scope, str]]:
+) -> list[CorrectedOrder]:
     """Orders whose name or address was corrected. None: of every organisation, in both modes."""
+    rows = await connection.fetch(LIST_CORRECTED, organisation_id, mode)
     return [
-        (Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])), row["id"])
-        for row in await connection.fetch(LIST_CORRECTED, organisation_id, mode)
+        CorrectedOrder(Scope(organisation, account, Mode(in_mode)), order_id, created_at)
+        for organisation, account, in_mode, order_id, created_at in rows
     ]

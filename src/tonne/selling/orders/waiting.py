@@ -1,7 +1,11 @@
 """The queues of orders, and what `tonne doctor` warns of. Orders of test accounts wait for nobody but a developer."""
 
+from collections.abc import Sequence
+from datetime import datetime
+
 from tonne.platform.db.queues import MAX_COUNTED, Queue
 from tonne.platform.db.waiting_check import Topic, WaitingCheck
+from tonne.platform.settings.settings import Settings
 from tonne.selling.orders.model import OrderStatus
 
 
@@ -28,6 +32,11 @@ QUEUES = (
     _orders_in(OrderStatus.RETIRING),
 )
 
+
+def _server_missing(settings: Settings, _: datetime) -> Sequence[object]:
+    return (not settings.smtp_url,)
+
+
 WAITING = (
     WaitingCheck(
         "live orders get a price within an hour",
@@ -43,5 +52,16 @@ WAITING = (
         ORDER BY created_at
         """,
         topic=Topic.ORDERS,
+    ),
+    WaitingCheck(
+        "a mail server is set for live orders",
+        "There are live orders, but invoices and certificates are only written to files in the data folder.",
+        "Set TONNE_SMTP_URL and TONNE_MAIL_FROM, and restart Tonne.",
+        """
+        SELECT 'TONNE_SMTP_URL is not set' AS "where"
+        WHERE $1::boolean AND EXISTS (SELECT FROM orders WHERE orders.mode = 'live')
+        """,
+        _server_missing,
+        topic=Topic.MAILS,
     ),
 )

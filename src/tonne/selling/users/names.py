@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.actor import ActorKind
+from tonne.platform.values.actor import Actor, ActorKind
 
 FIND_USER_NAMES = "SELECT id, name FROM users WHERE id = ANY ($1::text[])"
 
@@ -15,6 +15,17 @@ async def name_actors(connection: Connection, actors: Iterable[str | None]) -> d
     rows = await connection.fetch(FIND_USER_NAMES, users) if users else []
     names = {f"{ActorKind.USER}:{row['id']}": row["name"] for row in rows}
     return {actor: names.get(actor) or _as_text(actor) for actor in wanted}
+
+
+FIND_OPERATORS = "SELECT id FROM users WHERE id = ANY ($1::text[]) AND is_operator"
+
+
+async def find_operators(connection: Connection, actors: Iterable[Actor]) -> frozenset[str]:
+    """The ids of the users among the actors who run this service."""
+    user_ids = {actor.name for actor in actors if actor.kind is ActorKind.USER}
+    if not user_ids:
+        return frozenset()
+    return frozenset(row["id"] for row in await connection.fetch(FIND_OPERATORS, sorted(user_ids)))
 
 
 def _as_text(actor: str) -> str:

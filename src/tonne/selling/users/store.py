@@ -7,7 +7,6 @@ from typing import NamedTuple
 import asyncpg
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.keys.secret_box import HEADER_BYTES
 from tonne.selling.users.model import Member, Membership, Role, User
 
 INSERT_USER = """
@@ -88,25 +87,6 @@ SELECT totp_enabled OR EXISTS (SELECT FROM passkeys WHERE passkeys.user_id = use
 
 async def has_second_factor(tx: Connection, user_id: str) -> bool:
     return await tx.fetchval(HAS_SECOND_FACTOR, user_id) is True
-
-
-LOCK_TOTP_SEALED_OTHERWISE = """
-SELECT NULL AS organisation_id, NULL AS mode, id, totp_box AS secret_box, NULL::bytea AS old FROM users
-WHERE id > $1 AND totp_box IS NOT NULL AND substring(totp_box FROM 1 FOR $3) <> $2::bytea
-ORDER BY id LIMIT $4 FOR NO KEY UPDATE
-"""
-
-
-async def lock_totp_sealed_otherwise(tx: Connection, after: str, header: bytes, limit: int) -> Sequence[asyncpg.Record]:
-    """The next users with a secret that does not start with `header`, locked."""
-    return await tx.fetch(LOCK_TOTP_SEALED_OTHERWISE, after, header, HEADER_BYTES, limit)
-
-
-REPLACE_TOTP = "UPDATE users SET totp_box = $2 WHERE id = $1"
-
-
-async def replace_sealed_totp(tx: Connection, user_id: str, sealed: bytes) -> None:
-    await tx.execute(REPLACE_TOTP, user_id, sealed)
 
 
 DELETE_RECOVERY_CODES = "DELETE FROM recovery_codes WHERE user_id = $1"

@@ -23,6 +23,7 @@ from tonne.apps.cli.output import (
     print_rows,
 )
 from tonne.apps.cli.parameters import BUNDLE_CHOICE
+from tonne.apps.wiring.sealed import ALL_SEALED
 from tonne.channels.checkout.links.change_link import (
     change_link_any_account,
     require_link_any_account,
@@ -161,7 +162,7 @@ def create(account_id: str, show_secret: bool, **options: Any) -> None:
 
 
 async def _create(tx: Connection, scope: Scope, body: OffsetLinkIn, *, settings: Settings) -> tuple[OffsetLink, str]:
-    await check_secret_key(tx, settings)
+    await check_secret_key(tx, settings, ALL_SEALED)
     return await create_account_link(tx, scope, body, settings=settings, actor=ACTOR, now=utc_now())
 
 
@@ -185,7 +186,7 @@ def rotate_secret(link_id: str, overlap_seconds: int) -> None:
 
 
 async def _rotate(tx: Connection, link_id: str, overlap_seconds: int, *, settings: Settings) -> str:
-    link, box = await require_link_any_account(tx, link_id), await check_secret_key(tx, settings)
+    link, box = await require_link_any_account(tx, link_id), await check_secret_key(tx, settings, ALL_SEALED)
     return await rotate_link_secret(tx, link, box, overlap_seconds=overlap_seconds, actor=ACTOR, now=utc_now())
 
 

@@ -10,6 +10,7 @@ from tonne.apps.cli.check.check_document_key import check_document_key
 from tonne.apps.cli.check.check_log import check_log
 from tonne.apps.cli.check.check_result import CheckResult
 from tonne.apps.cli.database import open_database, plain_failures, with_connection
+from tonne.apps.wiring.sealed import ALL_SEALED
 from tonne.channels.webhooks.sending.egress_proxy import EgressProxy, ProxyUnusable
 from tonne.money.cards.gateways.stripe_key import StripeKeyRejected, StripeNotReached, check_stripe_key
 from tonne.platform.db.hold import read_hold
@@ -151,7 +152,7 @@ async def _clock(connection: Connection) -> CheckResult:
 
 async def _secret_key(connection: Connection, settings: Settings) -> CheckResult:
     try:
-        box = await compare_secret_key(connection, settings)
+        box = await compare_secret_key(connection, settings, ALL_SEALED)
     except SettingsError as error:
         return CheckResult.error("secret key", "It is missing, or not the key of this database.", str(error))
     return CheckResult.ok("secret key", "will be created at the first start" if box is None else box.key_id)

@@ -19,6 +19,7 @@ from tonne.apps.lookup.doctor.doctor_checks import ALL_WAITING
 from tonne.apps.lookup.doctor.doctor_run_store import DoctorFinding, DoctorRun, record_run
 from tonne.apps.privacy.retention.check_archives import ARCHIVES, ARCHIVES_MEANING, ARCHIVES_REMEDY, find_incomplete
 from tonne.apps.privacy.retention.removal_store import list_archived
+from tonne.apps.wiring.sealed import ALL_SEALED
 from tonne.channels.checkout.invariants import INVARIANTS as CHECKOUTS
 from tonne.channels.webhooks.invariants import INVARIANTS as WEBHOOKS
 from tonne.money.accounting.journal.invariants import INVARIANTS as JOURNAL
@@ -220,7 +221,7 @@ async def find_unreadable(tx: Connection, settings: Settings) -> list[str]:
         box: SecretBox | None = SecretBox.from_settings(settings)
     except SecretKeyMissing:
         box = None
-    unreadable = await find_unreadable_any_account(tx, box)
+    unreadable = await find_unreadable_any_account(tx, box, ALL_SEALED)
     return [f"{secret.owner} {secret.id}: {secret.reason}" for secret in unreadable]
 
 

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from tonne.apps.cli.database import with_connection
+from tonne.apps.wiring.sealed import ALL_SEALED
 from tonne.platform.db.pool import connect
 from tonne.platform.db.schema import migrate as migrations
 from tonne.platform.db.session_settings import require_role_settings
@@ -65,7 +66,7 @@ async def require_ready(url: str, settings: Settings) -> None:
         finally:
             await pooled.close()
     await with_connection(url, migrations.require_compatible)
-    await with_connection(url, lambda connection: check_secret_key(connection, settings))
+    await with_connection(url, lambda connection: check_secret_key(connection, settings, ALL_SEALED))
 
 
 @contextlib.contextmanager

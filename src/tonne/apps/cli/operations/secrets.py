@@ -6,22 +6,21 @@ import click
 
 from tonne.apps.cli.database import ACTOR, run_connected
 from tonne.apps.cli.output import STATUS_STYLES, Output, ValueColumn, output_options, print_rows
-from tonne.channels.checkout.links.reseal_link_secrets import reseal_links_any_account
-from tonne.channels.checkout.order_pages.reseal_mail_links import (
-    reseal_card_links_any_account,
-    reseal_order_links_any_account,
-)
-from tonne.channels.checkout.reseal_checkout_tokens import reseal_checkouts_any_account
+from tonne.apps.wiring.sealed import ALL_SEALED
 from tonne.platform.db.pool import Connection
-from tonne.platform.keys import reseal_secrets
 from tonne.platform.keys import secret_key_store as secret_store
 from tonne.platform.keys.check_secret_key import check_secret_key, find_unreadable_any_account
-from tonne.platform.keys.reseal_signing_keys import reseal_signing_keys
+from tonne.platform.keys.reseal_secrets import (
+    Resealed,
+    give_up_keys_any_account,
+    reseal_secrets_any_account,
+    retire_keys_any_account,
+)
+from tonne.platform.keys.sealed import count_secrets_any_account
 from tonne.platform.keys.secret_box import SecretBox, SecretKeyMissing, create_key_file
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
-from tonne.selling.users.second_factor.reseal_totp import reseal_totp
 
 
 class KeyUse(NamedTuple):
@@ -56,13 +55,13 @@ def rotate() -> None:
     Before, set TONNE_SECRET_KEY to the new key and TONNE_SECRET_KEYS_OLD to the previous one, for all processes, and
     restart them. The service can keep running. If the command is interrupted, run it again.
     """
-    box, resealed, unreadable, retired = run_connected(_rotate)
-    click.echo(f"{resealed} secret(s) encrypted again with key {box.key_id}.")
+    box, resealed, retired = run_connected(_rotate)
+    click.echo(f"{resealed.count} secret(s) encrypted again with key {box.key_id}.")
     if retired:
         click.echo(
             f"No value needs key {' and '.join(retired)} any more. You can remove it from TONNE_SECRET_KEYS_OLD."
         )
-    if unreadable:
+    if unreadable := resealed.unreadable:
         raise click.ClickException(
             f"{len(unreadable)} secret(s) cannot be opened: {', '.join(unreadable[:10])}. Add their key to "
             "TONNE_SECRET_KEYS_OLD and run the command again. `tonne secrets status` lists the keys."
@@ -94,7 +93,7 @@ async def _read_status(connection: Connection, settings: Settings) -> list[KeyUs
     except SecretKeyMissing:
         box = None
     counts = dict.fromkeys([*(box.key_ids if box else ()), *await secret_store.list_key_ids(connection)], 0)
-    counts |= await secret_store.count_secrets_any_account(connection)
+    counts |= await count_secrets_any_account(connection, ALL_SEALED)
     return [
         KeyUse(key_id, _role(box, key_id), count)
         for key_id, count in sorted(counts.items(), key=lambda entry: (box is None or entry[0] != box.key_id, entry[0]))
@@ -109,34 +108,17 @@ def _role(box: SecretBox | None, key_id: str) -> str:
     return "current" if key_id == box.key_id else "old"
 
 
-async def _rotate(connection: Connection, settings: Settings) -> tuple[SecretBox, int, list[str], list[str]]:
-    box = await check_secret_key(connection, settings)
-    resealed, unreadable = 0, list[str]()
-    counts = await secret_store.count_secrets_any_account(connection)
+async def _rotate(connection: Connection, settings: Settings) -> tuple[SecretBox, Resealed, list[str]]:
+    box = await check_secret_key(connection, settings, ALL_SEALED)
+    counts = await count_secrets_any_account(connection, ALL_SEALED)
     left = sum(count for key_id, count in counts.items() if key_id != box.key_id)
     with progress("Encrypting secrets", left) as advance:
-        for reseal_batch in (
-            reseal_secrets.reseal_batch_any_account,
-            reseal_links_any_account,
-            reseal_checkouts_any_account,
-            reseal_order_links_any_account,
-            reseal_card_links_any_account,
-            reseal_totp,
-            reseal_signing_keys,
-        ):
-            after = reseal_secrets.START
-            while True:
-                # One transaction per batch, so that no row is locked for long and an interrupted run loses nothing.
-                async with connection.transaction():
-                    batch = await reseal_batch(connection, box, after, actor=ACTOR, now=utc_now())
-                if batch is None:
-                    break
-                after, resealed = batch.last, resealed + batch.resealed
-                advance(batch.resealed)
-                unreadable += batch.unreadable
+        resealed = await reseal_secrets_any_account(
+            connection, ALL_SEALED, box, actor=ACTOR, clock=utc_now, advance=advance
+        )
     async with connection.transaction():
-        retired = await reseal_secrets.retire_keys_any_account(connection, box, actor=ACTOR, now=utc_now())
-    return box, resealed, unreadable, retired
+        retired = await retire_keys_any_account(connection, ALL_SEALED, box, actor=ACTOR, now=utc_now())
+    return box, resealed, retired
 
 
 async def _reset(connection: Connection, settings: Settings) -> tuple[SecretBox, list[str], list[str]]:
@@ -148,5 +130,5 @@ async def _reset(connection: Connection, settings: Settings) -> tuple[SecretBox,
         create_key_file(settings)
         box = SecretBox.from_settings(settings)
     async with connection.transaction():
-        given_up = await reseal_secrets.give_up_keys_any_account(connection, box, actor=ACTOR, now=utc_now())
-        return box, given_up, [secret.id for secret in await find_unreadable_any_account(connection, box)]
+        given_up = await give_up_keys_any_account(connection, ALL_SEALED, box, actor=ACTOR, now=utc_now())
+        return box, given_up, [secret.id for secret in await find_unreadable_any_account(connection, box, ALL_SEALED)]

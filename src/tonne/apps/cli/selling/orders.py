@@ -139,7 +139,7 @@ def show(order_id: str, output: Output) -> None:
         found = None if scope is None else await load_order(tx, scope, order_id)
         if found is None:
             raise OrderNotFound(f"There is no order {order_id}. Find it with `tonne order list TERM`.")
-        return await describe_order(tx, found, settings), await collect_timeline(tx, found.scope, found.id)
+        return await describe_order(tx, found, settings), await collect_timeline(tx, found)
 
     found, timeline = run_in_transaction(work)
     print_object(found, FACTS, output, [Table("timeline", timeline, TIMELINE)])

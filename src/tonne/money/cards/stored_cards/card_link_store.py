@@ -1,13 +1,12 @@
 """SQL of `card_links`, and of the orders that mails about a card list."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import asyncpg
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.keys.secret_box import HEADER_BYTES
 from tonne.platform.values.scope import Mode, Scope
 
 # At most one mail per account in this time, however many orders are declined.
@@ -153,28 +152,6 @@ async def claim_setups_any_account(
 ) -> list[DueSetup]:
     rows = await connection.fetch(CLAIM_SETUPS, now, check_again_at, limit)
     return [DueSetup(_scope(row), row["session_id"]) for row in rows]
-
-
-LOCK_OTHERS = """
-SELECT organisation_id, mode, account_id, account_id AS id, token_box AS secret_box, NULL::bytea AS old
-FROM card_links
-WHERE account_id > $1 AND token_box IS NOT NULL AND substring(token_box FROM 1 FOR $3) <> $2::bytea
-ORDER BY account_id LIMIT $4 FOR UPDATE
-"""
-
-
-async def lock_card_links_sealed_otherwise_any_account(
-    tx: Connection, after: str, header: bytes, limit: int
-) -> Sequence[asyncpg.Record]:
-    """The next links with a token that does not start with `header`, locked."""
-    return await tx.fetch(LOCK_OTHERS, after, header, HEADER_BYTES, limit)
-
-
-REPLACE_BOX = "UPDATE card_links SET token_box = $2 WHERE account_id = $1"
-
-
-async def replace_sealed_card_link_any_account(tx: Connection, account_id: str, sealed: bytes) -> None:
-    await tx.execute(REPLACE_BOX, account_id, sealed)
 
 
 def _scope(row: asyncpg.Record) -> Scope:

@@ -1,11 +1,7 @@
 """The queues of mails, and what `tonne doctor` warns of."""
 
-from collections.abc import Sequence
-from datetime import datetime
-
 from tonne.platform.db.queues import MAX_COUNTED, Queue
 from tonne.platform.db.waiting_check import Topic, WaitingCheck
-from tonne.platform.settings.settings import Settings
 
 # Mails have no mode.
 _NO_MODE = "any"
@@ -45,22 +41,7 @@ QUEUES = (
 )
 
 
-def _server_missing(settings: Settings, _: datetime) -> Sequence[object]:
-    return (not settings.smtp_url,)
-
-
 WAITING = (
-    WaitingCheck(
-        "a mail server is set for live orders",
-        "There are live orders, but invoices and certificates are only written to files in the data folder.",
-        "Set TONNE_SMTP_URL and TONNE_MAIL_FROM, and restart Tonne.",
-        """
-        SELECT 'TONNE_SMTP_URL is not set' AS "where"
-        WHERE $1::boolean AND EXISTS (SELECT FROM orders WHERE orders.mode = 'live')
-        """,
-        _server_missing,
-        topic=Topic.MAILS,
-    ),
     WaitingCheck(
         "mails are sent within six hours",
         "The mail server is not reachable or refuses mails for now. They are tried again for two days.",

@@ -1,7 +1,7 @@
 """Reading the audit log. Nothing changes or deletes entries: the database refuses it."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -98,17 +98,6 @@ async def list_entries_any_account(
         limit,
     )
     return [entry_of(row) for row in rows]
-
-
-FIND_OPERATORS = "SELECT id FROM users WHERE id = ANY ($1::text[]) AND is_operator"
-
-
-async def find_operators(connection: Connection, entries: Iterable[StoredEntry]) -> frozenset[str]:
-    """The ids of the users among the actors who run this service."""
-    user_ids = {entry.actor.name for entry in entries if entry.actor.kind is ActorKind.USER}
-    if not user_ids:
-        return frozenset()
-    return frozenset(row["id"] for row in await connection.fetch(FIND_OPERATORS, sorted(user_ids)))
 
 
 def entry_of(row: asyncpg.Record | Mapping[str, Any]) -> StoredEntry:

@@ -1,13 +1,11 @@
 """SQL of the operator's signing keys."""
 
-from collections.abc import Sequence
 from datetime import datetime
 
 import asyncpg
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.keys.secret_box import HEADER_BYTES
 from tonne.platform.keys.signing.model import KeyPurpose, KeyRecord
 
 COLUMNS = "id, purpose, created_at, retired_at, revoked_from, public"
@@ -100,27 +98,6 @@ UPDATE signing_keys SET revoked_from = $2, retired_at = LEAST(retired_at, $3), p
 async def revoke_signing_key(tx: Connection, key_id: str, from_: datetime, now: datetime) -> None:
     """It signs nothing from `now` on."""
     await tx.execute(REVOKE, key_id, from_, now)
-
-
-LOCK_SEALED_OTHERWISE = """
-SELECT NULL AS organisation_id, NULL AS mode, id, private_box AS secret_box, NULL::bytea AS old FROM signing_keys
-WHERE id > $1 AND private_box IS NOT NULL AND substring(private_box FROM 1 FOR $3) <> $2::bytea
-ORDER BY id LIMIT $4 FOR NO KEY UPDATE
-"""
-
-
-async def lock_signing_keys_sealed_otherwise(
-    tx: Connection, after: str, header: bytes, limit: int
-) -> Sequence[asyncpg.Record]:
-    """The next keys whose private part does not start with `header`, locked."""
-    return await tx.fetch(LOCK_SEALED_OTHERWISE, after, header, HEADER_BYTES, limit)
-
-
-REPLACE_SEALED = "UPDATE signing_keys SET private_box = $2 WHERE id = $1"
-
-
-async def replace_sealed_signing_key(tx: Connection, key_id: str, sealed: bytes) -> None:
-    await tx.execute(REPLACE_SEALED, key_id, sealed)
 
 
 def _record(row: asyncpg.Record) -> KeyRecord:

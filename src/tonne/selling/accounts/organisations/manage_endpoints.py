@@ -16,12 +16,7 @@ from tonne.platform.values.paging import Position
 from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts import store
-from tonne.selling.accounts.account_pages_store import (
-    AccountActivity,
-    AccountFilter,
-    find_activity,
-    list_accounts_before,
-)
+from tonne.selling.accounts.account_pages_store import AccountFilter, list_accounts_before
 from tonne.selling.accounts.account_schemas import (
     AccountIn,
     AccountPairOut,
@@ -45,6 +40,7 @@ from tonne.selling.accounts.errors import (
 )
 from tonne.selling.accounts.model import Account, AccountKind, PagesVisibility, PaymentMethod
 from tonne.selling.accounts.open_account import open_account
+from tonne.selling.accounts.organisations.activity import AccountActivity, ActivityReaders, find_activity
 from tonne.selling.accounts.organisations.managed_accounts import require_creator, require_managed, require_manager
 from tonne.selling.accounts.organisations.open_organisation import check_name
 
@@ -54,8 +50,17 @@ T = TypeVar("T", bound=AccountPutIn | ClientAccountPutIn)
 
 
 class ManageAccountEndpoints:
-    def __init__(self, database: Database, directory: AccountDirectory, *, clock: Clock, settings: Settings) -> None:
+    def __init__(
+        self,
+        database: Database,
+        directory: AccountDirectory,
+        activity: ActivityReaders,
+        *,
+        clock: Clock,
+        settings: Settings,
+    ) -> None:
         self._database = database
+        self._activity = activity
         self._directory = directory
         self._clock = clock
         self._base_url = settings.base_url
@@ -242,7 +247,7 @@ class ManageAccountEndpoints:
             found = await list_accounts_before(connection, scope, wanted, paging.start, paging.fetch)
             page, cursor = paging.cut(found, lambda each: Position(each.created_at, each.scope.account_id))
             ids = [each.scope.account_id for each in page] if kind is _CLIENT else []
-            activity = await find_activity(connection, scope, ids) if ids else {}
+            activity = await find_activity(connection, self._activity, scope, ids) if ids else {}
         return list(page), cursor, activity
 
     async def _change_own(self, request: Request, shape: type[AccountPutIn]) -> Response:
