@@ -11,7 +11,7 @@ from tonne.money.cards.gateways.card_simulated import SIMULATED_CARDS
 from tonne.platform.values.language import DEFAULT_LANGUAGE, LANGUAGES
 
 ROOT = Path(__file__).parents[2]
-LOCALE = ROOT / "src" / "tonne" / "platform" / "values" / "locale"
+LOCALE = ROOT / "src" / "tonne" / "platform" / "web" / "locale"
 TEMPLATE = LOCALE / "tonne.pot"
 TRANSLATED = [code for code in LANGUAGES if code != DEFAULT_LANGUAGE]
 # The packages with pages for customers and visitors. The dashboard and the operator's pages are English.

@@ -16,7 +16,7 @@ from tonne.channels.checkout.paying.payment_form import PaymentForm, consent_in
 from tonne.channels.checkout.timeline import checkout_timeline
 from tonne.platform.settings.settings import Settings
 from tonne.platform.settings.withdrawal_texts import read_withdrawal_texts
-from tonne.platform.values.language import translator
+from tonne.platform.web.translate import translator
 
 CHECKOUTS = "SELECT buyer_kind, consent_version, consent_language, consented_at, order_id FROM checkouts"
 TEXTS = "SELECT version, language, text FROM consent_texts"

@@ -5,9 +5,10 @@ import pytest
 
 from tonne.platform.http.route import Request
 from tonne.platform.values.errors import Kind, TonneError
-from tonne.platform.values.language import LANGUAGES, LanguageCode, translator
+from tonne.platform.values.language import LANGUAGES, LanguageCode
 from tonne.platform.values.message_values import MassValue, MoneyValue, NamesValue
 from tonne.platform.web.shown_errors import shown
+from tonne.platform.web.translate import translator
 from tonne.platform.web.visitor_language import choice_cookie, language_links, visitor_language
 
 SWITCH = 'class="languages"'

@@ -11,8 +11,8 @@ from tonne.channels.public_pages.figures.read_figures import PageFigures
 from tonne.channels.public_pages.model import SustainabilityPage
 from tonne.channels.public_pages.preview import without_symbols
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.language import Translator
 from tonne.platform.web import visitor
+from tonne.platform.web.translate import Translator
 from tonne.platform.web.visitor_language import VisitorLanguage
 from tonne.supply.certificates.pdf import qr_code
 

@@ -8,7 +8,7 @@ from typing import Any
 from babel import Locale
 from babel.numbers import get_decimal_symbol
 
-from tonne.platform.values.language import Translator, translator
+from tonne.platform.web.translate import Translator, translator
 
 _FIELDS = re.compile(r"'([^']*)'|(d+|M+|y+)")
 _NAMES = {"d": "{day}", "M": "{month}", "y": "{year}"}

@@ -1,8 +1,9 @@
 """What people read on the page of an error: a title for its kind, and a text if the API's message is for programs."""
 
 from tonne.platform.values.errors import Kind, TonneError
-from tonne.platform.values.language import N_, Translator
+from tonne.platform.values.language import N_
 from tonne.platform.web.shown_errors import shown
+from tonne.platform.web.translate import Translator
 
 _TITLES = {
     Kind.NOT_FOUND: N_("Page not found"),

@@ -13,10 +13,11 @@ from tonne.platform.http.errors import STATUS
 from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.language import DEFAULT_LANGUAGE, LANGUAGES, translator
+from tonne.platform.values.language import DEFAULT_LANGUAGE, LANGUAGES
 from tonne.platform.web import visitor
 from tonne.platform.web.error_texts import error_text, error_title
 from tonne.platform.web.site_frame import SiteFrame
+from tonne.platform.web.translate import translator
 from tonne.platform.web.visitor_language import VisitorLanguage, choice_cookie, language_links, visitor_language
 
 HTML = b"text/html; charset=utf-8"

@@ -6,9 +6,9 @@ from babel.lists import format_list
 from msgspec import structs
 
 from tonne.platform.values.errors import Fault, TonneError
-from tonne.platform.values.language import Translator
 from tonne.platform.values.message_values import MassValue, MoneyValue, NamesValue
 from tonne.platform.web import visitor
+from tonne.platform.web.translate import Translator
 
 
 def shown(error: TonneError, _: Translator) -> str:

@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from tonne.platform.http.route import Request
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.language import DEFAULT_LANGUAGE, LANGUAGES, Translator, translator
+from tonne.platform.values.language import DEFAULT_LANGUAGE, LANGUAGES
+from tonne.platform.web.translate import Translator, translator
 from tonne.platform.web.visitor import locale_named
 
 PARAMETER = "lang"

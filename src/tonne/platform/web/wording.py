@@ -9,8 +9,8 @@ from babel import Locale
 from babel.lists import format_list
 from msgspec import Struct
 
-from tonne.platform.values.language import Translator, translator
 from tonne.platform.web import visitor
+from tonne.platform.web.translate import Translator, translator
 
 # Unambiguous in every country: `17 November 2026`, `US$5.00`.
 _ENGLISH = "en_GB"

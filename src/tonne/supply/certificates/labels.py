@@ -1,6 +1,6 @@
 """The texts of a certificate's PDF in the language of its record. The template fills in values, written as `{name}`."""
 
-from tonne.platform.values.language import Translator
+from tonne.platform.web.translate import Translator
 from tonne.supply.certificates.record import CertificateRecord
 
 

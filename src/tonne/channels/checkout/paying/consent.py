@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from tonne.platform.settings.settings import Settings
 from tonne.platform.settings.withdrawal_texts import WithdrawalWording, read_withdrawal_texts
-from tonne.platform.values.language import N_, Translator
+from tonne.platform.values.language import N_
+from tonne.platform.web.translate import Translator
 
 # Fields of the payment form.
 CONSENT_FIELD, VERSION_FIELD, BUSINESS_FIELD = "withdrawal_consent", "consent_version", "is_business"

@@ -4,7 +4,7 @@ The templates fill in values, written as `{name}`.
 """
 
 from tonne.money.invoices.documents.credit_note_record import CreditNoteRecord
-from tonne.platform.values.language import Translator
+from tonne.platform.web.translate import Translator
 
 _AMOUNT, _DAY = {"amount": "{amount}"}, {"day": "{day}"}
 _TAX = {"rate": "{rate}", "net": "{net}"}

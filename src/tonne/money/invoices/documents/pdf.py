@@ -16,7 +16,7 @@ from tonne.money.invoices.documents.pdf_a3 import mark_as_factur_x
 from tonne.money.invoices.documents.record import Closing, InvoiceRecord, Remaining
 from tonne.platform.documents.pdf import PdfFailed, render_pdf
 from tonne.platform.documents.template_language import label_inputs
-from tonne.platform.values.language import Translator, translator
+from tonne.platform.web.translate import Translator, translator
 
 _TEMPLATES = Path(__file__).parent / "templates"
 TEMPLATE = _TEMPLATES / "invoice.typ"
