@@ -74,7 +74,7 @@ ACROSS_ACCOUNTS = {
     "supply/stock/parcels/retire_test_parcels.py": "wakes all orders that share a parcel of a test order",
     "supply/certificates/credentials/render_certificate.py": "finds a certificate by its number, a secret",
     "supply/certificates/credentials/issuer_endpoints.py": "a status list has certificates of all accounts",
-    "supply/retirements/confirmations/import_confirmations.py": "the operator's: a registry knows no accounts",
+    "supply/retirements/confirmations/confirm_lines.py": "the operator's: a registry knows no accounts",
     "supply/stock/lots/granularity.py": "the operator's: names the orders that hold lots of a project",
     "supply/stock/lots/import_lots.py": "the operator's: new supply may serve any account, and any may hold it",
     "supply/retirements/confirmations/store.py": "the operator's: locks the orders that share a parcel",

@@ -31,7 +31,8 @@ from tonne.selling.orders.placing.place_order import CheckoutCustomer, OrderRequ
 from tonne.selling.orders.queue import lock_order
 from tonne.supply.certificates.store import find_certificate, list_of_order
 from tonne.supply.retirements.complete_orders import complete_orders
-from tonne.supply.retirements.confirmations.import_confirmations import ConfirmationReport, import_confirmations
+from tonne.supply.retirements.confirmations.confirm_lines import ConfirmationReport
+from tonne.supply.retirements.confirmations.import_confirmations import import_confirmations
 from tonne.supply.retirements.confirmations.work_list import Task, list_tasks_any_account
 from tonne.supply.retirements.invariants import INVARIANTS
 from tonne.supply.retirements.resupply.invalidate_lot import Invalidation, invalidate_lot

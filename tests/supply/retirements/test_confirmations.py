@@ -13,7 +13,8 @@ from tests.support.world import TESTER
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.selling.orders.model import Order
-from tonne.supply.retirements.confirmations.import_confirmations import ConfirmationReport, import_confirmations
+from tonne.supply.retirements.confirmations.confirm_lines import ConfirmationReport
+from tonne.supply.retirements.confirmations.import_confirmations import import_confirmations
 from tonne.supply.retirements.confirmations.work_list import Task
 from tonne.supply.stock.lots.registries import hosts_of, is_on
 

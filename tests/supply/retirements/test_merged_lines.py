@@ -14,7 +14,8 @@ from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import RegistryPage, SettingsError
-from tonne.supply.retirements.confirmations.import_confirmations import ConfirmationReport, import_confirmations
+from tonne.supply.retirements.confirmations.confirm_lines import ConfirmationReport
+from tonne.supply.retirements.confirmations.import_confirmations import import_confirmations
 from tonne.supply.retirements.confirmations.work_list import Task, export_tasks
 from tonne.supply.stock.lots.registries import RegistryPages
 from tonne.supply.stock.serial_runs import format_runs, join_runs, parse_runs

@@ -28,7 +28,8 @@ from tonne.platform.values.ids import new_id
 from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.imports.import_catalogue import CatalogueError, ImportReport
 from tonne.selling.catalogue.imports.rows import FileKind, Files
-from tonne.supply.retirements.confirmations.import_confirmations import ConfirmationReport, import_confirmations
+from tonne.supply.retirements.confirmations.confirm_lines import ConfirmationReport
+from tonne.supply.retirements.confirmations.import_confirmations import import_confirmations
 from tonne.supply.stock.lots.import_lots import import_files
 
 # Larger files are imported with the command line.

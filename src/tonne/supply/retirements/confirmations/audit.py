@@ -1,12 +1,10 @@
-"""Audit entries of imported confirmations."""
+"""Audit entries of confirmations."""
 
 from collections.abc import Sequence
 from datetime import datetime
-from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.scope import Mode
@@ -14,22 +12,30 @@ from tonne.supply.stock.model import ParcelStatus
 from tonne.supply.stock.parcels.confirm_retirements import Confirmation
 from tonne.supply.stock.parcels.parcel_book import BookedParcel, ParcelBook
 
+
+class ConfirmationSource(NamedTuple):
+    """Where the lines come from. `digest` identifies their content, `reference` is the registry's number of them."""
+
+    name: str
+    digest: str
+    reference: str | None = None
+
+
 FIND_OWNERS = """
 SELECT DISTINCT organisation_id, parcel_id FROM shares
 WHERE mode = $1 AND parcel_id = ANY ($2::text[]) ORDER BY organisation_id, parcel_id
 """
 
 
-async def record_import_any_account(
+async def record_confirmations_any_account(
     tx: Connection,
     mode: Mode,
-    file: SheetFile,
+    source: ConfirmationSource,
     book: ParcelBook,
     confirmed: Sequence[Confirmation],
     *,
     now: datetime,
     actor: Actor,
-    reference: str | None = None,
 ) -> None:
     """Each organisation sees in its audit log who confirmed or corrected the retirement of its credits."""
     before = {stored.id: stored for stored in book.stored}
@@ -37,12 +43,12 @@ async def record_import_any_account(
     entries = [
         audit.Entry(
             action="confirmations.imported",
-            subject_id=sha256(file.content).hexdigest(),
+            subject_id=source.digest,
             mode=mode,
             details={
-                "file": file.name,
+                "file": source.name,
                 "parcels": len(confirmed),
-                **({} if reference is None else {"reference": reference}),
+                **({} if source.reference is None else {"reference": source.reference}),
             },
         )
     ]

@@ -1,122 +1,26 @@
-"""Import what the operator retired at the registries: all or nothing."""
+"""Import a file about what the operator retired at the registries: all or nothing."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
-from typing import Annotated, ClassVar
-
-from msgspec import Struct, field
+from hashlib import sha256
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.documents.sheets.columns import CellError, Column, Label, parse_date, parse_web_url, text
 from tonne.platform.documents.sheets.csv_lines import SheetFile
-from tonne.platform.documents.sheets.errors import SheetInvalid, quoted
-from tonne.platform.documents.sheets.formulas import escape_formula
-from tonne.platform.documents.sheets.read_sheet import Row, Sheet, Values, read_sheet
-from tonne.platform.process.progress import progress
+from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.documents.sheets.read_sheet import read_sheet
 from tonne.platform.settings.settings import RegistryPage
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.scope import Mode
-from tonne.platform.values.urls import MAX_URL_LENGTH
-from tonne.supply.retirements.confirmations.audit import record_import_any_account
-from tonne.supply.retirements.confirmations.merged_lines import MergedLines
-from tonne.supply.retirements.confirmations.retirement_pages import RetirementPages, read_pages
-from tonne.supply.retirements.confirmations.store import find_certified_any_account
-from tonne.supply.retirements.confirmations.work_list import EXPORT_COLUMNS
-from tonne.supply.stock.lots.lots import SerialNumber, check_retired_on, earliest_day, find_canonical, latest_day
-from tonne.supply.stock.model import LotStatus, ParcelStatus
-from tonne.supply.stock.parcels.confirm_retirements import Confirmation, confirm_retirements_any_account
-from tonne.supply.stock.parcels.parcel_book import BookedParcel, ParcelBook, SerialsRefused
-from tonne.supply.stock.parcels.parcel_store import (
-    correct_retirements_any_account,
-    insert_split_any_account,
-    lock_parcels_any_account,
-    move_parcels_any_account,
-    read_parcels_any_account,
+from tonne.supply.retirements.confirmations.audit import ConfirmationSource
+from tonne.supply.retirements.confirmations.confirm_lines import (
+    ConfirmationReport,
+    plan_confirmations,
+    record_confirmations,
 )
-from tonne.supply.stock.serial_runs import Numbers, SerialRun, parse_runs
-
-_IF_EMPTY = "the cell is empty: fill it in, or delete the line until the parcel is retired."
-
-
-def _registry_url(cell: str) -> str:
-    url = parse_web_url(cell)
-    if not url.startswith("https://"):
-        raise CellError(f"{quoted(cell)} does not begin with https://: enter the address of the registry's page.")
-    return url
-
-
-def _runs(cell: str) -> list[Numbers]:
-    runs = parse_runs(cell)
-    if runs is None:
-        raise CellError(f"{quoted(cell)} are not serial numbers: write them as 101 to 300; 351, without the block.")
-    return runs
-
-
-Runs = Annotated[list[Numbers], Column(_runs)]
-# A shared unit names many.
-MAX_BENEFICIARY = 5000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfirmationRow(Row):
-    """A parcel may have several lines, if the registry retired it in parts."""
-
-    KEY: ClassVar[tuple[str, ...]] = ("first_number", "parcel_id")
-
-    parcel_id: Label
-    serial_block: Annotated[str, Column(text(MAX_URL_LENGTH))]
-    first_number: SerialNumber
-    last_number: SerialNumber
-    retired_on: Annotated[date, Column(parse_date, if_empty=_IF_EMPTY)]
-    retirement_url: Annotated[str, Column(_registry_url, if_empty=_IF_EMPTY)]
-    # As exported: the runs from `first_number` to `last_number`.
-    serials: Runs | None = None
-    # What the registry retired, if it differs.
-    retired_serials: Runs | None = None
-    # As exported.
-    beneficiary: Annotated[str, Column(text(MAX_BENEFICIARY))] | None = None
-
-    @property
-    def numbers(self) -> list[Numbers]:
-        """The serials that were retired. Edited numbers count instead of the exported runs."""
-        whole = (self.first_number, self.last_number)
-        if self.retired_serials is not None:
-            return self.retired_serials
-        is_as_exported = self.serials is not None and (self.serials[0][0], self.serials[-1][1]) == whole
-        return self.serials if self.serials is not None and is_as_exported else [whole]
-
-
-class ConfirmationReport(Struct, frozen=True):
-    """`known_count` lines had been confirmed before. `details` say which parcels got other serials than exported."""
-
-    confirmed_count: int
-    confirmed_grams: int
-    corrected_count: int
-    known_count: int
-    details: list[str]
-    # Those that are confirmed or corrected.
-    parcel_ids: list[str] = field(default_factory=list)
-
-
-class _Confirmed(Struct, frozen=True):
-    """A parcel that a line of the file confirms: `run` has its serials, None if there is no such parcel."""
-
-    row: ConfirmationRow
-    parcel_id: str
-    run: SerialRun | None
-
-
-class _Recorded(Struct, frozen=True):
-    """A line of the file, and a parcel that it confirms or corrects."""
-
-    row: ConfirmationRow
-    parcel: BookedParcel
-
-    @property
-    def confirmation(self) -> Confirmation:
-        return Confirmation(self.parcel.id, self.row.retired_on, self.row.retirement_url)
+from tonne.supply.retirements.confirmations.rows import ConfirmationRow, check_row
+from tonne.supply.retirements.confirmations.work_list import EXPORT_COLUMNS
+from tonne.supply.stock.lots.lots import latest_day
 
 
 async def import_confirmations(
@@ -131,210 +35,14 @@ async def import_confirmations(
 ) -> ConfirmationReport:
     """Record every retirement in the file, or raise SheetInvalid with every error.
 
-    Importing the same file again changes nothing. A confirmation can be corrected until a certificate states it. Orders
-    that are now fully retired are completed by the worker. `pages` are where registries publish retirements, besides
-    those that are known. `reference` is the registry's number of the retirement, for the audit log.
+    `reference` is the registry's number of the retirement, for the audit log.
     """
-    sheet = read_sheet(file, ConfirmationRow, partial(_check_row, latest_day(now)), ignored=EXPORT_COLUMNS)
-    book, lines, certified = await _lock_book(tx, mode, sheet)
-    check = RetirementPages(await read_pages(tx, pages), mode)
-    await check.read_used_any_account(tx, {line.row.retirement_url for line in lines})
-    new: list[_Recorded] = []
-    corrected: list[_Recorded] = []
-    known_count = 0
-    with progress("Checking parcels", len(lines)) as advance:
-        for line in lines:
-            advance(1)
-            try:
-                parcel, is_moved = _find_parcel(book, line, mode)
-                is_known = _check_state(line.row, parcel, certified) and not is_moved
-                _check_facts(line.row, parcel)
-                if not is_known:
-                    _check_name(line.row, parcel)
-                    _check_page(line.row, parcel, check)
-            except _LineRefused as error:
-                sheet.add_error(line.row.line, error.column, error.message)
-                continue
-            known_count += is_known
-            if not is_known:
-                (corrected if parcel.status is ParcelStatus.RETIRED else new).append(_Recorded(line.row, parcel))
-                parcel.status = ParcelStatus.RETIRED
-                parcel.retired_on, parcel.retirement_url = line.row.retired_on, line.row.retirement_url
+    sheet = read_sheet(file, ConfirmationRow, partial(check_row, latest_day(now)), ignored=EXPORT_COLUMNS)
+    plan = await plan_confirmations(tx, mode, sheet.rows, now=now, pages=pages)
+    for fault in plan.faults:
+        sheet.add_error(*fault)
     if sheet.errors:
         # A line of many parcels may have the same error for each.
         raise SheetInvalid(sorted(dict.fromkeys(sheet.errors), key=lambda error: error.line or 0))
-    await _write(tx, mode, book, new, corrected, now=now)
-    if new or corrected:
-        confirmed = [each.confirmation for each in (*new, *corrected)]
-        await record_import_any_account(tx, mode, file, book, confirmed, now=now, actor=actor, reference=reference)
-    grams = sum(each.parcel.quantity_grams for each in new)
-    parcel_ids = [each.parcel.id for each in (*new, *corrected)]
-    return ConfirmationReport(len(new), grams, len(corrected), known_count, _details(book), parcel_ids)
-
-
-async def _lock_book(
-    tx: Connection, mode: Mode, sheet: Sheet[ConfirmationRow]
-) -> tuple[ParcelBook, list[_Confirmed], dict[str, str]]:
-    """The locked parcels, what the lines confirm, and certificates by the parcels that they state.
-
-    Adds an error to the sheet for lines that have more tonnes than their parcels.
-    """
-    ids = {row.parcel_id for row in sheet.rows}
-    stored = {parcel.id: parcel for parcel in await read_parcels_any_account(tx, mode, ids)}
-    named = [(row, stored[row.parcel_id]) for row in sheet.rows if row.parcel_id in stored]
-    blocks = await find_canonical(tx, {(parcel.registry, row.serial_block) for row, parcel in named})
-    runs = {
-        row.line: [SerialRun(blocks[parcel.registry, row.serial_block], *numbers) for numbers in row.numbers]
-        for row, parcel in named
-    }
-    # Only other serials than those of the parcel concern the other parcels of the project.
-    others = [(row, parcel) for row, parcel in named if runs[row.line] != [parcel.run]]
-    vintages = {(parcel.project_id, parcel.vintage) for _, parcel in others}
-    wanted = [run for row, _ in others for run in runs[row.line]]
-    parcels = await lock_parcels_any_account(tx, mode, ids, sorted(vintages), wanted)
-    lines = _confirmed(sheet, parcels, runs)
-    certified = await find_certified_any_account(tx, mode, _contradicted(parcels, lines))
-    return ParcelBook(parcels, certified.keys()), lines, certified
-
-
-def _confirmed(
-    sheet: Sheet[ConfirmationRow], parcels: Sequence[BookedParcel], runs: Mapping[int, Sequence[SerialRun]]
-) -> list[_Confirmed]:
-    """One for each parcel that a line confirms."""
-    merged, by_id = MergedLines(parcels), {parcel.id: parcel for parcel in parcels}
-    found: list[_Confirmed] = []
-    for row in sheet.rows:
-        parcel = by_id.get(row.parcel_id)
-        if parcel is None or row.line not in runs:
-            found.append(_Confirmed(row, row.parcel_id, None))
-            continue
-        try:
-            claims = merged.claims_of(parcel, runs[row.line])
-        except SerialsRefused as error:
-            sheet.add_error(row.line, "serial_block", str(error))
-        else:
-            found += [_Confirmed(row, claim.parcel_id, claim.run) for claim in claims]
-    return found
-
-
-def _contradicted(parcels: Sequence[BookedParcel], lines: Sequence[_Confirmed]) -> list[str]:
-    """The ids of retired parcels about which the file says something new. Their certificates matter."""
-    retired = [parcel for parcel in parcels if parcel.status is ParcelStatus.RETIRED]
-    known = {
-        (id_, parcel.run, parcel.retired_on, parcel.retirement_url)
-        for parcel in retired
-        for id_ in (parcel.id, parcel.split_from)
-    }
-    new = {
-        line.parcel_id
-        for line in lines
-        if (line.parcel_id, line.run, line.row.retired_on, line.row.retirement_url) not in known
-    }
-    return [parcel.id for parcel in retired if not new.isdisjoint({parcel.id, parcel.split_from})]
-
-
-def _check_row(latest: date, values: Values) -> Iterator[tuple[str, str]]:
-    if "retired_on" in values:
-        yield from check_retired_on(values["retired_on"], latest)
-    first, last = values.get("first_number"), values.get("last_number")
-    if first is not None and last is not None and last < first:
-        yield "last_number", "it is below first_number: swap or correct the two."
-
-
-class _LineRefused(Exception):
-    def __init__(self, column: str, message: str) -> None:
-        super().__init__(message)
-        self.column, self.message = column, message
-
-
-def _find_parcel(book: ParcelBook, line: _Confirmed, mode: Mode) -> tuple[BookedParcel, bool]:
-    """The parcel that holds the serials of the line, and whether it holds them only now."""
-    row, run = line.row, line.run
-    parcel = book.find(line.parcel_id)
-    if parcel is None or run is None:
-        remedy = f"copy the id from `tonne retirement export --mode {mode}`."
-        raise _LineRefused("parcel_id", f"there is no parcel {quoted(row.parcel_id)} in {mode} mode: {remedy}")
-    if parcel.status is ParcelStatus.INVALID:
-        message = "the lot of the parcel was invalidated, and its orders get other credits: delete the line."
-        raise _LineRefused("parcel_id", message)
-    if parcel.status is ParcelStatus.OPEN:
-        message = "the parcel still takes fractions: delete the line, and retire it once it is on the list."
-        raise _LineRefused("parcel_id", message)
-    try:
-        held = book.find_held(parcel, run)
-        found = book.assign(parcel, run) if held is None else held
-        book.confirm(found, row.line)
-    except SerialsRefused as error:
-        raise _LineRefused("serial_block", str(error)) from error
-    return found, held is None
-
-
-def _check_state(row: ConfirmationRow, parcel: BookedParcel, certified: Mapping[str, str]) -> bool:
-    """Whether the line is known already. An error if it contradicts what cannot change."""
-    if parcel.status is not ParcelStatus.RETIRED:
-        return False
-    if (parcel.retired_on, parcel.retirement_url) == (row.retired_on, row.retirement_url):
-        return True
-    known = f"retired on {parcel.retired_on} ({parcel.retirement_url or 'without an address'})"
-    if parcel.lot_status is LotStatus.PRE_RETIRED:
-        raise _LineRefused("parcel_id", f"the lot of the parcel was {known} in advance: delete the line.")
-    if number := certified.get(parcel.id):
-        message = f"the parcel was confirmed as {known}, and certificate {number} says so: delete the line."
-        raise _LineRefused("parcel_id", message)
-    return False
-
-
-def _check_name(row: ConfirmationRow, parcel: BookedParcel) -> None:
-    """An order may have been renamed after the list was exported. The registry then has the name of the list."""
-    name = parcel.beneficiary
-    if parcel.in_service_name or row.beneficiary is None or row.beneficiary in {name, escape_formula(name)}:
-        return
-    message = (
-        f"the parcel is now to be retired for {quoted(name)}. If the registry has {quoted(row.beneficiary)}, give the "
-        "order that name again with `tonne order rename`, import the file, and correct the name afterwards: a new "
-        "certificate then says both. Otherwise correct the cell."
-    )
-    raise _LineRefused("beneficiary", message)
-
-
-def _check_facts(row: ConfirmationRow, parcel: BookedParcel) -> None:
-    if row.retired_on.year < parcel.vintage:
-        raise _LineRefused("retired_on", f"the date is before the vintage {parcel.vintage}: correct it.")
-    if parcel.lot_status is LotStatus.HELD and row.retired_on < earliest_day(parcel.ordered_at):
-        ordered_on = parcel.ordered_at.astimezone(UTC).date()
-        message = f"the date is before {ordered_on}, when the order was placed: enter the day of the retirement."
-        raise _LineRefused("retired_on", message)
-
-
-def _check_page(row: ConfirmationRow, parcel: BookedParcel, pages: RetirementPages) -> None:
-    if message := pages.refusal(row.line, row.retirement_url, parcel):
-        raise _LineRefused("retirement_url", message)
-
-
-async def _write(
-    tx: Connection,
-    mode: Mode,
-    book: ParcelBook,
-    new: Sequence[_Recorded],
-    corrected: Sequence[_Recorded],
-    *,
-    now: datetime,
-) -> None:
-    if book.changed:
-        await move_parcels_any_account(tx, mode, book.changed)
-        await insert_split_any_account(tx, mode, book.created)
-    if corrected:
-        await correct_retirements_any_account(tx, mode, [each.confirmation for each in corrected], now)
-    if new:
-        await confirm_retirements_any_account(tx, mode, [each.confirmation for each in new], now)
-
-
-def _details(book: ParcelBook) -> list[str]:
-    """What differs from the list that was exported."""
-    moved = [f"{now.id} now holds the serials {now.serials}, before {before.serials}." for before, now in book.changed]
-    split = [
-        f"{parcel.id} is split off from {parcel.split_from}: {parcel.serials}"
-        + ("." if parcel.status is ParcelStatus.RETIRED else ", still to be retired.")
-        for parcel in book.created
-    ]
-    return moved + split
+    source = ConfirmationSource(file.name, sha256(file.content).hexdigest(), reference)
+    return await record_confirmations(tx, mode, plan, source, now=now, actor=actor)
