@@ -54,7 +54,7 @@ async def _load(
     try:
         return SecretBox.from_settings(settings)
     except SecretKeyMissing as error:
-        if recorded or any([await each.list_any_account(connection, 1) for each in sealed]):
+        if recorded or any([await each.fetch_in_use(connection, 1) for each in sealed]):
             raise SettingsError(
                 f"The secret key of this database{_named(recorded)} is missing: TONNE_SECRET_KEY is not set and "
                 f"{key_file(settings)} does not exist. Restore the key from your backup. If it is lost, run `tonne "
@@ -82,7 +82,7 @@ def _compare(box: SecretBox, recorded: list[str], settings: Settings) -> None:
 
 
 async def _opens_some(connection: Connection, box: SecretBox, sealed: Sequence[SealedSecrets]) -> bool:
-    found = [row for each in sealed for row in await each.list_any_account(connection, SAMPLE)]
+    found = [row for each in sealed for row in await each.fetch_in_use(connection, SAMPLE)]
     return not found or any(_reason(box, row["sealed"], row["id"]) is None for row in found)
 
 
@@ -94,14 +94,14 @@ class UnreadableSecret(NamedTuple):
     reason: str
 
 
-async def find_unreadable_any_account(
+async def find_unreadable_secrets(
     connection: Connection, box: SecretBox | None, sealed: Sequence[SealedSecrets]
 ) -> list[UnreadableSecret]:
     """The secrets that cannot be opened. Without a box that is all of them."""
     return [
         UnreadableSecret(each.owner, row["id"], reason)
         for each in sealed
-        for row in await each.list_any_account(connection)
+        for row in await each.fetch_in_use(connection)
         if (reason := "no key is configured" if box is None else _reason(box, row["sealed"], row["id"])) is not None
     ]
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.keys import secret_key_store as secret_store
-from tonne.platform.keys.sealed import SealedSecrets, count_secrets_any_account
+from tonne.platform.keys.sealed import SealedSecrets, count_secrets
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.clock import Clock
@@ -28,7 +28,7 @@ class _Batch(Resealed, frozen=True):
     last: str
 
 
-async def reseal_secrets_any_account(
+async def reseal_secrets(
     connection: Connection,
     sealed: Sequence[SealedSecrets],
     box: SecretBox,
@@ -59,7 +59,7 @@ async def _reseal_batch(
     tx: Connection, sealed: SealedSecrets, box: SecretBox, after: str, *, actor: Actor, now: datetime
 ) -> _Batch | None:
     """Reseal the next rows, each with an audit entry. None when there are no more."""
-    rows = await sealed.lock_any_account(tx, after, box.header, BATCH)
+    rows = await sealed.lock_next(tx, after, box.header, BATCH)
     if not rows:
         return None
     unreadable, entries = [], []
@@ -91,19 +91,19 @@ def _reseal(box: SecretBox, sealed: bytes, owner_id: str) -> bytes:
     return sealed if sealed.startswith(box.header) else box.seal(box.open(sealed, owner_id), owner_id)
 
 
-async def retire_keys_any_account(
+async def retire_keys(
     tx: Connection, sealed: Sequence[SealedSecrets], box: SecretBox, *, actor: Actor, now: datetime
 ) -> list[str]:
     """Remove the recorded keys that no value needs any more. Returns their ids."""
     await secret_store.lock_keys(tx)
-    counts = await count_secrets_any_account(tx, sealed)
+    counts = await count_secrets(tx, sealed)
     # A value without the id of a key may need any of them.
     retired = [] if "" in counts else await secret_store.forget_keys_except(tx, [box.key_id, *counts])
     await _record_keys(tx, "secret_key.retired", retired, box, actor=actor, now=now)
     return retired
 
 
-async def give_up_keys_any_account(
+async def give_up_keys(
     tx: Connection, sealed: Sequence[SealedSecrets], box: SecretBox, *, actor: Actor, now: datetime
 ) -> list[str]:
     """Make the configured keys the only ones of this database. Returns the ids of the keys that were given up."""
@@ -118,15 +118,15 @@ async def give_up_keys_any_account(
             organisation_id=organisation_id,
             details={"key_ids": given_up, "key_id": box.key_id},
         )
-        for organisation_id in await _find_organisations_any_account(tx, sealed)
+        for organisation_id in await _find_organisations(tx, sealed)
     ]
     await audit.record_all(tx, entries, actor=actor, at=now)
     return given_up
 
 
-async def _find_organisations_any_account(tx: Connection, sealed: Sequence[SealedSecrets]) -> list[str]:
+async def _find_organisations(tx: Connection, sealed: Sequence[SealedSecrets]) -> list[str]:
     """Those that have secrets which only they can replace."""
-    found = {row.get("organisation_id") for each in sealed for row in await each.list_any_account(tx)}
+    found = {row.get("organisation_id") for each in sealed for row in await each.fetch_in_use(tx)}
     return sorted(organisation_id for organisation_id in found if organisation_id is not None)
 
 

@@ -31,10 +31,10 @@ class SealedSecrets(Struct, frozen=True, kw_only=True):
     update: str
     key: tuple[str, ...] = ("id",)
 
-    async def list_any_account(self, connection: Connection, limit: int | None = None) -> Sequence[asyncpg.Record]:
+    async def fetch_in_use(self, connection: Connection, limit: int | None = None) -> Sequence[asyncpg.Record]:
         return await connection.fetch(self.list_in_use, limit)
 
-    async def count_any_account(self, connection: Connection) -> dict[str, int]:
+    async def count_by_key(self, connection: Connection) -> dict[str, int]:
         """By the id of the key. Values without the id of a key are counted under ''."""
         counts: dict[str, int] = {}
         for row in await connection.fetch(self.count, HEADER_BYTES):
@@ -42,7 +42,7 @@ class SealedSecrets(Struct, frozen=True, kw_only=True):
             counts[key_id] = counts.get(key_id, 0) + row["count"]
         return counts
 
-    async def lock_any_account(self, tx: Connection, after: str, header: bytes, limit: int) -> Sequence[asyncpg.Record]:
+    async def lock_next(self, tx: Connection, after: str, header: bytes, limit: int) -> Sequence[asyncpg.Record]:
         return await tx.fetch(self.lock_others, after, header, HEADER_BYTES, limit)
 
     async def replace(self, tx: Connection, row: asyncpg.Record, sealed: bytes, old: bytes | None) -> None:
@@ -50,10 +50,10 @@ class SealedSecrets(Struct, frozen=True, kw_only=True):
         await tx.execute(self.update, *(row[name] for name in self.key), *values)
 
 
-async def count_secrets_any_account(connection: Connection, sealed: Sequence[SealedSecrets]) -> dict[str, int]:
+async def count_secrets(connection: Connection, sealed: Sequence[SealedSecrets]) -> dict[str, int]:
     """How many values are sealed with each key, by its id. Values without the id of a key are counted under ''."""
     counts: dict[str, int] = {}
     for each in sealed:
-        for key_id, count in (await each.count_any_account(connection)).items():
+        for key_id, count in (await each.count_by_key(connection)).items():
             counts[key_id] = counts.get(key_id, 0) + count
     return counts

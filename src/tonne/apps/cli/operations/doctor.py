@@ -31,7 +31,7 @@ from tonne.platform.db.errors import DATABASE_ERRORS
 from tonne.platform.db.invariant import FOR_CHECKS, Invariant, InvariantCheck, group_by_scan
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.invariants import INVARIANTS as EVENTS
-from tonne.platform.keys.check_secret_key import find_unreadable_any_account
+from tonne.platform.keys.check_secret_key import find_unreadable_secrets
 from tonne.platform.keys.secret_box import SecretBox, SecretKeyMissing
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.load_settings import load_settings
@@ -221,7 +221,7 @@ async def find_unreadable(tx: Connection, settings: Settings) -> list[str]:
         box: SecretBox | None = SecretBox.from_settings(settings)
     except SecretKeyMissing:
         box = None
-    unreadable = await find_unreadable_any_account(tx, box, ALL_SEALED)
+    unreadable = await find_unreadable_secrets(tx, box, ALL_SEALED)
     return [f"{secret.owner} {secret.id}: {secret.reason}" for secret in unreadable]
 
 

@@ -9,14 +9,14 @@ from tonne.apps.cli.output import STATUS_STYLES, Output, ValueColumn, output_opt
 from tonne.apps.wiring.sealed import ALL_SEALED
 from tonne.platform.db.pool import Connection
 from tonne.platform.keys import secret_key_store as secret_store
-from tonne.platform.keys.check_secret_key import check_secret_key, find_unreadable_any_account
+from tonne.platform.keys.check_secret_key import check_secret_key, find_unreadable_secrets
 from tonne.platform.keys.reseal_secrets import (
     Resealed,
-    give_up_keys_any_account,
-    reseal_secrets_any_account,
-    retire_keys_any_account,
+    give_up_keys,
+    reseal_secrets,
+    retire_keys,
 )
-from tonne.platform.keys.sealed import count_secrets_any_account
+from tonne.platform.keys.sealed import count_secrets
 from tonne.platform.keys.secret_box import SecretBox, SecretKeyMissing, create_key_file
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import Settings
@@ -93,7 +93,7 @@ async def _read_status(connection: Connection, settings: Settings) -> list[KeyUs
     except SecretKeyMissing:
         box = None
     counts = dict.fromkeys([*(box.key_ids if box else ()), *await secret_store.list_key_ids(connection)], 0)
-    counts |= await count_secrets_any_account(connection, ALL_SEALED)
+    counts |= await count_secrets(connection, ALL_SEALED)
     return [
         KeyUse(key_id, _role(box, key_id), count)
         for key_id, count in sorted(counts.items(), key=lambda entry: (box is None or entry[0] != box.key_id, entry[0]))
@@ -110,14 +110,12 @@ def _role(box: SecretBox | None, key_id: str) -> str:
 
 async def _rotate(connection: Connection, settings: Settings) -> tuple[SecretBox, Resealed, list[str]]:
     box = await check_secret_key(connection, settings, ALL_SEALED)
-    counts = await count_secrets_any_account(connection, ALL_SEALED)
+    counts = await count_secrets(connection, ALL_SEALED)
     left = sum(count for key_id, count in counts.items() if key_id != box.key_id)
     with progress("Encrypting secrets", left) as advance:
-        resealed = await reseal_secrets_any_account(
-            connection, ALL_SEALED, box, actor=ACTOR, clock=utc_now, advance=advance
-        )
+        resealed = await reseal_secrets(connection, ALL_SEALED, box, actor=ACTOR, clock=utc_now, advance=advance)
     async with connection.transaction():
-        retired = await retire_keys_any_account(connection, ALL_SEALED, box, actor=ACTOR, now=utc_now())
+        retired = await retire_keys(connection, ALL_SEALED, box, actor=ACTOR, now=utc_now())
     return box, resealed, retired
 
 
@@ -130,5 +128,5 @@ async def _reset(connection: Connection, settings: Settings) -> tuple[SecretBox,
         create_key_file(settings)
         box = SecretBox.from_settings(settings)
     async with connection.transaction():
-        given_up = await give_up_keys_any_account(connection, ALL_SEALED, box, actor=ACTOR, now=utc_now())
-        return box, given_up, [secret.id for secret in await find_unreadable_any_account(connection, box, ALL_SEALED)]
+        given_up = await give_up_keys(connection, ALL_SEALED, box, actor=ACTOR, now=utc_now())
+        return box, given_up, [secret.id for secret in await find_unreadable_secrets(connection, box, ALL_SEALED)]
