@@ -4,19 +4,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.platform.db.test_billing_migration import prepare
-from tests.platform.db.test_migrations import bare, bare_url
 from tests.platform.values.train_dictionary import order_sample
 from tests.support.clock import START
 from tests.support.events import StoredEvent, stored_events
-from tonne.platform.db.pool import Connection, Database
-from tonne.platform.db.schema.migrate import migrate
+from tonne.platform.db.pool import Database
 from tonne.platform.events.log import NewEvent, append, append_to_streams, open_stream
 from tonne.platform.events.payload import decode_document, encode_document
 from tonne.platform.values.clock import to_wire
 from tonne.platform.values.scope import Mode, Scope
 
-__all__ = ["bare", "bare_url"]
 OURS = Scope("org_a", "acc_a", Mode.TEST)
 THEIRS = Scope("org_b", "acc_b", Mode.LIVE)
 ODD_DOCUMENTS = [
@@ -49,27 +45,6 @@ async def test_payloads_have_the_bytes_of_their_documents(db: Database) -> None:
         stored = await stored_events(tx)
     for event, document in zip(stored, documents * 2, strict=True):
         assert event.payload == _expected(event, document)
-
-
-OLD_EVENT = """
-INSERT INTO events (organisation_id, mode, position, id, account_id, subject_id, event_type, sequence, payload)
-VALUES ('org_1', 'live', $1::bigint, 'evt_' || $1, 'acc_1', 'ord_1', $2,
-        '2026-03-01T10:00:00Z'::timestamptz + $1 * interval '1 ms',
-        '{"api_version":"v1","event_id":"evt_' || $1 || '","account_id":"acc_1","event_type":"' || $2
-        || '","sequence":"' || to_char(('2026-03-01T10:00:00Z'::timestamptz + $1 * interval '1 ms') AT TIME ZONE 'UTC',
-                                       'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
-        || '","data":{"' || $3 || '":' || $4 || '}}')
-"""
-
-
-async def test_events_of_earlier_releases_keep_their_bytes(bare: Connection) -> None:
-    await prepare(bare)
-    documents = [*ODD_DOCUMENTS, *(order_sample() for _ in range(30))]
-    for position, document in enumerate(documents, 1):
-        await bare.execute(OLD_EVENT, position, "order.placed", "order", document.decode())
-    before = [row["payload"].encode() for row in await bare.fetch("SELECT payload FROM events ORDER BY position")]
-    await migrate(bare)
-    assert [event.payload for event in await stored_events(bare)] == before
 
 
 @pytest.mark.parametrize("document", ODD_DOCUMENTS)
