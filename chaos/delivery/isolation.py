@@ -44,7 +44,7 @@ class _Arrivals:
     settings={**SHORT_TIMES, "webhook_timeout_s": "10", "webhook_lease_s": "20"},
 )
 async def many_hanging(cluster: Cluster) -> None:
-    """Five hundred receivers hang, more than the worker has places."""
+    """Five hundred receivers hang, more than the worker has slots."""
     hung = cluster.announce("hung", HANGING)
     arrivals = _Arrivals()
     healthy = [await cluster.open_hook(f"healthy-{number}", arrivals.behave, accounts=1) for number in range(HEALTHY)]

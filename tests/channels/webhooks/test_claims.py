@@ -1,4 +1,4 @@
-"""Which webhooks a worker claims: found without reading idle ones, and with places kept for those without failures."""
+"""Which webhooks a worker claims: found without reading idle ones, and with slots kept for those without failures."""
 
 import json
 from datetime import timedelta
@@ -97,7 +97,7 @@ async def test_operations_10_failing_webhooks_leave_half_of_the_places_to_the_ot
         assert hanging.most_at_once == len(hanging.deliveries) == 2
 
 
-async def test_operations_10_webhooks_that_hang_for_the_first_time_do_not_keep_their_places(
+async def test_operations_10_webhooks_that_hang_for_the_first_time_do_not_keep_their_slots(
     stage: Stage, world: World, receiver: Receiver, authority: Authority
 ) -> None:
     async with receiving(authority.context()) as hanging:

@@ -90,6 +90,24 @@ async def test_taking_a_parked_account_out_of_the_filter_leaves_no_event_unaccou
     assert receiver.deliveries[-1].event_ids == [last]
 
 
+async def test_the_cursor_moves_on_when_the_failing_account_is_taken_out_of_the_filter(
+    stage: Stage, api: ApiClient, receiver: Receiver
+) -> None:
+    """Otherwise the worker would claim the webhook again and again, because its events wait but none is in scope."""
+    hook = await _failing_with_a_parked_account(stage, receiver)
+    async with stage.working():
+
+        async def failed() -> bool:
+            return bool((await stage.row(hook))["failures"])
+
+        await stage.until(failed)
+    changed = {"account_ids": [stage.one.account_id]}
+    await api.http.put(f"/v1/webhooks/{hook.id}", json=changed, headers=api._headers({}))
+    async with stage.working():
+        await until_only_parked_wait(stage, hook)
+    assert [row["account_id"] for row in await stage.parked(hook)] == [stage.one.account_id]
+
+
 async def test_a_rewind_behind_a_parked_event_keeps_the_accounts_order(
     stage: Stage, api: ApiClient, receiver: Receiver
 ) -> None:

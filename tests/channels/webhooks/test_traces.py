@@ -97,8 +97,8 @@ async def test_the_trace_of_an_order_goes_on_until_its_events_are_delivered(
     assert request.attributes["http.response.status_code"] == 201
     assert request.attributes["tonne.request_id"] == answer.headers["x-request-id"]
     statements = [span for span in spans if span.attributes.get("db.system.name") == "postgresql"]
-    assert {"events.log.APPEND", "COMMIT"} <= {span.name for span in statements}
-    assert {span.parent_id for span in statements if span.name == "events.log.APPEND"} == {request.span_id}
+    assert {"platform.events.log.APPEND", "COMMIT"} <= {span.name for span in statements}
+    assert {span.parent_id for span in statements if span.name == "platform.events.log.APPEND"} == {request.span_id}
     assert all(span.start_ns <= span.end_ns for span in spans)
     assert (sent.service, sent.name, sent.parent_id, sent.kind) == (
         *("tonne-worker", "deliver webhook", request.span_id, 3),
@@ -206,7 +206,7 @@ async def test_a_collector_that_is_down_harms_nothing(
 def test_without_tracing_nothing_of_it_is_imported(server: Server, tmp_path: Path) -> None:
     url = server.url(asyncio.run(server.clone_of(POPULATED)))
     script = (
-        "import sys, tonne.app, tonne.cli.main; tonne.apps.wiring.app.create_app(); "
+        "import sys, tonne.apps.cli.main, tonne.apps.wiring.app; tonne.apps.wiring.app.create_app(); "
         "print([name for name in sys.modules if name.startswith(('opentelemetry', 'sentry_sdk', 'google.protobuf'))])"
     )
     settings = {"database_url": url, "data_dir": tmp_path, "secret_key": secrets.token_urlsafe(32)}

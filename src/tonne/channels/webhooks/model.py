@@ -1,5 +1,6 @@
 """Values of webhooks: registration, progress, lease and batch."""
 
+import time
 from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
@@ -113,6 +114,14 @@ class Lease(Struct, frozen=True):
     @property
     def delivered_types(self) -> tuple[str, ...]:
         return delivered_types(self.event_types)
+
+    @property
+    def main_waits(self) -> bool:
+        return self.main_due and self.cursor_position < self.last_position
+
+    def covers(self, seconds: float) -> bool:
+        """Whether a request that is started now and takes this long ends before the lease."""
+        return time.monotonic() + seconds <= self.expires_at
 
     @property
     def takes_whole_stream(self) -> bool:

@@ -39,7 +39,7 @@ def _record(query: "LoggedQuery") -> None:
 
 @lru_cache(_REMEMBERED)
 def _name_of(statement: str) -> tuple[str, str]:
-    """The constant that holds the statement, such as orders.store.FIND_ORDER, and its first word.
+    """The constant that holds the statement, such as selling.orders.store.FIND_ORDER, and its first word.
 
     Statements without a constant, such as BEGIN, have only that.
     """

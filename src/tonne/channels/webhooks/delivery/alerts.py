@@ -11,7 +11,7 @@ from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.documents.mail.send_mail import compose_mail, is_mail_address
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.language import N_
-from tonne.platform.web.wording import wording_in
+from tonne.platform.web.wording import LocalWording, wording_in
 from tonne.selling.accounts.lookup import find_language
 
 # Counts the alert in the same statement, so that each is sent once.
@@ -54,19 +54,9 @@ async def alert_parked_if_due(
         await _mail_admins(tx, lease, problem, outcome, since=row["parked_at"], settings=settings, **details)
 
 
-FIND_ADMINS = "SELECT email FROM organisation_admins WHERE organisation_id = $1 ORDER BY email"
-
-
-async def _find_admins(tx: Connection, lease: Lease) -> list[str]:
-    found = [row["email"] for row in await tx.fetch(FIND_ADMINS, lease.organisation_id)]
-    return [email for email in found if is_mail_address(email)]
-
-
 async def _mail_admins(
     tx: Connection, lease: Lease, problem: str, outcome: Retry, *, since: datetime, settings: Settings, **details: str
 ) -> None:
-    if not (admins := await _find_admins(tx, lease)):
-        return
     wording = wording_in(await find_language(tx, lease.organisation_id))
     _ = wording.translate
     facts = [(_("Receiver"), lease.url), (_("Last response"), str(outcome.status or outcome.error))]
@@ -82,15 +72,13 @@ async def _mail_admins(
             url=f"{settings.base_url}/v1/webhooks/{lease.id}/attempts",
         ),
     ]
-    subject = _("Webhook %(webhook)s is failing", webhook=lease.id)
-    message = compose_mail(settings, admins, subject, join_blocks(blocks), wording=wording)
-    await enqueue(tx, lease.organisation_id, admins, message)
+    await _enqueue(
+        tx, lease, _("Webhook %(webhook)s is failing", webhook=lease.id), blocks, wording=wording, settings=settings
+    )
 
 
 async def mail_gone(tx: Connection, lease: Lease, settings: Settings) -> None:
     """Tonne has disabled the webhook, because its receiver answered with 410."""
-    if not (admins := await _find_admins(tx, lease)):
-        return
     wording = wording_in(await find_language(tx, lease.organisation_id))
     _ = wording.translate
     blocks = [
@@ -106,6 +94,18 @@ async def mail_gone(tx: Connection, lease: Lease, settings: Settings) -> None:
             " has not accepted. If you do not need it any more, delete it."
         ),
     ]
-    subject = _("Webhook %(webhook)s was disabled", webhook=lease.id)
-    message = compose_mail(settings, admins, subject, join_blocks(blocks), wording=wording)
-    await enqueue(tx, lease.organisation_id, admins, message)
+    await _enqueue(
+        tx, lease, _("Webhook %(webhook)s was disabled", webhook=lease.id), blocks, wording=wording, settings=settings
+    )
+
+
+FIND_ADMINS = "SELECT email FROM organisation_admins WHERE organisation_id = $1 ORDER BY email"
+
+
+async def _enqueue(
+    tx: Connection, lease: Lease, subject: str, blocks: list[str], *, wording: LocalWording, settings: Settings
+) -> None:
+    found = [row["email"] for row in await tx.fetch(FIND_ADMINS, lease.organisation_id)]
+    if admins := [email for email in found if is_mail_address(email)]:
+        message = compose_mail(settings, admins, subject, join_blocks(blocks), wording=wording)
+        await enqueue(tx, lease.organisation_id, admins, message)

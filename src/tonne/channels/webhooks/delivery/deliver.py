@@ -1,4 +1,4 @@
-"""Delivery of events to webhooks: claim due webhooks, then send and settle one request at a time for each."""
+"""Delivery of events to webhooks: claim due webhooks, then read, send and settle one batch after another for each."""
 
 import asyncio
 import time
@@ -7,14 +7,15 @@ from collections.abc import Callable
 import structlog
 
 from tonne.channels.webhooks.delivery import claim
-from tonne.channels.webhooks.delivery.due_streams import Look, Looks
-from tonne.channels.webhooks.delivery.main_stream import MainStream
+from tonne.channels.webhooks.delivery.due_streams import DueStreams, StreamSearch
 from tonne.channels.webhooks.delivery.metrics import DeliveryMetrics
-from tonne.channels.webhooks.delivery.parked_accounts import ParkedAccounts
-from tonne.channels.webhooks.delivery.send_batch import BatchSender, LeaseTooOld
+from tonne.channels.webhooks.delivery.next_batch import next_batch
+from tonne.channels.webhooks.delivery.outcomes import NOT_SIGNED
+from tonne.channels.webhooks.delivery.send_batch import BatchSender
 from tonne.channels.webhooks.delivery.settle import Settlement
 from tonne.channels.webhooks.delivery.shared_event_reads import SharedEventReads
-from tonne.channels.webhooks.delivery.slots import SLOW_TURN_S, Places
+from tonne.channels.webhooks.delivery.slots import SLOW_TURN_S, Slots
+from tonne.channels.webhooks.delivery.turn import Turn
 from tonne.channels.webhooks.model import Lease
 from tonne.channels.webhooks.sending.sender import Sender
 from tonne.platform.db.errors import is_database_unavailable
@@ -38,60 +39,111 @@ class Deliverer:
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
-        self._settings = settings
+        self._lease_s = settings.webhook_lease_s
+        # How long a lease must last when a request is started.
+        self._request_s = min(settings.webhook_timeout_s, settings.webhook_lease_s * 2 / 3)
         self._stopping = asyncio.Event()
         self.measured = DeliveryMetrics()
-        self._sender = BatchSender(database, make_sender, box, settings, metrics=self.measured, wall_clock=wall_clock)
+        self._sender = BatchSender(database, make_sender, box, settings, wall_clock)
         self._settlement = Settlement(database, settings, self.measured)
-        self._parked_accounts = ParkedAccounts(database, self._sender, self._settlement, self._stopping)
-        reads = SharedEventReads(database)
-        self._main_stream = MainStream(database, reads, self._sender, self._settlement, self._stopping)
+        self._shared_reads = SharedEventReads(database)
         self._busy: set[asyncio.Task[None]] = set()
-        self._places = Places(settings.webhook_concurrency)
-        self._looks = Looks(settings.worker_poll_s)
+        self._slots = Slots(settings.webhook_concurrency)
+        self._due_streams = DueStreams(settings.worker_poll_s)
         # Set when a webhook is released with more events due: the job then runs again without waiting.
         self.more_due = asyncio.Event()
 
+    async def _deliver(self, claimed: Lease) -> None:
+        """One turn of one webhook, from the claim of its lease to the release.
+
+        After a crash the lease expires, and a worker sends the unsettled events again.
+        """
+        turn = Turn(
+            claimed,
+            self._database,
+            self._shared_reads,
+            self._settlement,
+            self._slots,
+            stopping=self._stopping,
+            parked_open=claimed.has_parked,
+        )
+        try:
+            while (upcoming := await next_batch(turn)) is not None:
+                lease, batch, reader = upcoming
+                if not lease.covers(self._request_s):
+                    # The process was suspended. A request that is started now could outlast the lease.
+                    self.measured.leases_lost.inc("too_old")
+                    _log.warning("lease_too_old", webhook_id=lease.id)
+                    break
+                request = self._sender.sign(lease, batch)
+                # No transaction is open while the receiver processes the request.
+                outcome = NOT_SIGNED if request is None else await self._sender.post(lease, batch, request)
+                self.measured.observe(lease, batch, outcome)
+                # Cursor, back-off and attempt change together, and only under a valid fencing token.
+                await reader.settle(lease, batch, outcome)
+        except Exception as error:
+            if not is_database_unavailable(error):
+                raise
+            _log.warning("delivery_interrupted", webhook_id=claimed.id, error=repr(error))
+        finally:
+            await asyncio.gather(*turn.background, return_exceptions=True)
+        if not turn.lease.is_released and await self._settlement.release(claimed):
+            self._search_again()
+
     def expect(self, streams: frozenset[Stream]) -> None:
-        """These streams got events; any stream if there are none. The next run looks only there."""
-        self._looks.expect(streams)
+        """These streams got events; any stream if there are none. The next run searches only there."""
+        self._due_streams.expect(streams)
 
     async def run_once(self) -> bool:
-        """Claim as many due webhooks as there are free places and start delivery. False when none was due."""
-        healthy, failing = self._places.free()
+        """Claim as many due webhooks as there are free slots and start their turns. False when none was due."""
+        healthy, failing = self._slots.free()
         if healthy <= 0 and failing <= 0:
-            # With a timeout, because a turn that becomes slow frees its place without ending.
+            # With a timeout, because a turn that becomes slow frees its slot without ending.
             await asyncio.wait(self._busy, timeout=SLOW_TURN_S / 4, return_when=asyncio.FIRST_COMPLETED)
             return True
-        look = self._looks.next(may_be_narrow=healthy > 0)
-        if look is None:
+        search = self._due_streams.next_search(may_be_narrow=healthy > 0)
+        if search is None:
             return False
         try:
-            leases = await self._claim(look, healthy, failing)
+            leases = await self._claim(search, healthy, failing)
         except BaseException:
-            self._looks.failed()
+            self._due_streams.search_failed()
             raise
-        claimed_failing = sum(self._places.take(lease) for lease in leases)
+        claimed_failing = sum(self._slots.acquire(lease) for lease in leases)
         claimed_healthy = len(leases) - claimed_failing
-        all_due = claimed_healthy < healthy and (look.streams is not None or claimed_failing < failing)
-        self._looks.found(leases, all_due=all_due)
-        if look.streams is not None and not all_due:
-            self._looks.expect_anywhere()
+        all_due = claimed_healthy < healthy and (search.streams is not None or claimed_failing < failing)
+        self._due_streams.claimed(leases, all_due=all_due)
+        if search.streams is not None and not all_due:
+            self._due_streams.expect_anywhere()
         for lease in leases:
-            task = asyncio.create_task(self._deliver(lease))
+            task = asyncio.create_task(self._run_turn(lease))
             self._busy.add(task)
             task.add_done_callback(self._busy.discard)
         return bool(leases)
 
-    async def _claim(self, look: Look, healthy: int, failing: int) -> list[Lease]:
-        lease_s = self._settings.webhook_lease_s
+    async def _claim(self, search: StreamSearch, healthy: int, failing: int) -> list[Lease]:
         # In a transaction: if the response is lost, there is no commit, and the webhooks do not stay leased to nobody.
         async with self._database.transaction() as tx:
-            if look.streams is not None:
-                return await claim.claim_in_streams_any_account(tx, look.streams, healthy, lease_s)
-            if look.clears:
+            if search.streams is not None:
+                return await claim.claim_in_streams_any_account(tx, search.streams, healthy, self._lease_s)
+            if search.clears_due:
                 await claim.clear_due_any_account(tx)
-            return await claim.claim_any_account(tx, healthy, failing, lease_s, full_scan=look.full_scan)
+            return await claim.claim_any_account(tx, healthy, failing, self._lease_s, full_scan=search.full_scan)
+
+    async def _run_turn(self, lease: Lease) -> None:
+        try:
+            await self._deliver(lease)
+        except Exception:  # noqa: BLE001 - an error of one webhook must not stop the others
+            _log.exception("delivery_crashed", webhook_id=lease.id)
+        finally:
+            if self._slots.release(lease):
+                self._search_again()
+            if self._due_streams.end_turn(lease):
+                self.more_due.set()
+
+    def _search_again(self) -> None:
+        self._due_streams.expect_anywhere()
+        self.more_due.set()
 
     async def drain(self) -> None:
         """Finish the requests in flight and start no new ones."""
@@ -99,39 +151,3 @@ class Deliverer:
         if self._busy:
             await asyncio.wait(self._busy)
         await self._sender.close()
-
-    async def _deliver(self, lease: Lease) -> None:
-        """After a crash the lease expires, and a worker sends the unsettled events again."""
-        try:
-            released = await self._take_turn(lease)
-            if not released and await self._settlement.release(lease):
-                self._expect_anywhere()
-        except Exception:  # noqa: BLE001 - an error of one webhook must not stop the others
-            _log.exception("delivery_crashed", webhook_id=lease.id)
-        finally:
-            if self._places.leave(lease):
-                self._expect_anywhere()
-            if self._looks.leave(lease):
-                self.more_due.set()
-
-    def _expect_anywhere(self) -> None:
-        self._looks.expect_anywhere()
-        self.more_due.set()
-
-    async def _take_turn(self, lease: Lease) -> bool:
-        """Whether the lease is released already. If the turn is cut short, it is not: the webhook is due at once."""
-        try:
-            if await self._main_stream.deliver(lease, lambda: self._places.may_stay(lease)):
-                return True
-            # The receiver may hang on this account, so the turn needs a place among the failing ones. If there is none,
-            # a later turn sends the request.
-            if lease.has_parked and self._places.may_hang(lease):
-                await self._parked_accounts.deliver_one(lease)
-        except LeaseTooOld:
-            self.measured.leases_lost.inc("too_old")
-            _log.warning("lease_too_old", webhook_id=lease.id)
-        except Exception as error:
-            if not is_database_unavailable(error):
-                raise
-            _log.warning("delivery_interrupted", webhook_id=lease.id, error=repr(error))
-        return False

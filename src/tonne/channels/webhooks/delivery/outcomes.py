@@ -58,17 +58,7 @@ class RefusedAccount(Struct, frozen=True):
     refusals: int
 
 
-class Parked(Struct, frozen=True):
-    """The receiver refuses an event of each of these accounts but accepted the `probe` of another account."""
-
-    accounts: tuple[RefusedAccount, ...]
-    probe: Delivered
-    # The position of the probe if the cursor does not reach it.
-    ahead: int | None
-
-
 SendOutcome = Delivered | Retry
-DeliveryOutcome = SendOutcome | Parked
 
 
 def classify(

@@ -1,55 +1,54 @@
 """Deliver the waiting events of parked accounts, each account with a back-off of its own."""
 
-import asyncio
 import time
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tonne.channels.webhooks.delivery import batch_store, parked_store
-from tonne.channels.webhooks.delivery.outcomes import Delivered
+from tonne.channels.webhooks.delivery.outcomes import Delivered, SendOutcome
 from tonne.channels.webhooks.delivery.schedule import BATCHES_PER_CLAIM, MAX_BATCH
-from tonne.channels.webhooks.delivery.send_batch import BatchSender
-from tonne.channels.webhooks.delivery.settle import Settlement
-from tonne.channels.webhooks.model import Lease, ParkedAccount
-from tonne.platform.db.pool import Database
+from tonne.channels.webhooks.delivery.turn import Turn
+from tonne.channels.webhooks.model import EventBatch, Lease, ParkedAccount
 from tonne.platform.values.replace import replace
 
 # With events waiting in the main stream, no further request for a parked account is sent after this time.
 MAIN_WAITS_S = 0.5
 
 
-class ParkedAccounts(Struct, frozen=True):
-    database: Database
-    sender: BatchSender
-    settlement: Settlement
-    stopping: asyncio.Event
+class ReadParkedAccount(Struct):
+    """One event, then twice as many after each success, until the main stream has waited for long enough."""
 
-    async def deliver_one(self, lease: Lease) -> None:
+    turn: Turn
+    account: ParkedAccount
+    limit: int = 1
+    batches: int = 0
+    started_at: float = field(default_factory=time.monotonic)
+
+    @staticmethod
+    async def find(turn: Turn) -> "ReadParkedAccount | None":
         """Of the accounts that are due, the one that waits longest: the main stream waits for its response."""
-        if not lease.has_parked or self.stopping.is_set():
-            return
-        held = await self.settlement.renew(lease)
-        if held is None:
-            return
-        async with self.database.connection() as connection:
-            account = await parked_store.find_due(connection, held)
-        if account is not None:
-            await self._deliver(held, account)
+        renewed = None if turn.stopping.is_set() else await turn.settlement.renew(turn.lease)
+        if renewed is None:
+            return None
+        turn.lease = renewed
+        async with turn.database.connection() as connection:
+            account = await parked_store.find_due(connection, renewed)
+        return None if account is None else ReadParkedAccount(turn, account)
 
-    async def _deliver(self, lease: Lease, account: ParkedAccount) -> None:
-        """One event, then twice as many after each success, until the main stream has waited for long enough."""
-        limit, started = 1, time.monotonic()
-        for _ in range(BATCHES_PER_CLAIM):
-            async with self.database.connection() as connection:
-                batch = await batch_store.read_parked(connection, lease, account.account_id, account.position, limit)
-            if not batch.positions or self.stopping.is_set():
-                break
-            outcome = await self.sender.send(lease, batch)
-            renewed = await self.settlement.settle_parked(lease, account, batch, outcome)
-            if renewed is None or not isinstance(outcome, Delivered):
-                return
-            main_waits = renewed.main_due and renewed.cursor_position < renewed.last_position
-            if main_waits and time.monotonic() - started > MAIN_WAITS_S:
-                return
-            lease, limit = renewed, min(limit * 2, MAX_BATCH)
-            account = replace(account, position=batch.positions[-1] + 1, refusals=0)
+    async def read(self) -> EventBatch | None:
+        if self.batches == BATCHES_PER_CLAIM or self.turn.stopping.is_set():
+            return None
+        self.batches += 1
+        account, lease = self.account, self.turn.lease
+        async with self.turn.database.connection() as connection:
+            batch = await batch_store.read_parked(connection, lease, account.account_id, account.position, self.limit)
+        return batch if batch.positions else None
+
+    async def settle(self, lease: Lease, batch: EventBatch, outcome: SendOutcome) -> None:
+        renewed = await self.turn.settlement.settle_parked(lease, self.account, batch, outcome)
+        keeps_waiting = time.monotonic() - self.started_at > MAIN_WAITS_S
+        if renewed is None or not isinstance(outcome, Delivered) or (renewed.main_waits and keeps_waiting):
+            self.turn.reader = None
+            return
+        self.turn.lease, self.limit = renewed, min(self.limit * 2, MAX_BATCH)
+        self.account = replace(self.account, position=batch.positions[-1] + 1, refusals=0)

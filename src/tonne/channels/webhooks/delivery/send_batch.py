@@ -3,11 +3,11 @@
 import time
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
 import structlog
 
-from tonne.channels.webhooks.delivery.metrics import DeliveryMetrics
-from tonne.channels.webhooks.delivery.outcomes import NOT_SIGNED, Delivered, SendOutcome
+from tonne.channels.webhooks.delivery.outcomes import Delivered, SendOutcome
 from tonne.channels.webhooks.delivery.traced_delivery import delivery_span, describe_outcome
 from tonne.channels.webhooks.model import EventBatch, Lease
 from tonne.channels.webhooks.sending.sender import Sender
@@ -22,8 +22,9 @@ _CACHED_SECRETS = 1000
 _log = structlog.get_logger()
 
 
-class LeaseTooOld(Exception):
-    """The process was stopped for so long that a request started now could outlast its lease."""
+class SignedRequest(NamedTuple):
+    body: bytes
+    headers: dict[str, str]
 
 
 class BatchSender:
@@ -33,30 +34,24 @@ class BatchSender:
         make_sender: Callable[[], Sender],
         box: SecretBox,
         settings: Settings,
-        *,
-        metrics: DeliveryMetrics,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
-        self._metrics = metrics
         self._make_sender = make_sender
         self._sender: Sender | None = None
         # A new secret is a new sealed value, so a cached one is never out of date.
         self._unseal = lru_cache(_CACHED_SECRETS)(box.open)
         self._brand = settings.brand
-        self._needed_s = min(settings.webhook_timeout_s, settings.webhook_lease_s * 2 / 3)
         self._wall_clock = wall_clock
 
-    async def send(self, lease: Lease, batch: EventBatch) -> SendOutcome:
-        if time.monotonic() + self._needed_s > lease.expires_at:
-            raise LeaseTooOld
+    def sign(self, lease: Lease, batch: EventBatch) -> SignedRequest | None:
+        """None if the secret of the webhook cannot be opened."""
         body = batch.body
         try:
             secrets = open_secrets(self._unseal, lease.id, lease.sealed_secret, lease.old_sealed_secret)
         except SecretUnreadable as error:
             _log.error("webhook_secret_unreadable", webhook_id=lease.id, reason=str(error))
-            self._metrics.observe(lease, batch, NOT_SIGNED)
-            return NOT_SIGNED
+            return None
         headers = signed_headers(
             self._brand,
             secrets,
@@ -65,15 +60,17 @@ class BatchSender:
             message_id=batch.message_id,
             timestamp=int(self._wall_clock()),
         )
+        return SignedRequest(body, headers)
+
+    async def post(self, lease: Lease, batch: EventBatch, request: SignedRequest) -> SendOutcome:
         if self._sender is None:
             self._sender = self._make_sender()
         if tracing.is_on():
             async with delivery_span(self._database, lease, batch) as span:
-                outcome = await self._sender.post(lease.url, body, headers)
+                outcome = await self._sender.post(lease.url, *request)
                 describe_outcome(span, outcome)
         else:
-            outcome = await self._sender.post(lease.url, body, headers)
-        self._metrics.observe(lease, batch, outcome)
+            outcome = await self._sender.post(lease.url, *request)
         # Every attempt is in `webhook_attempts`. At info level, successes would be most of the log.
         log = _log.debug if isinstance(outcome, Delivered) else _log.info
         log(

@@ -1,8 +1,10 @@
 """Record the result of a request: cursor, back-off and attempt change together, and only under a valid lease."""
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
+from typing import TypeVar
 
 import structlog
 
@@ -10,18 +12,10 @@ from tonne.channels.webhooks import attempt_store
 from tonne.channels.webhooks.delivery import alerts, claim, parked_store
 from tonne.channels.webhooks.delivery.disable_gone import disable_gone
 from tonne.channels.webhooks.delivery.metrics import DeliveryMetrics
-from tonne.channels.webhooks.delivery.outage import retry_until
-from tonne.channels.webhooks.delivery.outcomes import (
-    Delivered,
-    DeliveryOutcome,
-    Gone,
-    NotSigned,
-    Parked,
-    Retry,
-    SendOutcome,
-)
+from tonne.channels.webhooks.delivery.outcomes import Delivered, Gone, NotSigned, RefusedAccount, Retry, SendOutcome
 from tonne.channels.webhooks.delivery.schedule import MAX_BATCH, pause_after
 from tonne.channels.webhooks.model import EventBatch, Lease, ParkedAccount
+from tonne.platform.db.errors import is_database_unavailable
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.ids import new_id
@@ -31,9 +25,16 @@ _log = structlog.get_logger()
 # times the duration of that request, so that the main stream keeps most of the time.
 SLOW_MS = 1000
 QUIET_PER_SLOW_REQUEST = 4
+# Between attempts to settle while the database is unavailable.
+FIRST_PAUSE_S = 0.05
+MAX_PAUSE_S = 1.0
+
+T = TypeVar("T")
 
 
 class Settlement:
+    """Every method returns the renewed lease if another request may follow at once, and None otherwise."""
+
     def __init__(self, database: Database, settings: Settings, metrics: DeliveryMetrics) -> None:
         self._database = database
         self._metrics = metrics
@@ -41,61 +42,71 @@ class Settlement:
         self._lease_s = settings.webhook_lease_s
 
     async def settle(
-        self, lease: Lease, batch: EventBatch, outcome: DeliveryOutcome, *, release: bool = False
+        self, lease: Lease, batch: EventBatch, outcome: SendOutcome, *, release: bool = False
     ) -> Lease | None:
-        """Settle a batch of the main stream. Returns the renewed lease if another request may follow at once.
+        """Settle a batch of the main stream.
 
         With `release`, the lease ends if nothing else waits; the returned lease says so.
         """
-        attempt_id = new_id("att")
-        return await self._once(
-            lease, attempt_id, lambda: self._settle(lease, batch, outcome, attempt_id, release=release)
-        )
 
-    async def _settle(
-        self, lease: Lease, batch: EventBatch, outcome: DeliveryOutcome, attempt_id: str, *, release: bool
-    ) -> Lease | None:
-        match outcome:
-            case Delivered():
+        async def settle(attempt_id: str) -> Lease | None:
+            if isinstance(outcome, Delivered):
                 async with self._database.connection() as connection:
                     held, renewed = await _acknowledge(
                         connection, lease, batch, outcome, self._lease_s, attempt_id=attempt_id, release=release
                     )
                 return renewed if held else self._lost()
-            case Retry():
-                pause = self._pause(lease.failures + 1, outcome)
-                async with self._database.transaction() as tx:
-                    if not await _refuse(tx, lease, batch, outcome, pause, attempt_id=attempt_id):
-                        return self._lost()
-                    await self._disable_or_alert(tx, lease, outcome)
-                return None
-            case Parked(accounts, probe, ahead):
-                async with self._database.transaction() as tx:
-                    if not await claim.lock_lease(tx, lease):
-                        return self._lost()
-                    for account in accounts:
-                        await parked_store.park(tx, lease, account, self._pause(account.refusals))
-                    await _keep_accepted_probe(tx, lease, ahead)
-                    _, renewed = await _acknowledge(tx, lease, batch, probe, self._lease_s, attempt_id=attempt_id)
-                for parked in accounts:
-                    self._metrics.parked.inc(lease.mode)
-                    _log.warning(
-                        "account_parked", webhook_id=lease.id, account_id=parked.account_id, position=parked.position
-                    )
-                return renewed
+            pause = self._pause(lease.failures + 1, outcome)
+            async with self._database.transaction() as tx:
+                if not await _refuse(tx, lease, batch, outcome, pause, attempt_id=attempt_id):
+                    return self._lost()
+                await self._disable_or_alert(tx, lease, outcome)
+            return None
+
+        return await self._once(lease, settle)
+
+    async def park(
+        self,
+        lease: Lease,
+        batch: EventBatch,
+        outcome: Delivered,
+        refused: Sequence[RefusedAccount],
+        *,
+        ahead: int | None,
+    ) -> Lease | None:
+        """Settle an accepted probe: the accounts that were refused before it are parked.
+
+        `ahead` is the position of the probe if the cursor does not reach it.
+        """
+
+        async def settle(attempt_id: str) -> Lease | None:
+            async with self._database.transaction() as tx:
+                if not await claim.lock_lease(tx, lease):
+                    return self._lost()
+                for account in refused:
+                    await parked_store.park(tx, lease, account, self._pause(account.refusals))
+                await _keep_accepted_probe(tx, lease, ahead)
+                _, renewed = await _acknowledge(tx, lease, batch, outcome, self._lease_s, attempt_id=attempt_id)
+            for account in refused:
+                self._metrics.parked.inc(lease.mode)
+                _log.warning(
+                    "account_parked", webhook_id=lease.id, account_id=account.account_id, position=account.position
+                )
+            return renewed
+
+        return await self._once(lease, settle)
 
     async def record_refusal(self, lease: Lease, batch: EventBatch, outcome: Retry) -> Lease | None:
-        """Record a refusal after which the turn continues. Returns the renewed lease; None when it is lost."""
-        attempt_id = new_id("att")
+        """Record a refusal after which the turn continues."""
 
-        async def record() -> Lease | None:
+        async def settle(attempt_id: str) -> Lease | None:
             async with self._database.transaction() as tx:
                 if not await claim.lock_lease(tx, lease):
                     return self._lost()
                 await attempt_store.record_attempt(tx, lease, batch, outcome, attempt_id)
                 return await claim.renew(tx, lease, self._lease_s)
 
-        return await self._once(lease, attempt_id, record)
+        return await self._once(lease, settle)
 
     async def settle_probes(
         self, lease: Lease, batch: EventBatch, outcome: Retry, *, probe_after: int, soon: bool
@@ -104,9 +115,8 @@ class Settlement:
 
         With `soon`, the next turn follows after the shortest pause, and the back-off does not grow.
         """
-        attempt_id = new_id("att")
 
-        async def settle() -> Lease | None:
+        async def settle(attempt_id: str) -> Lease | None:
             pause = self._pause(1 if soon else lease.failures + 1, outcome)
             async with self._database.transaction() as tx:
                 if not await _refuse(tx, lease, batch, outcome, pause, attempt_id=attempt_id):
@@ -115,15 +125,14 @@ class Settlement:
                 await self._disable_or_alert(tx, lease, outcome)
             return None
 
-        await self._once(lease, attempt_id, settle)
+        await self._once(lease, settle)
 
     async def settle_parked(
         self, lease: Lease, account: ParkedAccount, batch: EventBatch, outcome: SendOutcome
     ) -> Lease | None:
-        """Settle a batch of a parked account. Returns the renewed lease; None when it is lost."""
-        attempt_id = new_id("att")
+        """Settle a batch of a parked account."""
 
-        async def settle() -> Lease | None:
+        async def settle(attempt_id: str) -> Lease | None:
             async with self._database.transaction() as tx:
                 if not await claim.lock_lease(tx, lease):
                     return self._lost()
@@ -145,10 +154,10 @@ class Settlement:
                     await alerts.alert_parked_if_due(tx, lease, account.account_id, outcome, self._settings)
                 return await claim.renew(tx, lease, self._lease_s)
 
-        return await self._once(lease, attempt_id, settle)
+        return await self._once(lease, settle)
 
     async def pass_over(self, lease: Lease, reaches: int) -> Lease | None:
-        """Move the cursor past positions without an event in scope. Returns the renewed lease."""
+        """Move the cursor past positions without an event in scope."""
 
         async def move() -> Lease | None:
             async with self._database.connection() as connection:
@@ -172,16 +181,17 @@ class Settlement:
         # Not `lease.expires_at`: the lease may have been renewed since.
         return await retry_until(time.monotonic() + self._lease_s, release)
 
-    async def _once(self, lease: Lease, attempt_id: str, settle: Callable[[], Awaitable[Lease | None]]) -> Lease | None:
-        """Retry while the database is unavailable, without settling twice."""
+    async def _once(self, lease: Lease, settle: Callable[[str], Awaitable[Lease | None]]) -> Lease | None:
+        """Retry while the database is unavailable, without recording the attempt twice."""
+        attempt_id = new_id("att")
 
         async def settle_again() -> Lease | None:
             async with self._database.connection() as connection:
                 if await attempt_store.is_recorded(connection, lease, attempt_id):
                     return await claim.renew(connection, lease, self._lease_s)
-            return await settle()
+            return await settle(attempt_id)
 
-        return await retry_until(lease.expires_at, settle, settle_again)
+        return await retry_until(lease.expires_at, lambda: settle(attempt_id), settle_again)
 
     def _lost(self) -> Lease | None:
         """The result of the request is discarded, and its events are sent again."""
@@ -199,6 +209,28 @@ class Settlement:
     async def _disable_if_gone(self, tx: Connection, lease: Lease, outcome: Retry) -> bool:
         """After 410, unless the registration was changed meanwhile: the answer is about the former address."""
         return isinstance(outcome, Gone) and await disable_gone(tx, lease, self._settings)
+
+
+async def retry_until(
+    expires_at: float, run: Callable[[], Awaitable[T]], run_again: Callable[[], Awaitable[T]] | None = None
+) -> T:
+    """Retry while the database is unavailable, until `expires_at` on the monotonic clock: the end of the lease.
+
+    Then another worker may claim the webhook, so there is nothing left to save. `run_again` replaces `run` in retries:
+    the first transaction may have committed although its response was lost.
+    """
+    pause_s = FIRST_PAUSE_S
+    attempt = run
+    while True:
+        try:
+            return await attempt()
+        except Exception as error:
+            if not is_database_unavailable(error) or time.monotonic() + pause_s > expires_at:
+                raise
+            _log.warning("settlement_retried", error=repr(error))
+        await asyncio.sleep(pause_s)
+        pause_s = min(MAX_PAUSE_S, pause_s * 2)
+        attempt = run_again or run
 
 
 # A worker that has lost its lease settles nothing. If the registration was changed meanwhile, the attempt is recorded
