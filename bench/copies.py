@@ -140,7 +140,7 @@ async def _build(connection: Connection, waiting: list[str]) -> None:
         await connection.execute(waiting.pop())
 
 
-# Of a partitioned table, the partitions have the primary key.
+# The partitions of a partitioned table have the primary key.
 COLUMNS = """
 SELECT attname, coalesce(attnum = ANY (indkey::smallint[]), false) AS is_key
 FROM pg_attribute

@@ -58,7 +58,7 @@ class LifePace:
 class DashboardPace:
     small_orders: int = 10_000
     large_orders: int = 1_000_000
-    # Of each page. The first fill caches and make plans, and do not count.
+    # Requests of each page. The first ones fill caches and make plans, and do not count.
     warm_ups: int = 3
     # The cheapest round counts: other processes make a round dearer, never cheaper.
     rounds: int = 3

@@ -23,7 +23,7 @@ REFERENCE = "reference"
 
 @dataclass(slots=True)
 class Cost:
-    """Of all requests of one kind: the CPU time of server and database, and the latencies."""
+    """CPU time of server and database, and the latencies, of all requests of one kind."""
 
     cpu_s: float = 0.0
     answered: int = 0

@@ -28,7 +28,7 @@ from tonne.money.invoices.store import find_by_references_any_account
 MOST_SECONDS_EACH = 60 / 100_000
 CORES = 2
 MOST_GROWTH = 1.2
-# Of the peak of this process, from the smaller run to the larger one.
+# Growth of the peak memory of this process from the smaller run to the larger one.
 MOST_MEMORY_GROWTH = 1.2
 PDF_ORDERS = 1_000
 

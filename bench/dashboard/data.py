@@ -83,7 +83,7 @@ A_CHARGE = """
 SELECT account_id, id, order_id, organisation_id FROM charges
 WHERE account_id = $1 AND status = 'captured' ORDER BY created_at DESC LIMIT 1
 """
-# Of the account ($1) and its charge ($2) for an order ($3) of the organisation ($4).
+# For the account ($1) and its charge ($2) of an order ($3) of the organisation ($4).
 OF_CHARGES = (
     """
     INSERT INTO refunds (account_id, id, organisation_id, mode, order_id, method, charge_id, amount_minor, currency,
@@ -96,7 +96,7 @@ OF_CHARGES = (
     VALUES ($1, 'dsp_bench', $4, 'live', $3, $2, 'dp_bench', 1, 0, 'EUR', 'general', 'opened', now(), now())
     """,
 )
-# Of the organisation ($1) and the mode ($2).
+# For the organisation ($1) and the mode ($2).
 OF_ALL = (
     """
     INSERT INTO mails (id, organisation_id, recipients, message, created_at, attempts, last_error)

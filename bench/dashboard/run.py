@@ -77,7 +77,7 @@ def summary(small: Mapping[tuple[str, str], Cost], large: Mapping[tuple[str, str
 
 
 def _routes() -> list[Route]:
-    """Of a service without a database: routes are made before the first connection."""
+    """The routes of a service without a database: they are made before the first connection."""
     settings = Settings(secret_key=SECRET_KEY)
     return Services(Database("postgresql://nowhere", settings), settings).routes()
 

@@ -83,7 +83,7 @@ LEFT_TO_DO = """
 SELECT EXISTS (SELECT FROM orders WHERE next_attempt_at IS NOT NULL)
     OR EXISTS (SELECT FROM charges WHERE next_attempt_at IS NOT NULL)
 """
-# Of the newest events of each stream only: reading all would replace what the database has in memory.
+# Reads only the newest events of each stream: reading all would replace what the database has in memory.
 _NEWEST_EVENTS = 2_000
 COUNT_COMPLETE = """
 SELECT count(*) FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)

@@ -23,7 +23,7 @@ class LogProbe:
     other_backends: frozenset[int]
 
     async def cpu_s(self) -> float:
-        """Of this process and of its database connections so far."""
+        """CPU time of this process and of its database connections so far."""
         own = await self.environment.backends() - self.other_backends
         return time.process_time() + sum(cpu_s_by_process(list(own)).values())
 

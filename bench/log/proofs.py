@@ -44,7 +44,7 @@ async def publish(environment: Environment) -> list[str]:
 
 
 async def proofs(environment: Environment, pace: LogPace, numbers: list[str]) -> list[Result]:
-    """Of certificates at random: each has an inclusion proof of its own and of each of its retirements."""
+    """Proofs of random certificates: each has an inclusion proof of its own and of each of its retirements."""
     chosen = _RNG.sample(numbers, min(len(numbers), pace.certificates + WARM_UP))
     async with probing(environment) as probe, probe.database.connection() as connection:
         for number in chosen[:WARM_UP]:

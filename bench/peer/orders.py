@@ -258,7 +258,7 @@ def _document_of(row: Sequence[Any]) -> dict[str, Any]:
 
 
 def order_document(order: Sequence[Any], lines: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    """Of the values of OrderFields and those of PricedLine."""
+    """Built from the values of OrderFields and those of PricedLine."""
     (
         id_,
         idempotency_key,

@@ -58,7 +58,7 @@ async def open_peer(environment: Environment) -> AsyncIterator[Environment]:
 
 @dataclass(slots=True)
 class Measured:
-    """Of one service: requests per second in each round, and the CPU time of all of them."""
+    """Requests per second of one service in each round, and the CPU time of all of them."""
 
     rates: list[float]
     cpu_s: float = 0.0

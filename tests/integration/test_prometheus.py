@@ -111,7 +111,7 @@ def test_the_metrics_are_well_formed(text: str) -> None:
 
 
 def _labels_by_metric(text: str) -> dict[str, set[str]]:
-    """Of every series name, histograms included. The labels are those of the samples, if there are any."""
+    """The labels of every series, histograms included: those of the samples, if there are any."""
     found: dict[str, set[str]] = {}
     for name, kind in re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE):
         for suffix in ("_bucket", "_sum", "_count") if kind == "histogram" else ("",):

@@ -21,7 +21,7 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.ids import new_id
 
-# Of each proxy: clients that keep their connection, and clients that open one for each request.
+# For each proxy: clients that keep their connection, and clients that open one for each request.
 KEEPING, OPENING = 3, 1
 THINK_S = 0.02
 MIN_REQUESTS = 200

@@ -24,7 +24,7 @@ COMMON = Path("tonne-.service.d") / "common.conf"
 PROGRAM = "/opt/tonne/bin/tonne"
 INSTANCE = "8081"
 NAMES = ["tonne-migrate.service", "tonne-check.service", f"tonne-api@{INSTANCE}.service", "tonne-worker.service"]
-# Of ten. Above it, systemd calls a service less than OK.
+# On a scale of ten. Above it, systemd calls a service less than OK.
 MAX_EXPOSURE = 2.0
 
 

@@ -82,7 +82,7 @@ class Debts(Billing):
         return booked.message
 
     async def balances(self) -> dict[LedgerAccount, int]:
-        """Of the live books. The doctor finds nothing wrong."""
+        """The balances of the live books. The doctor finds nothing wrong."""
         await self.check_invariants()
         async with self.database.connection() as connection:
             period = Period(Mode.LIVE, MARCH.replace(year=2025), MARCH.replace(year=2028))

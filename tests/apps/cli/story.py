@@ -42,7 +42,7 @@ class Story:
     services: Services
     world: World
     folder: Path
-    # Of the commands.
+    # The settings of the commands.
     settings: dict[str, str]
 
     def run(self, *words: str) -> str:

@@ -58,7 +58,7 @@ async def further(scene: Scene, subject_id: str | None = None) -> list[StoredEve
 
 
 def data(event: StoredEvent) -> dict[str, Any]:
-    """Of the subject of the event."""
+    """The subject of the event."""
     own: dict[str, Any] = event.content["data"][event.event_type.partition(".")[0]]
     return own
 

@@ -22,7 +22,7 @@ class Item(NamedTuple):
 
 
 class Refusal(Exception):
-    """Of one item."""
+    """One item is refused."""
 
 
 class Writer:

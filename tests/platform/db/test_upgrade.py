@@ -22,7 +22,7 @@ OLD = 16
 
 @pytest.fixture
 def rows() -> dict[str, int]:
-    """Of each table, as the fixture `old` has counted them."""
+    """The number of rows of each table, as the fixture `old` has counted them."""
     return {}
 
 

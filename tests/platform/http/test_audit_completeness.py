@@ -77,7 +77,7 @@ OF_ORDERS = {
         "a test helper, refused in live mode; the charge, the invoice and the events are the record",
     ),
 }
-# Of the operator: retirements, supply and the catalogue.
+# Changes of the operator: retirements, supply and the catalogue.
 OF_SUPPLY_AUDITED = (
     *("/retirements/units/{unit_id}/close", "/imports/{import_id}/apply"),
     *(f"/supply/lots/{{lot_id}}/{step}" for step in ("withdraw", "invalidate", "resolve")),

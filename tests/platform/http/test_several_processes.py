@@ -52,7 +52,7 @@ def start(database_url: str, port: int, tmp_path: Path) -> Iterator[Start]:
 
 
 def status(port: int, key: str) -> int:
-    """Of a request on a connection of its own: the kernel distributes connections over the processes."""
+    """The status of a request on a new connection: the kernel distributes connections over the processes."""
     return httpx.get(f"http://{HOST}:{port}/v1/bundles", headers={"Authorization": f"Bearer {key}"}).status_code
 
 

@@ -36,7 +36,7 @@ async def test_orders_follow_the_selection(api: ApiClient, world: World) -> None
     assert percentages(rest) == {wind: "50", forest: "25", cooking: "25"}
     equal = await put(api, [{"bundle_id": wind}, {"bundle_id": forest}, {"bundle_id": cooking, "percentage": None}])
     assert sorted(percentages(equal).values()) == ["33.33", "33.33", "33.34"]
-    # Of this account only.
+    # The selection of this account only.
     client = world.ours_test.client_account_id
     assert percentages(await api.get(PATH, Service_Account=client)) == catalogues
     assert percentages(await api.as_key(world.theirs_test.key).get(PATH)) == catalogues

@@ -75,7 +75,7 @@ class OrderOfOperator:
         return await self._desk.invoice(request, await self._scope(request, viewer))
 
     async def _scope(self, request: Request, viewer: OperatorViewer) -> Scope:
-        """Of an order of this mode."""
+        """The scope of an order of this mode."""
         order_id = request.path("order_id")
         scope = None
         if is_id("ord", order_id):

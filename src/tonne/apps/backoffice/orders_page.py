@@ -63,7 +63,7 @@ class OrdersOfAllPage:
         )
 
     async def export(self, request: Request, viewer: OperatorViewer) -> Response:
-        """Of the filtered list, from its beginning."""
+        """Exports the filtered list, from its beginning."""
         query = read_query(request, viewer.mode, None, self._clock())
         self._exports.require(viewer.user.id, message=_TOO_MANY)
 

@@ -120,7 +120,7 @@ def _actor_text(actor: Actor, names: ActorNames) -> str:
 
 
 def changes_of(entry: StoredEntry) -> list[AuditChange]:
-    """Of a new or deleted object, empty values are left out."""
+    """Empty values of a new or deleted object are left out."""
     before, after = entry.before or {}, entry.after or {}
     names = {**before, **after}
     if entry.before is None or entry.after is None:

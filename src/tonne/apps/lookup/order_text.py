@@ -47,7 +47,7 @@ def list_values() -> dict[str, Any]:
 
 
 def kind_label(kind: str) -> str:
-    """Of an entry of the timeline."""
+    """The label of an entry of the timeline."""
     return _KINDS.get(kind, kind.capitalize())
 
 

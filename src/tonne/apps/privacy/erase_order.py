@@ -148,7 +148,7 @@ async def _erase_order(tx: Connection, order: Order, plan: Plan) -> Order:
 
 
 async def erase_checkout(tx: Connection, scope: Scope, checkout: CheckoutTexts, plan: Plan, counts: Counts) -> None:
-    """Of a locked checkout."""
+    """The checkout is locked."""
     erases_name = plan.erases_name and checkout.is_person
     redaction = plan.redaction
     erased = replace(
@@ -185,7 +185,7 @@ async def erase_estimate(tx: Connection, item: Item, redaction: Redaction, count
 
 
 def plan_alone(person: Person, checkout: CheckoutTexts) -> Plan:
-    """Of a checkout without an order."""
+    """The plan for a checkout without an order."""
     erases_email = owns(person, checkout.email, None)
     name = checkout.beneficiary_name if checkout.is_person else None
     erases_name = name is not None and (erases_email or owns(person, None, name))

@@ -23,7 +23,7 @@ _KIND = WorkKind
 _CHARGES = (_KIND.LIVE_CHARGES, _KIND.TEST_CHARGES)
 _AFTER_CHARGES = (_KIND.EVENTS, _KIND.PAID_ORDERS, _KIND.CARD_PROBLEMS, _KIND.REFUNDS, _KIND.MAILS)
 _AFTER_REFUNDS = (_KIND.EVENTS, _KIND.REFUNDS, _KIND.CREDIT_NOTES, _KIND.PAID_ORDERS, _KIND.MAILS)
-# Of a job that is not listed: it polls, and whatever it does wakes all others.
+# A job that is not listed polls, and whatever it does wakes all others.
 UNKNOWN = Wakeups(frozenset(), frozenset(WorkKind))
 WAKEUPS: Mapping[str, Wakeups] = {
     "price_waiting_orders": _wakeups([], _KIND.EVENTS, _KIND.UNINVOICED_ORDERS, *_CHARGES),

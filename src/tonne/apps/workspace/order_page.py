@@ -76,7 +76,7 @@ class OrderOfMember:
         return await self._desk.invoice(request, await self._scope(request, viewer))
 
     async def _scope(self, request: Request, viewer: MemberViewer) -> Scope:
-        """Of an order of this organisation and mode."""
+        """The scope of an order of this organisation and mode."""
         order_id = request.path("order_id")
         scope = None
         if is_id("ord", order_id):

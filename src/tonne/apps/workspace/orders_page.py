@@ -65,7 +65,7 @@ class OrdersPage:
         )
 
     async def export(self, request: Request, viewer: MemberViewer) -> Response:
-        """Of the filtered list, from its beginning."""
+        """Exports the filtered list, from its beginning."""
         query = read_query(request, viewer.mode, viewer.organisation_id, self._clock())
         self._exports.require(viewer.organisation_id, message=TOO_MANY_EXPORTS)
 

@@ -183,7 +183,7 @@ class StatementPage:
 
 
 def _due_on(entry: StatementEntry) -> date:
-    """Of the entry of an invoice: its text states the day for files."""
+    """The day of the entry of an invoice, which its text states for files."""
     return date.fromisoformat(entry.text[-10:])
 
 

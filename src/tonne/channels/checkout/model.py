@@ -17,7 +17,7 @@ from tonne.selling.orders.beneficiary import Beneficiary
 
 # A visitor who is on the gateway's payment page by then may still finish there.
 LIFE = timedelta(hours=1)
-# Of checkouts that the API creates: their address may be sent by e-mail.
+# The lifetime of checkouts that the API creates: their address may be sent by e-mail.
 API_LIFE = timedelta(hours=24)
 # How often the jobs look at a checkout with an unpaid order.
 CHECK_INTERVAL = timedelta(minutes=1)

@@ -98,7 +98,7 @@ async def change_page(
 
 
 def _audited_values(page: SustainabilityPage) -> audit.Values:
-    """Of the logo only its version, which is a digest of its content."""
+    """The logo is represented by its version, a digest of its content."""
     return {
         "enabled": page.enabled,
         "slug": page.slug,

@@ -43,7 +43,7 @@ class PageSection(StrEnum):
     UNSDG = "unsdg"
 
 
-# Of pages that were never set up.
+# The sections of pages that were never set up.
 DEFAULT_SECTIONS = (PageSection.TIMELINE, PageSection.BUNDLES_BREAKDOWN, PageSection.PROJECTS, PageSection.CERTIFICATES)
 
 
@@ -78,7 +78,7 @@ class SustainabilityPage(Struct, frozen=True):
     sections: tuple[PageSection, ...]
     logo_version: str | None
     updated_at: datetime | None
-    # Of the account, for visitors whose browser names none of ours.
+    # The language of the account, for visitors whose browser names none of ours.
     language: str = DEFAULT_LANGUAGE
     title_format: TitleFormat = TitleFormat.BY_VOLUME
     # `description` is shown only by custom description.

@@ -114,7 +114,7 @@ class EventDelivery(Struct, frozen=True, kw_only=True):
 async def list_deliveries(
     connection: Connection, scope: Scope, order_id: str, *, created_at: datetime
 ) -> list[EventDelivery]:
-    """Of all events of the order to all webhooks, in the order of the events."""
+    """The deliveries of all events of the order to all webhooks, in the order of the events."""
     place = (scope.organisation_id, scope.mode, scope.account_id, order_id, before_order(created_at))
     return [EventDelivery(**row) for row in await connection.fetch(LIST_DELIVERIES_OF_ORDER, *place)]
 

@@ -190,7 +190,7 @@ async def fail_return(
 
 
 async def _transfers_of(tx: Connection, return_id: str, incoming_id: str) -> list[str]:
-    """Of both transfers: they are locked in the order of their ids."""
+    """The ids of both transfers, which are locked in the order of their ids."""
     found = await return_store.find_returns_any_account(tx, [return_id])
     return [incoming_id, *(each.transfer_id for each in found)]
 

@@ -134,7 +134,7 @@ class ChargeUpdate(Struct, frozen=True, kw_only=True):
 
     account_id: str
     id: str
-    # Of the hosted page that was looked up, if its id was known then.
+    # The id of the hosted page that was looked up, if it was known then.
     session_id: str | None = None
     status: ChargeStatus
     outcome: ChargeOutcome

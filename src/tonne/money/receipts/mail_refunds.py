@@ -29,7 +29,7 @@ class UnmailedRefund(NamedTuple):
 
     @property
     def reason_for_payer(self) -> str | None:
-        """Of refunds that nobody asked for, the reason is a technical one."""
+        """The reason of a refund that nobody asked for is a technical one."""
         return self.reason if self.purpose in {RefundPurpose.CANCELLATION, RefundPurpose.GOODWILL} else None
 
 

@@ -67,7 +67,7 @@ class Refund(Struct, frozen=True, kw_only=True):
     created_at: datetime
     settled_at: datetime | None = None
     next_attempt_at: datetime | None = None
-    # Of a refund by bank: the returns that it consists of.
+    # The returns that a refund by bank consists of.
     return_ids: tuple[str, ...] = ()
 
     @property

@@ -96,7 +96,7 @@ class OrderMoney(Struct):
         return refundable(self.paid_minor, self.of_order(), [])
 
     def left_of(self, charge: CapturedCharge) -> int:
-        """Of a charge for an invoice, what is left of the order's part, in units that a card can be refunded."""
+        """What is left of the order's part of a charge for an invoice, in units that a card can be refunded."""
         if not charge.is_shared:
             return refundable(charge.captured_minor or 0, self.of_charge(charge), self.disputes_of(charge))
         refunds = [each for each in self.of_charge(charge) if each.purpose is not RefundPurpose.SURPLUS]

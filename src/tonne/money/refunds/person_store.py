@@ -20,7 +20,7 @@ SELECT id, reason, idempotency_key FROM refunds WHERE account_id = $1 AND order_
 
 
 async def lock_texts(tx: Connection, scope: Scope, order_id: str) -> list[RefundTexts]:
-    """Of the refunds of a locked order."""
+    """The texts of the refunds of a locked order."""
     return [RefundTexts(**row) for row in await tx.fetch(LOCK_TEXTS, scope.account_id, order_id)]
 
 

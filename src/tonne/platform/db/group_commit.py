@@ -48,7 +48,7 @@ class _Member(Generic[Item, Result]):
         self.lane = lane
         self.item = item
         self.result = result
-        # Of the request: what is logged while its item is written alone carries its id.
+        # The context of the request: what is logged while its item is written alone carries its id.
         self.context = contextvars.copy_context()
         self.span = tracing.current()
 
@@ -228,7 +228,7 @@ class GroupCommit(Generic[Item, Result]):
 
 
 class _Turn:
-    """Of an item that is written alone. It ends once: when the item is written, or after LOCK_WITHIN_S."""
+    """The turn of an item that is written alone. It ends once: when the item is written, or after LOCK_WITHIN_S."""
 
     __slots__ = ("_start_next",)
 

@@ -67,7 +67,7 @@ class QueueReader:
         return (await self._read())[1]
 
     async def read_states(self) -> list[QueueState] | None:
-        """Of every queue in each of its modes. None if the database does not respond in time."""
+        """The state of every queue in each of its modes. None if the database does not respond in time."""
         return (await self._read())[0]
 
     async def _read(self) -> tuple[list[QueueState] | None, list[Snapshot]]:

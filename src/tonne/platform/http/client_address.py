@@ -49,7 +49,7 @@ def client_address(peer: str, forwarded_for: bytes | None, proxies: Sequence[Net
 
 @lru_cache(_REMEMBERED)
 def _spelling(text: str) -> str:
-    """Of an address, the same for all spellings of it."""
+    """The same text for all spellings of an address."""
     return str(_parse(text))
 
 

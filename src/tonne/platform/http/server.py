@@ -32,7 +32,7 @@ from tonne.platform.process.shared_timer import SharedTimer
 from tonne.platform.values.errors import Fault, Invalid, TonneError
 
 BODY_WITHIN_S = 10.0
-# Of `MAX_BODY_BYTES` each: a larger body counts as several.
+# Counted in units of `MAX_BODY_BYTES`: a larger body counts as several.
 MAX_HALF_READ = 100
 # The limits of bodies above that number. A burst of honest requests also has many bodies on their way, for a moment.
 CROWDED_WITHIN_S = 3.0

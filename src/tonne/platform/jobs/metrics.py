@@ -74,7 +74,7 @@ class JobMetrics:
         self._seconds.of(job).observe(seconds)
 
     def states(self) -> list[dict[str, Any]]:
-        """Of every job, as JSON values: times are Unix timestamps, None if it did not happen since the start."""
+        """The states of all jobs as JSON values: times are Unix timestamps, None if it never happened."""
         now = time.monotonic()
         return [
             {

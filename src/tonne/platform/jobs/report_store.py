@@ -18,5 +18,5 @@ DELETE_REPORTS = "DELETE FROM worker_reports WHERE worker = $1 OR reported_at < 
 
 
 async def delete_reports(connection: Connection, worker: str, older_than: datetime) -> None:
-    """Of this worker, and of workers that ended long ago without an orderly stop."""
+    """Deletes the reports of this worker, and of workers that ended long ago without an orderly stop."""
     await connection.execute(DELETE_REPORTS, worker, older_than)

@@ -22,7 +22,7 @@ class WorkerState(Struct, frozen=True):
 
 
 class JobState(Struct, frozen=True):
-    """Of one job in all workers that run. `failures` are those since the last success, of the worst worker."""
+    """The state of one job in all workers that run. `failures` are those of the worst worker since its last success."""
 
     name: str
     workers: int

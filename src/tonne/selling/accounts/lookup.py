@@ -41,6 +41,6 @@ FIND_LANGUAGE = "SELECT language FROM accounts WHERE organisation_id = $1 ORDER 
 
 
 async def find_language(connection: Connection, organisation_id: str) -> str:
-    """Of mails to the organisation's people that are about no single account: the language of its first account."""
+    """The language of mails to the organisation's people that concern no single account: that of its first account."""
     language: str | None = await connection.fetchval(FIND_LANGUAGE, organisation_id)
     return language or DEFAULT_LANGUAGE

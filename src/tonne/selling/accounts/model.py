@@ -24,7 +24,7 @@ class AccountKind(StrEnum):
 
 
 class PagesVisibility(StrEnum):
-    """Of an account's Sustainability page and public certificates.
+    """The visibility of an account's Sustainability page and public certificates.
 
     Hidden pages can be opened by their address, but search engines are asked not to list them. Private ones are 404.
     """
@@ -94,7 +94,7 @@ class Account(Struct, frozen=True):
     fulfil: Fulfil = Fulfil.ON_PAYMENT
     # Above this sum of unpaid orders, further orders are fulfilled when they are paid.
     credit_limit_minor: int | None = None
-    # Of its mails and PDFs, and of its pages for visitors whose browser names none of ours.
+    # The language of its mails and PDFs, and of its pages for visitors whose browser names none of ours.
     language: str = DEFAULT_LANGUAGE
     # False: `beneficiary` is the account's name, and changes with it.
     has_own_beneficiary: bool = True
@@ -103,7 +103,7 @@ class Account(Struct, frozen=True):
     external_pages_visibility: PagesVisibility = PagesVisibility.PUBLIC
     # The account of the other mode that was opened together with this one.
     sibling_id: str | None = None
-    # Of the request that opened a client account.
+    # The idempotency key of the request that opened a client account.
     idempotency_key: str | None = None
     # What the organisation calls a client account in its own records.
     reference: str | None = None
@@ -126,7 +126,7 @@ class Terms(Struct, frozen=True):
     # How much of any bundle seems to be available; None unless a test account simulates short supply.
     simulated_supply_grams: int | None = None
     billing: Billing = Billing.PER_ORDER
-    # Of orders that the account pays.
+    # The tax of orders that the account pays.
     tax: TaxTerms = NO_TAX
     # The seller's default. It applies to customers at checkout, who are not the organisation.
     seller_tax: TaxTerms = NO_TAX
@@ -137,7 +137,7 @@ class Terms(Struct, frozen=True):
     # Nothing new is ordered.
     is_closed: bool = False
     is_archived: bool = False
-    # Of new orders, unless the customer chose another.
+    # The language of new orders, unless the customer chose another.
     language: str = DEFAULT_LANGUAGE
 
     @property

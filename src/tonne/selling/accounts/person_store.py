@@ -32,7 +32,7 @@ ORDER BY what
 
 
 async def list_address_uses(connection: Connection, organisation_id: str | None, email: str) -> list[AddressUse]:
-    """Of an address in lower case. None: in every organisation."""
+    """`email` is in lower case. Without an organisation, every organisation is searched."""
     return [AddressUse(**row) for row in await connection.fetch(LIST_USES, organisation_id, email)]
 
 

@@ -27,7 +27,7 @@ from tonne.selling.orders.placing.place_orders import PlaceOrders
 from tonne.selling.orders.placing.quote_order import quote_order
 from tonne.selling.orders.schemas import position_of
 
-# Of quotes, which write nothing.
+# Quotes write nothing, so they need no key.
 _NO_KEY = Idempotency(None, b"")
 
 

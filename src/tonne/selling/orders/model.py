@@ -117,12 +117,12 @@ class OrderTax(msgspec.Struct, frozen=True):
     tax_minor: int | None = None
 
 
-# Of a priced order that no tax is charged on.
+# The tax of a priced order that is not taxed.
 UNTAXED = OrderTax(tax_minor=0)
 
 
 class ProjectStatus(StrEnum):
-    """Of a project of an order."""
+    """The status of a project of an order."""
 
     ALLOCATED = "allocated"
     # Every gram that the order has of the project.
@@ -191,9 +191,9 @@ class Order(msgspec.Struct, frozen=True):
     beneficiary_kind: BeneficiaryKind = BeneficiaryKind.ORGANISATION
     # Whether a person agreed to be named in public.
     beneficiary_is_public: bool = False
-    # Of its mails and PDFs, fixed when the order is placed.
+    # The language of its mails and PDFs, fixed when the order is placed.
     language: str = DEFAULT_LANGUAGE
-    # Of the account: gets a receipt for orders that are paid by the stored card.
+    # The account's address for receipts of orders that are paid by the stored card.
     receipt_email: str | None = None
     # The unit that the quantity was cut to.
     quantity_trunc: QuantityUnit | None = None

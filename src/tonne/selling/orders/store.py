@@ -17,7 +17,7 @@ from tonne.selling.orders.model import Order, OrderKey, OrderStatus, OrderTax
 from tonne.selling.orders.totals.bundle_totals import count_projects, lock_pending
 from tonne.selling.orders.totals.metadata_totals import move_values
 
-# Of `order_lines` and `order_projects`, without keys and positions: the fields of PricedLine and OrderProject.
+# Columns of `order_lines` and `order_projects` without keys and positions: the fields of PricedLine and OrderProject.
 LINE_COLUMNS = """bundle_id, bundle_name, primary_image, quantity_grams, unit_price_minor, gross_unit_price_minor, \
 offset_cost_minor, insufficient_available_quantity"""
 PROJECT_COLUMNS = """line_position, project_id, project_name, project_type, project_slug, project_logo, \
@@ -202,7 +202,7 @@ WHERE orders.account_id = taxed.account_id AND orders.id = taxed.id
 async def store_taxes(
     tx: Connection, keys: Sequence[OrderKey], taxes_minor: Sequence[int], documents: Sequence[bytes]
 ) -> None:
-    """Of locked orders whose tax was not known when they were placed."""
+    """Sets the tax of locked orders whose tax was not known when they were placed."""
     await tx.execute(STORE_TAXES, *columns(keys, "account_id, id"), taxes_minor, documents)
 
 
@@ -230,7 +230,7 @@ UPDATE orders SET payment_state = $3, refunded_minor = $4, wire_document = $5 WH
 
 
 async def store_payment(tx: Connection, order: Order, document: bytes) -> None:
-    """Of a locked order whose status does not change."""
+    """Updates the document of a locked order whose status does not change."""
     await tx.execute(
         STORE_PAYMENT, order.scope.account_id, order.id, order.payment_state, order.refunded_minor, document
     )

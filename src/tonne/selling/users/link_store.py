@@ -66,7 +66,7 @@ ORDER BY created_at, id FOR NO KEY UPDATE
 
 
 async def lock_invitations_any_account(tx: Connection, email: str, now: datetime) -> list[UserLink]:
-    """Of all organisations: the person has proved that the address is theirs."""
+    """Invitations of all organisations: the person has proved that the address is theirs."""
     return [_link(row) for row in await tx.fetch(LOCK_INVITATIONS, email, now)]
 
 

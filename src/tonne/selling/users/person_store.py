@@ -15,7 +15,7 @@ WHERE email = $2 AND kind = 'invitation' AND ($1::text IS NULL OR organisation_i
 
 
 async def list_user_uses(connection: Connection, organisation_id: str | None, email: str) -> list[AddressUse]:
-    """Of an address in lower case. None: in every organisation."""
+    """`email` is in lower case. Without an organisation, every organisation is searched."""
     rows = await connection.fetch(LIST_USES, organisation_id, email)
     return [
         AddressUse("signs in to the dashboard, or is invited to", f"tonne user delete {row['email']}") for row in rows

@@ -228,7 +228,7 @@ def user_of(row: asyncpg.Record) -> User:
 
 class UserName(NamedTuple):
     name: str
-    # Of the organisation that was asked for.
+    # Whether they are a member of the organisation that was asked for.
     is_member: bool
 
 

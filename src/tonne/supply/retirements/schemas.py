@@ -20,7 +20,7 @@ from tonne.selling.orders.beneficiary import BeneficiaryIn
 from tonne.selling.orders.schemas import OrderId
 from tonne.supply.stock.schemas import Day, RetirementUrl
 
-# Of a changed name, for the certificate.
+# The reason for a changed name, on the certificate.
 MAX_REASON = 500
 DEFAULT_REASON = "The name was corrected."
 Beneficiary = Annotated[str, Meta(examples=["Acme Ltd"])]

@@ -31,7 +31,7 @@ async def is_noted(connection: Connection, mode: Mode, day: date) -> bool:
     return bool(await connection.fetchval(IS_NOTED, mode, day))
 
 
-# Of an invalid lot, `allocated_grams` includes what no order holds.
+# `allocated_grams` of an invalid lot includes what no order holds.
 NOTE_SOLD = """
 INSERT INTO supply_days (mode, day, project_id, sold_grams)
 SELECT mode, $2, project_id, sum(greatest(0, allocated_grams - invalid_grams)) FROM lots

@@ -58,7 +58,7 @@ async def read_sales(connection: Connection, mode: Mode) -> Sales:
 
 
 def cover_of(catalogue: Catalogue, sales: Sales) -> list[ProjectCover]:
-    """Of all projects in bundles that are on sale, the shortest cover first."""
+    """The cover of all projects in bundles that are on sale, the shortest first."""
     free = {
         share.project.id: share.free_grams
         for bundle in catalogue.bundles.values()

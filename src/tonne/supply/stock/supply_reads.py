@@ -24,7 +24,7 @@ class ProjectSupply(Struct, frozen=True):
     # In parcels that are not retired yet.
     held_grams: int
     retired_grams: int
-    # Of lots that were invalidated.
+    # Grams of lots that were invalidated.
     invalid_grams: int
 
 

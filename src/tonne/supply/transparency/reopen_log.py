@@ -61,7 +61,7 @@ async def reopen_log(
 
 
 def _generation_of(head: str) -> int:
-    """Of the log that signed it. A restored database may not know that it was opened: its origin is not used again."""
+    """The number of the log that signed it. A restored database may not know that log: its origin is not used again."""
     origin = head.partition("\n")[0]
     found = _GENERATION.fullmatch(origin[max(origin.rfind("/log"), 0) :])
     return 1 if found is None else int(found[1])

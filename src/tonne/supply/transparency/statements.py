@@ -96,7 +96,7 @@ def compose_statement(waiting: WaitingStatement, facts: Json, names: Json | None
 
 
 def certificate_facts(record: Mapping[str, Any]) -> Json:
-    """Of the JSON record of a certificate, as it was issued."""
+    """`record` is the JSON record of a certificate, as it was issued."""
     return {
         **_chosen(record, _CERTIFICATE),
         "lines": [

@@ -79,7 +79,7 @@ WHERE log.closed_at IS NULL
 
 
 async def read_latest_checkpoints(connection: Connection) -> list[LatestCheckpoint]:
-    """Of all open logs."""
+    """The latest checkpoints of all open logs."""
     return [LatestCheckpoint(*row) for row in await connection.fetch(READ_LATEST_CHECKPOINTS)]
 
 

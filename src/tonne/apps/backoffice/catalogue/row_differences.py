@@ -89,7 +89,7 @@ class ConfirmedLine(Struct, frozen=True):
 
 
 def confirmed_lines(file: SheetFile) -> list[ConfirmedLine]:
-    """Of a file that the import has accepted."""
+    """The lines of a file that the import has accepted."""
     (_, header), *rows = read_lines(file.content)
     names = [name.strip().lower() for name in header]
     found = []

@@ -10,7 +10,7 @@ from tonne.platform.values.language import LanguageCode
 from tonne.platform.values.scope import Scope
 
 MAX_URL = 2000
-# Of a rotated secret: for how long queries that are signed with the old one stay valid.
+# How long queries that are signed with the old secret stay valid after a rotation.
 MAX_OVERLAP_S = 604_800
 
 
@@ -44,7 +44,7 @@ class OffsetLink(Struct, frozen=True, kw_only=True):
     expires_at: datetime | None
     created_at: datetime
     beneficiary: LinkBeneficiary = LinkBeneficiary.ACCOUNT
-    # Of the page for visitors whose browser names none of ours. None: the account's.
+    # The language for visitors whose browser names none of ours. None: the account's.
     language: LanguageCode | None = None
 
     @property

@@ -139,7 +139,7 @@ def figures_of(found: Retirements, catalogue: Catalogue, locale: Locale, this_mo
 
 
 def _shares(parts: Sequence[tuple[str, int, int]], locale: Locale) -> list[FigureShare]:
-    """Of names, grams and series."""
+    """`parts` are names, grams and series."""
     grams = [part[1] for part in parts]
     # Tenths of a per cent, apportioned so that they add up to exactly 100 %.
     tenths = apportion(1000, grams) if parts else []

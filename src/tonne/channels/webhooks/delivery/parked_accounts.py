@@ -26,7 +26,7 @@ class ReadParkedAccount(Struct):
 
     @staticmethod
     async def find(turn: Turn) -> "ReadParkedAccount | None":
-        """Of the accounts that are due, the one that waits longest: the main stream waits for its response."""
+        """Sends to the due account that waits longest: the main stream waits for its response."""
         renewed = None if turn.stopping.is_set() else await turn.settlement.renew(turn.lease)
         if renewed is None:
             return None

@@ -58,7 +58,7 @@ class Posting(NamedTuple):
 
 class JournalEntry(Struct, frozen=True):
     booked_on: date
-    # Of the source: `captured`, `completed`, ...
+    # The kind of the source: `captured`, `completed`, ...
     kind: str
     source_id: str
     subject: str

@@ -48,7 +48,7 @@ class SimulatedCard(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join(self.number[i : i + 4] for i in range(0, len(self.number), 4))
 
 
-# Of a charge that ended before the cardholder authenticated it.
+# The code of a charge that ended before the cardholder authenticated it.
 CANCELED = "canceled"
 _FILE = Path(__file__).parent / "simulated_cards.toml"
 SIMULATED_CARDS = msgspec.convert(tomllib.loads(_FILE.read_text(encoding="utf-8"))["card"], tuple[SimulatedCard, ...])

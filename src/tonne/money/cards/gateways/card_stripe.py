@@ -293,7 +293,7 @@ class StripeCardGateway:
         return ChargeResult(ChargeOutcome.UNAVAILABLE, code=MODE_MISMATCH, message=message)
 
     async def _find_intent(self, request: ChargeRequest) -> PaymentIntentObject | None:
-        """Of a charge of a stored card, by listing the customer's intents, newest first."""
+        """Find the intent of a charge of a stored card by listing the customer's intents, newest first."""
         try:
             first = await self._stripe.payment_intents.list_async({"customer": request.card.customer, "limit": 100})
         except stripe.InvalidRequestError as error:

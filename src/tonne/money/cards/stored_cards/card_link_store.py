@@ -93,7 +93,7 @@ class CardLink(NamedTuple):
     account_name: str
     merchant: str
     session_id: str | None
-    # Of the account.
+    # The language of the account.
     language: str
 
 

@@ -134,7 +134,7 @@ class InvoiceRecord(msgspec.Struct, frozen=True):
     paid_by_card: bool = False
     # Above 1, `order_id` is empty and the orders are listed in an annex.
     order_count: int = 1
-    # Of the document and of the mails about it: that of the first order.
+    # The language of the document and of the mails about it: that of the first order.
     language: str = DEFAULT_LANGUAGE
 
 

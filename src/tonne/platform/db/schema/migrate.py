@@ -17,7 +17,7 @@ from tonne.platform.db.schema.sql_statements import SqlStatement
 _LOCK = 7_405_610_214
 # Other queries queue behind a lock request that waits. All waits of one try of a migration together take no longer.
 LOCK_TIMEOUT_S = 0.8
-# Of what a try has left for its locks, each statement gets at least this much.
+# Each statement gets at least this share of what a try has left for its locks.
 _MIN_LOCK_TIMEOUT_S = 0.02
 # A migration that does not get its locks is tried again, at most for this long.
 WAIT_S = 120.0

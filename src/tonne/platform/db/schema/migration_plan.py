@@ -41,7 +41,7 @@ async def plan_migrations(connection: Connection) -> list[PlannedMigration]:
     return planned
 
 
-# Of partitioned tables, the sum of the partitions; -1 for a table that was never analysed.
+# For a partitioned table, the sum of its partitions; -1 for a table that was never analysed.
 TABLE_SIZES = """
 SELECT class.relname,
        greatest(class.reltuples, 0)::bigint

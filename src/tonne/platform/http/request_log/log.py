@@ -29,7 +29,7 @@ from tonne.platform.values.errors import Fault
 
 WRITE_EVERY_S = 0.5
 MAX_WAITING = 10_000
-# Of all bodies that wait.
+# The total size of all bodies that wait.
 MAX_WAITING_BYTES = 4 * 1024 * 1024
 BATCH = 1000
 MAX_FAULTS = 5
@@ -44,9 +44,9 @@ class RequestNotes:
 
     def __init__(self, holder: KeyHolder) -> None:
         self.holder = holder
-        # Of a failed request. Not the exception, which would keep the variables of its traceback.
+        # The faults of a failed request. Not the exception, which would keep the variables of its traceback.
         self.faults: Sequence[Fault] = ()
-        # Of a failed write.
+        # The body of a failed write.
         self.body = b""
 
 

@@ -16,7 +16,7 @@ from tonne.selling.catalogue.imports.store import CatalogueHead, Ids
 
 
 def catalogue_entries(head: CatalogueHead, plan: CataloguePlan) -> Iterator[Entry]:
-    """Of all files except lots."""
+    """Writes the entries of all files except lots."""
     yield from row_entries("project", plan.projects, plan.project_ids, head.mode)
     yield from row_entries("bundle", plan.bundles, plan.bundle_ids, head.mode, currency=head.currency)
     yield from _composition_entries(plan, head.mode)

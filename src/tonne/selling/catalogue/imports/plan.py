@@ -64,7 +64,7 @@ class CataloguePlan(Struct, frozen=True):
 
     @property
     def changes(self) -> list[RowChanges[Any]]:
-        """Of the files that were given."""
+        """The changes of the files that were given."""
         every = (self.projects, self.bundles, self.bundle_projects, self.exchange_rates, self.defaults)
         return [changes for changes in every if changes.file]
 

@@ -73,5 +73,5 @@ def _motif_of_bundle(bundle: Bundle) -> str:
     if not weights:
         return OTHER
     motif, weight = weights.most_common(1)[0]
-    # Of one kind, or nearly.
+    # All projects are of one kind, or nearly all.
     return motif if weight * 3 >= weights.total() * 2 else MIXED

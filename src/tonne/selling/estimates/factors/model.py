@@ -74,7 +74,7 @@ class FactorSet:
         return self._by_activity.get((category, activity, unit, region))
 
     def get(self, category: str, activity: str, unit: str, region: str = UK) -> Factor:
-        """Of an activity that the package ships a factor for. Imports add factors, and never remove one."""
+        """A factor for an activity that the package ships one for. Imports add factors, and never remove one."""
         return self._by_activity[category, activity, unit, region]
 
     def latest_of(self, category: str, unit: str) -> list[Factor]:

@@ -35,7 +35,7 @@ def by_category(factors: FactorSet, category_code: str) -> list[Factor]:
 
 
 def by_search_term(factors: FactorSet, term: str) -> list[Factor]:
-    """Of the category that matches best: the one with the shortest name that contains all words of the term."""
+    """Chooses the best category: the one with the shortest name that contains all words of the term."""
     words = term.casefold().split()
     matches = [
         factor

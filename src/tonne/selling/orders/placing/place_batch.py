@@ -37,7 +37,7 @@ class WantedOrder(msgspec.Struct, frozen=True):
     terms: Terms
     catalogue: Catalogue
     limits: Sequence[SpendingLimit]
-    # Of the request, for the events of the order.
+    # The trace of the request, for the events of the order.
     trace: str | None = msgspec.field(default_factory=tracing.sampled_context)
 
     @property

@@ -65,7 +65,7 @@ SELECT quota_grams FROM hold_quotas WHERE subject_id = $1 AND mode = $2 AND orga
 
 
 async def find_quota_grams(connection: Connection, organisation_id: str, subject_id: str, mode: Mode) -> int | None:
-    """Of the account or organisation itself."""
+    """The quota of the account or organisation itself."""
     grams: int | None = await connection.fetchval(FIND_QUOTA, subject_id, mode, organisation_id)
     return grams
 

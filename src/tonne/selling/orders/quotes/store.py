@@ -90,7 +90,7 @@ async def use_quote(tx: Connection, scope: Scope, quote_id: str, *, order_id: st
     return await tx.fetchval(USE_QUOTE, scope.account_id, quote_id, order_id, now) is True
 
 
-# Of quotes that expired unused, the hold has ended, even if the worker has not released it yet.
+# The hold of a quote that expired unused has ended, even if the worker has not released it yet.
 SUM_HELD = """
 SELECT coalesce(sum(quotes.held_grams), 0)::bigint
 FROM quotes LEFT JOIN orders ON orders.account_id = quotes.account_id AND orders.id = quotes.order_id
@@ -127,7 +127,7 @@ UPDATE quotes SET is_holding = false WHERE (account_id, id) IN (
 
 
 async def end_holding_any_account(tx: Connection, now: datetime) -> None:
-    """Of quotes that expired unused, and of quotes whose order has its supply or has ended."""
+    """Ends the holds of quotes that expired unused, and of quotes whose order has its supply or has ended."""
     await tx.execute(END_HOLDING, now)
 
 
