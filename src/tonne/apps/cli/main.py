@@ -1,5 +1,7 @@
 """The `tonne` command."""
 
+import gc
+
 import click
 
 from tonne import __version__
@@ -91,6 +93,8 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
     def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
+        # Modules stay. Searching them for garbage would take an eighth of the time of their import.
+        gc.set_threshold(50_000, 20, 50)
         return _load(cmd_name)
 
     def resolve_command(

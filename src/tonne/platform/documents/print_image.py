@@ -4,8 +4,6 @@ import base64
 import io
 from functools import lru_cache
 
-from PIL import Image
-
 # 60 x 22 mm at 300 dots per inch.
 MAX_PIXELS = (708, 260)
 _FORMATS = ("PNG", "JPEG", "WEBP")
@@ -17,6 +15,8 @@ def image_as_svg(content: bytes) -> str | None:
 
     None if the image cannot be decoded: a broken logo must not prevent a document. CPU-bound.
     """
+    from PIL import Image  # noqa: PLC0415 - few processes need it
+
     try:
         with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
             image.draft("RGB", MAX_PIXELS)

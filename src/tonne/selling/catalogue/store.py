@@ -13,7 +13,7 @@ from tonne.platform.values.mass import MAX_GRAMS
 from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.details import BundleDetails, ProjectDetails
 from tonne.selling.catalogue.model import Bundle, BundleProject, Catalogue, ExchangeRate, Project, VintageSupply
-from tonne.selling.catalogue.pictures.encode_picture import PictureSize
+from tonne.selling.catalogue.pictures.model import PictureSize
 from tonne.selling.catalogue.pictures.pictures import CARD, WIDE, imported_url
 
 FIND_VERSION = "SELECT version FROM catalogues WHERE mode = $1"

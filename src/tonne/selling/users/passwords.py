@@ -5,6 +5,7 @@ threads, two at a time, so that many sign-ins at once can exhaust neither the me
 """
 
 import asyncio
+from functools import cache
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
@@ -19,8 +20,6 @@ _TOO_COMMON = frozenset(
     {"password1234", "123456789012", "passwordpassword", "qwertyuiopas", "correcthorsebatterystaple", "administrator"}
 )
 _hasher = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
-# Compared with the password if the user is unknown, so that the answer takes as long.
-_UNKNOWN = _hasher.hash("no user has this password")
 
 
 def check_new_password(password: str, email: str) -> None:
@@ -45,7 +44,7 @@ class Passwords:
     async def is_right(self, stored: str | None, password: str) -> bool:
         """Takes the same time for a user without a password."""
         async with self._slots:
-            return await asyncio.to_thread(_verify, stored or _UNKNOWN, password) and stored is not None
+            return await asyncio.to_thread(_verify, stored, password)
 
 
 def hash_password(password: str) -> str:
@@ -58,8 +57,15 @@ def needs_rehash(stored: str) -> bool:
     return _hasher.check_needs_rehash(stored)
 
 
-def _verify(stored: str, password: str) -> bool:
+def _verify(stored: str | None, password: str) -> bool:
     try:
-        return _hasher.verify(stored, password[: MAX_LENGTH + 1])
+        _hasher.verify(stored or _unknown(), password[: MAX_LENGTH + 1])
     except (VerificationError, InvalidHashError):
         return False
+    return stored is not None
+
+
+@cache
+def _unknown() -> str:
+    """Compared with the password if the user is unknown, so that the answer takes as long."""
+    return _hasher.hash("no user has this password")

@@ -11,8 +11,8 @@ from tonne.platform.http.route import Request, Response
 from tonne.platform.values.clock import Clock
 from tonne.platform.web.render import see_other
 from tonne.selling.catalogue.errors import PictureInvalid, PictureSubjectNotFound
-from tonne.selling.catalogue.pictures.encode_picture import MAX_FILE_BYTES, encode_picture
 from tonne.selling.catalogue.pictures.import_pictures import NamedPicture, import_pictures
+from tonne.selling.catalogue.pictures.model import MAX_FILE_BYTES, Picture
 from tonne.selling.catalogue.pictures.pictures import PictureKind, bundle_picture, project_picture
 from tonne.selling.catalogue.store import load_catalogue
 
@@ -47,7 +47,7 @@ class PicturesPage:
             form.fail("picture", "Choose a JPEG, PNG or WebP file.")
         elif subject is not None:
             try:
-                picture = await asyncio.to_thread(encode_picture, sent.content)
+                picture = await asyncio.to_thread(_encode, sent.content)
             except PictureInvalid as error:
                 form.fail("picture", str(error))
             else:
@@ -90,3 +90,9 @@ def _subject(text: str) -> tuple[PictureKind, str] | None:
     if kind == "bundle" and subject_id:
         return "bundle", subject_id
     return ("project", subject_id) if kind == "project" and subject_id else None
+
+
+def _encode(content: bytes) -> Picture:
+    from tonne.selling.catalogue.pictures.encode_picture import encode_picture  # noqa: PLC0415 - it imports PIL
+
+    return encode_picture(content)

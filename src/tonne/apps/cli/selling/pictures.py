@@ -12,8 +12,8 @@ from tonne.apps.cli.parameters import MODE
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.errors import PictureInvalid
-from tonne.selling.catalogue.pictures.encode_picture import MAX_FILE_BYTES, Picture, encode_picture
 from tonne.selling.catalogue.pictures.import_pictures import NamedPicture, import_pictures
+from tonne.selling.catalogue.pictures.model import MAX_FILE_BYTES, Picture
 from tonne.selling.catalogue.pictures.pictures import PictureKind
 from tonne.selling.catalogue.pictures.store import PictureSubject, list_subjects
 
@@ -108,6 +108,8 @@ def _in_folder(folder: Path) -> Iterator[tuple[PictureKind, str, Path]]:
 
 
 def _encode(path: Path) -> Picture:
+    from tonne.selling.catalogue.pictures.encode_picture import encode_picture  # noqa: PLC0415 - it imports PIL
+
     try:
         with path.open("rb") as stream:
             # One byte above the limit is enough to see that the file is too large.

@@ -9,7 +9,6 @@ import struct
 import zlib
 
 from tonne.channels.public_pages.errors import LogoInvalid
-from tonne.channels.public_pages.logos.encode_logo import encode_logo
 from tonne.channels.public_pages.model import Logo
 
 MAX_LOGO_BYTES = 96 * 1024
@@ -51,6 +50,8 @@ def logo_of(content: bytes) -> Logo:
         raise LogoInvalid(
             f"The logo has {width} x {height} pixels. At most {MAX_SIDE} a side are allowed.", field="logo.data"
         )
+    from tonne.channels.public_pages.logos.encode_logo import encode_logo  # noqa: PLC0415 - it imports PIL
+
     return Logo(media_type, encode_logo(content, media_type))
 
 

@@ -6,7 +6,6 @@ import re
 from tonne.money.bank.formats.camt_statement import read_camt
 from tonne.money.bank.formats.csv_statement import Spelling, read_csv
 from tonne.money.bank.formats.errors import refuse
-from tonne.money.bank.formats.mt940_statement import read_mt940
 from tonne.money.bank.formats.statement import Statement, StatementFormat
 from tonne.platform.documents.sheets.csv_lines import MAX_BYTES, SheetFile
 
@@ -41,6 +40,9 @@ def read_statement(file: SheetFile, spelling: Spelling = DETECTED) -> Statement:
     if content.lstrip().startswith(b"{1:") or _MT940.search(content):
         if _MT942.search(content) and not _OPENING.search(content):
             refuse(file, "the file is an MT942 report of the day, whose lines may change: import the MT940 statement.")
+        # Its library takes long to import.
+        from tonne.money.bank.formats.mt940_statement import read_mt940  # noqa: PLC0415
+
         return read_mt940(file)
     return Statement(StatementFormat.CSV, read_csv(file, spelling))
 

@@ -3,16 +3,18 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
-from asn1crypto import x509 as asn1_x509
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 from msgspec import Struct
 
-from tonne.platform.keys.signing.cms_template import CmsTemplate
 from tonne.platform.keys.signing.model import KeyRecord
+
+if TYPE_CHECKING:
+    from tonne.platform.keys.signing.cms_template import CmsTemplate
 
 MIN_RSA_BITS = 2048
 
@@ -41,7 +43,7 @@ class DocumentKey(Struct, frozen=True):
 
     record: KeyRecord
     certificate: CertificateChain
-    template: CmsTemplate
+    template: "CmsTemplate"
 
     @property
     def valid_from(self) -> datetime:
@@ -50,6 +52,11 @@ class DocumentKey(Struct, frozen=True):
 
 def document_key(record: KeyRecord, certificate: CertificateChain, sign_raw: Callable[[bytes], bytes]) -> DocumentKey:
     """CPU-bound."""
+    # pyHanko takes long to import, and commands need only the errors of this module.
+    from asn1crypto import x509 as asn1_x509  # noqa: PLC0415
+
+    from tonne.platform.keys.signing.cms_template import CmsTemplate  # noqa: PLC0415
+
     own, *chain = (
         asn1_x509.Certificate.load(each.public_bytes(Encoding.DER)) for each in (certificate.own, *certificate.chain)
     )

@@ -6,15 +6,13 @@ browser would have to cope with.
 
 import io
 from contextlib import suppress
-from enum import StrEnum
 from hashlib import sha256
 
-from msgspec import Struct
 from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
 
 from tonne.selling.catalogue.errors import PictureInvalid
+from tonne.selling.catalogue.pictures.model import MAX_FILE_BYTES, PIXELS, Picture, PictureSize
 
-MAX_FILE_BYTES = 20 * 1024 * 1024
 # A small file can decode to a huge image, which would exhaust the memory.
 MAX_PIXELS = 50_000_000
 MIN_WIDTH, MIN_HEIGHT = 320, 180
@@ -23,23 +21,6 @@ FORMATS = ("JPEG", "PNG", "WEBP")
 _PAPER = (246, 247, 244)
 _QUALITY = 80
 _DAMAGED = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, KeyError, MemoryError)
-
-
-class PictureSize(StrEnum):
-    """`card` beside a text, `wide` over the width of a page. Both are 16:9."""
-
-    CARD = "card"
-    WIDE = "wide"
-
-
-PIXELS = {PictureSize.CARD: (640, 360), PictureSize.WIDE: (1600, 900)}
-
-
-class Picture(Struct, frozen=True):
-    """The WebP file of each size. `digest` names the picture in URLs: it changes with the pixels."""
-
-    digest: str
-    files: dict[PictureSize, bytes]
 
 
 def encode_picture(content: bytes) -> Picture:

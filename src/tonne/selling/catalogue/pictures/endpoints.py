@@ -6,7 +6,7 @@ from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker
 from tonne.selling.catalogue.errors import ImageNotFound
 from tonne.selling.catalogue.pictures.drawings import MOTIFS, VARIANTS, drawing
-from tonne.selling.catalogue.pictures.encode_picture import PictureSize
+from tonne.selling.catalogue.pictures.model import PictureSize
 from tonne.selling.catalogue.pictures.store import find_file
 
 # The URL of a picture changes with its content.

@@ -12,7 +12,7 @@ from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.errors import PictureSubjectNotFound
 from tonne.selling.catalogue.imports.store import acquire_import_lock, raise_version
 from tonne.selling.catalogue.pictures import store as picture_store
-from tonne.selling.catalogue.pictures.encode_picture import Picture
+from tonne.selling.catalogue.pictures.model import Picture
 from tonne.selling.catalogue.pictures.pictures import PictureKind
 from tonne.selling.catalogue.pictures.store import PictureSubject
 

@@ -14,7 +14,7 @@ from zlib import crc32
 from tonne.selling.catalogue.demo import demo_image
 from tonne.selling.catalogue.model import Bundle, Catalogue, Project
 from tonne.selling.catalogue.pictures.drawings import MIXED, OTHER, VARIANTS, drawing, motif_of
-from tonne.selling.catalogue.pictures.encode_picture import PictureSize
+from tonne.selling.catalogue.pictures.model import PictureSize
 
 CARD, WIDE = PictureSize.CARD, PictureSize.WIDE
 PictureKind = Literal["bundle", "project"]

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
-from tonne.selling.catalogue.pictures.encode_picture import Picture, PictureSize
+from tonne.selling.catalogue.pictures.model import Picture, PictureSize
 from tonne.selling.catalogue.pictures.pictures import PictureKind
 
 
