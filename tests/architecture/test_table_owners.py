@@ -41,8 +41,6 @@ UPWARD_READS: frozenset[tuple[str, str]] = frozenset(
         ("selling/accounts/account_pages_store.py", "sustainability_pages"),
         ("selling/accounts/merchant.py", "sustainability_pages"),
         ("selling/accounts/store.py", "sustainability_pages"),
-        ("selling/orders/load.py", "parcels"),
-        ("selling/orders/load.py", "shares"),
         ("supply/certificates/logo_store.py", "sustainability_pages"),
         ("supply/certificates/mail_store.py", "checkouts"),
         ("supply/retirements/confirmations/work_list.py", "disputes"),

@@ -19,6 +19,7 @@ CHAIN = "replaced certificates lead to the current one"
 CERTIFIED = "a certificate's lines match its order's retirements"
 VINTAGES = "retired vintages match the valid certificates"
 TOTALS = "retired totals match the complete orders"
+PROJECTS = "a project of an order is retired when its last parcel is"
 SHOWN = "an order's JSON shows which of its projects are retired"
 HELD_FREE = "held grams are free"
 RELEASED = "holds that have ended are released"
@@ -78,7 +79,7 @@ VIOLATIONS: list[tuple[str, str, set[str]]] = [
     (TAKEN, "UPDATE parcels SET start_grams = start_grams + 5000000 WHERE start_grams > 0", {CERTIFIED}),
     (GRAMS, "UPDATE parcels SET allocated_grams = allocated_grams - 1 WHERE allocated_grams > 1", set()),
     (GRAMS, "UPDATE shares SET quantity_grams = quantity_grams + 1", {BOUGHT, CERTIFIED, VINTAGES}),
-    (GRAMS, "DELETE FROM shares", {BOUGHT, CERTIFIED, SHOWN, VINTAGES}),
+    (GRAMS, "DELETE FROM shares", {BOUGHT, CERTIFIED, PROJECTS, VINTAGES}),
     (UNITS, "UPDATE projects SET granularity_grams = 3000000 WHERE registry_project_id = 'B'", set()),
     (BOUGHT, "UPDATE order_projects SET quantity_grams = quantity_grams + 1", {TOTALS}),
     (BOUGHT, "UPDATE order_projects SET offset_cost_minor = offset_cost_minor + 1", set()),
@@ -88,7 +89,7 @@ VIOLATIONS: list[tuple[str, str, set[str]]] = [
     (
         COMPLETE,
         "UPDATE parcels SET status = 'to_retire', retired_on = NULL WHERE status = 'retired'",
-        {CERTIFIED, SHOWN, LOGGED},
+        {CERTIFIED, PROJECTS, LOGGED},
     ),
     (CERTIFIED, _certified('"quantity":"0.3"', '"quantity":"0.4"'), set()),
     (CERTIFIED, _certified("live-A-1 101–102", "live-A-1 101–103"), set()),
@@ -97,6 +98,8 @@ VIOLATIONS: list[tuple[str, str, set[str]]] = [
     (CERTIFIED, _certified("registry.example/r", "registry.example/s"), set()),
     (CERTIFIED, _certified('"vintage":"2020"', '"vintage":"2021"'), set()),
     (CERTIFIED, _certified('"lines":[', '"lines":[],"old":['), set()),
+    (PROJECTS, "UPDATE order_projects SET status = 'retired'", {SHOWN}),
+    (PROJECTS, "UPDATE order_projects SET status = 'allocated'", {SHOWN}),
     (SHOWN, _shown('"status":"allocated"', '"status":"retired"'), set()),
     (SHOWN, _shown(',"status":"retired"', ""), set()),
     (TOTALS, "UPDATE retired_totals SET grams = 2 * grams", set()),

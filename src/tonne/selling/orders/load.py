@@ -62,16 +62,8 @@ SELECT order_id, {LINE_COLUMNS} FROM unnest($1::text[], $2::text[]) AS wanted (a
 JOIN order_lines line ON line.account_id = wanted.account_id AND line.order_id = wanted.id
 ORDER BY order_id, position
 """  # noqa: S608 - a constant
-# A project is retired when no parcel that the line has of it is left to retire.
 LOAD_PROJECTS = f"""
-SELECT order_id, {PROJECT_COLUMNS},
-       CASE WHEN EXISTS (SELECT FROM shares share
-                         JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
-                         WHERE share.account_id = project.account_id AND share.order_id = project.order_id
-                           AND share.line_position = project.line_position
-                           AND parcel.project_id = project.project_id AND parcel.status <> 'retired')
-            THEN 'allocated' ELSE 'retired' END AS status
-FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+SELECT order_id, {PROJECT_COLUMNS} FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
 JOIN order_projects project ON project.account_id = wanted.account_id AND project.order_id = wanted.id
 ORDER BY order_id, position
 """  # noqa: S608 - a constant

@@ -21,7 +21,7 @@ from tonne.selling.orders.totals.metadata_totals import move_values
 LINE_COLUMNS = """bundle_id, bundle_name, primary_image, quantity_grams, unit_price_minor, gross_unit_price_minor, \
 offset_cost_minor, insufficient_available_quantity"""
 PROJECT_COLUMNS = """line_position, project_id, project_name, project_type, project_slug, project_logo, \
-quantity_grams, unit_price_minor, offset_cost_minor"""
+quantity_grams, unit_price_minor, offset_cost_minor, status"""
 
 FIND_BY_KEY = "SELECT wire_document, request_digest FROM orders WHERE account_id = $1 AND idempotency_key = $2"
 
@@ -307,7 +307,7 @@ INSERT_PROJECTS = f"""
 INSERT INTO order_projects (account_id, order_id, position, {PROJECT_COLUMNS})
 SELECT account_id, order_id, position, {PROJECT_COLUMNS}
 FROM unnest($1::text[], $2::text[], $3::smallint[], $4::smallint[], $5::text[], $6::text[], $7::text[], $8::text[],
-            $9::text[], $10::bigint[], $11::bigint[], $12::bigint[])
+            $9::text[], $10::bigint[], $11::bigint[], $12::bigint[], $13::text[])
      AS new (account_id, order_id, position, {PROJECT_COLUMNS})
 """  # noqa: S608 - a constant
 
@@ -334,6 +334,32 @@ async def replace_projects(tx: Connection, order: Order) -> None:
     await tx.execute(DELETE_PROJECTS, order.scope.account_id, order.id)
     await insert_projects(tx, [order])
     await count_projects(tx, order, times=1)
+
+
+class RetiredProject(NamedTuple):
+    """Every gram that a line of an order has of the project is retired."""
+
+    account_id: str
+    order_id: str
+    line_position: int
+    project_id: str
+
+
+NOTE_RETIRED = """
+UPDATE order_projects SET status = 'retired'
+WHERE (account_id, order_id, position) IN (
+    SELECT project.account_id, project.order_id, project.position
+    FROM unnest($1::text[], $2::text[], $3::smallint[], $4::text[])
+         AS retired (account_id, order_id, line_position, project_id)
+    JOIN order_projects project USING (account_id, order_id, line_position, project_id)
+    WHERE project.status = 'allocated'
+    ORDER BY project.account_id, project.order_id, project.position FOR NO KEY UPDATE OF project)
+"""
+
+
+async def note_retired(tx: Connection, retired: Sequence[RetiredProject]) -> None:
+    """Clients see it when the JSON of the orders is written next."""
+    await tx.execute(NOTE_RETIRED, *columns(retired, "account_id, order_id, line_position, project_id"))
 
 
 def price_columns(priced: Priced | None) -> tuple[object, ...]:

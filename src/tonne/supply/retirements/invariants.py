@@ -137,6 +137,24 @@ INVARIANTS = (
         """,
     ),
     Invariant(
+        "a project of an order is retired when its last parcel is",
+        "An order says that a project is retired, although parcels of it are left to retire; or the other way round.",
+        """
+        SELECT format('order %s of account %s, line %s, project %s is %s', project.order_id, project.account_id,
+                      project.line_position, project.project_id, project.status) AS "where"
+        FROM order_projects project
+        LEFT JOIN (SELECT DISTINCT share.account_id, share.order_id, share.line_position, parcel.project_id
+                   FROM parcels parcel
+                   JOIN shares share ON share.mode = parcel.mode AND share.parcel_id = parcel.id
+                   WHERE parcel.status <> 'retired') unretired
+               USING (account_id, order_id, line_position, project_id)
+        WHERE (project.status = 'allocated') <> (unretired.order_id IS NOT NULL)
+          AND NOT EXISTS (
+              SELECT FROM lot_cases lot_case WHERE lot_case.account_id = project.account_id
+                AND lot_case.order_id = project.order_id AND lot_case.state = 'retiring')
+        """,
+    ),
+    Invariant(
         "an order's JSON shows which of its projects are retired",
         "Clients see the wrong status of a project. Orders that are due are left out: a job updates them.",
         # Most orders have as many retired projects as projects. Only the others are compared project by project.
@@ -145,15 +163,12 @@ INVARIANTS = (
                       held.statuses) AS "where"
         FROM (
             SELECT document.account_id, document.id FROM document
-            LEFT JOIN (SELECT account_id, order_id, count(*) AS projects FROM order_projects
-                       GROUP BY account_id, order_id) project
+            LEFT JOIN (SELECT account_id, order_id, count(*) AS projects,
+                              count(*) FILTER (WHERE status = 'retired') AS retired
+                       FROM order_projects GROUP BY account_id, order_id) project
               ON project.account_id = document.account_id AND project.order_id = document.id
-            LEFT JOIN (SELECT DISTINCT share.account_id, share.order_id FROM parcels parcel
-                       JOIN shares share ON share.mode = parcel.mode AND share.parcel_id = parcel.id
-                       WHERE parcel.status <> 'retired') unretired
-              ON unretired.account_id = document.account_id AND unretired.order_id = document.id
             WHERE document.status IN ('retiring', 'complete') AND document.next_attempt_at IS NULL
-              AND (unretired.order_id IS NOT NULL OR document.projects <> document.retired_projects
+              AND (project.projects <> project.retired OR document.projects <> document.retired_projects
                    OR document.projects IS DISTINCT FROM project.projects)
             OFFSET 0
         ) document
@@ -164,14 +179,7 @@ INVARIANTS = (
             WHERE orders.account_id = document.account_id AND orders.id = document.id
         ) shown
         CROSS JOIN LATERAL (
-            SELECT array_agg(CASE WHEN EXISTS (
-                       SELECT FROM shares share
-                       JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
-                       WHERE share.account_id = project.account_id AND share.order_id = project.order_id
-                         AND share.line_position = project.line_position AND parcel.project_id = project.project_id
-                         AND parcel.status <> 'retired') THEN 'allocated' ELSE 'retired' END
-                   ORDER BY project.position) AS statuses
-            FROM order_projects project
+            SELECT array_agg(project.status ORDER BY project.position) AS statuses FROM order_projects project
             WHERE project.account_id = document.account_id AND project.order_id = document.id
         ) held
         WHERE shown.statuses IS DISTINCT FROM held.statuses

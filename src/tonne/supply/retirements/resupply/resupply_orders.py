@@ -31,6 +31,7 @@ from tonne.supply.stock.lots.lot_case_store import (
     postpone_cases_any_account,
 )
 from tonne.supply.stock.model import Share
+from tonne.supply.stock.parcels.confirm_retirements import note_retired_projects
 from tonne.supply.stock.parcels.replaced_share_store import LostShare, find_lost, release_lost
 from tonne.supply.stock.plan_allocation import LineDemand, Supply
 from tonne.supply.stock.supply_store import find_unretired
@@ -151,10 +152,11 @@ async def _change_projects(
                     quantity_grams=quantity,
                     unit_price_minor=line.unit_price_minor,
                     offset_cost_minor=cost_minor,
+                    status=ProjectStatus.ALLOCATED,
                 )
             )
     await replace_projects(tx, structs.replace(order, projects=tuple(projects)))
-    # Read again: whether a project is retired depends on its parcels.
+    await note_retired_projects(tx, [order.key])
     (changed,) = await load_orders(tx, [order.key])
     return changed
 
@@ -223,7 +225,9 @@ async def _finish(
 
 async def _reissue_if_retired(tx: Connection, case: LotCase, settings: Settings, now: datetime) -> None:
     """Issue the certificate again if every gram of the order is retired. Call it last in the transaction."""
-    order = (await lock_orders(tx, [case.order_key]))[case.order_id]
+    await lock_orders(tx, [case.order_key])
+    await note_retired_projects(tx, [case.order_key])
+    (order,) = await load_orders(tx, [case.order_key])
     await record_allocations(tx, [order], now)
     if await find_unretired(tx, [order.key]):
         await rewrite_documents(tx, [order])

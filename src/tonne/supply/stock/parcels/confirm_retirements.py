@@ -10,6 +10,7 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
 from tonne.selling.orders.model import OrderKey
 from tonne.selling.orders.queue import wake_retiring
+from tonne.selling.orders.store import RetiredProject, note_retired
 from tonne.supply.stock.lots.lot_case_store import wake_retiring_cases
 
 
@@ -53,3 +54,25 @@ async def wake_orders_any_account(tx: Connection, mode: Mode, parcel_ids: Sequen
     keys = await find_orders_any_account(tx, mode, parcel_ids)
     await wake_retiring(tx, keys, now)
     await wake_retiring_cases(tx, keys, now)
+    # After the orders are locked: of two transactions that each retire a part of a project, the second sees both.
+    await note_retired_projects(tx, keys)
+
+
+FIND_RETIRED_PROJECTS = """
+SELECT share.account_id, share.order_id, share.line_position, parcel.project_id
+FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+JOIN shares share ON share.account_id = wanted.account_id AND share.order_id = wanted.id
+JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+GROUP BY share.account_id, share.order_id, share.line_position, parcel.project_id
+HAVING bool_and(parcel.status = 'retired')
+"""
+
+
+async def note_retired_projects(tx: Connection, keys: Sequence[OrderKey]) -> None:
+    """Note of which projects these orders have no parcel left to retire.
+
+    The orders are locked, or complete: `resupply_orders` then looks at them again until their certificate is issued.
+    """
+    rows = await tx.fetch(FIND_RETIRED_PROJECTS, *columns(keys, "account_id, id"))
+    if rows:
+        await note_retired(tx, [RetiredProject(**row) for row in rows])

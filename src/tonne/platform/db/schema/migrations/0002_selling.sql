@@ -718,6 +718,8 @@ CREATE TABLE order_projects (
     offset_cost_minor  bigint NOT NULL CHECK (offset_cost_minor >= 0),
     -- The URL of the project's logo when supply was allocated.
     project_logo       text,
+    -- Retired: every gram that the line has of the project.
+    status             text NOT NULL CHECK (status IN ('allocated', 'retired')),
     PRIMARY KEY (account_id, order_id, position),
     FOREIGN KEY (account_id, order_id, line_position) REFERENCES order_lines
 );
