@@ -1,11 +1,14 @@
 """Orders and their events show which of their projects are retired."""
 
+import asyncio
 from typing import Any
 
 from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.api_client import ApiClient
 from tests.support.events import stored_events
-from tonne.selling.orders.model import Order
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.model import Order, ProjectStatus
+from tonne.supply.stock.parcels.confirm_retirements import Confirmation, confirm_retirements_any_account
 
 DOCUMENT = "SELECT wire_document FROM orders WHERE id = $1"
 
@@ -73,6 +76,26 @@ async def test_interface_5_a_project_with_an_unretired_parcel_is_not_retired(liv
     await live.confirm(second)
     await live.work()
     assert statuses(await live.shown(order)) == {"Project A": "retired"}
+
+
+async def test_a_project_whose_two_parcels_are_confirmed_at_the_same_time_is_retired(live: Shop) -> None:
+    """Each of the two transactions sees the parcel of the other one as unretired until it waits for the order."""
+    await live.sell("wind", {"A": 1})
+    await live.supply("A", 2019, 1)
+    await live.supply("A", 2020, 10)
+    order = await live.buy(await live.account("Ada"), 3 * TONNE, "wind")
+    await live.work()
+    first, second = await live.work_list()
+    confirmed = [Confirmation(id_, live.clock.now.date(), None) for id_ in first.parcel_ids]
+    async with live.database.transaction() as tx:
+        await confirm_retirements_any_account(tx, live.mode, confirmed, live.clock.now)
+        waiting = asyncio.create_task(live.confirm(second))
+        await live.until_waiting_for_lock()
+    await waiting
+    async with live.database.connection() as connection:
+        (loaded,) = await load_orders(connection, [order.key])
+    assert [project.status for project in loaded.projects] == [ProjectStatus.RETIRED]
+    await live.check_invariants()
 
 
 async def test_interface_5_the_test_helper_shows_what_it_retired(api: ApiClient, trial: Shop) -> None:
