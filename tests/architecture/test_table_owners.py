@@ -43,7 +43,6 @@ UPWARD_READS: frozenset[tuple[str, str]] = frozenset(
         ("selling/accounts/store.py", "sustainability_pages"),
         ("supply/certificates/logo_store.py", "sustainability_pages"),
         ("supply/certificates/mail_store.py", "checkouts"),
-        ("supply/retirements/confirmations/work_list.py", "disputes"),
         ("supply/retirements/invariants.py", "charges"),
         ("supply/retirements/invariants.py", "checkouts"),
         ("supply/stock/holds/hold_store.py", "charges"),

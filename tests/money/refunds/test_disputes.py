@@ -10,11 +10,14 @@ from tonne.money.refunds.disputes.record_payment import record_payment
 from tonne.money.refunds.errors import NothingToDispute, NothingToRefund
 from tonne.platform.values.replace import replace
 
+OPEN = "SELECT has_open_dispute FROM orders"
+
 
 async def test_a_disputed_order_is_held_until_the_dispute_is_won(scene: RefundScene) -> None:
     order = await scene.paid()
     await scene.dispute(order, DisputeState.OPENED)
     assert await scene.money(order) == ("paid", "disputed", 0)
+    assert await scene.fetchval(OPEN) is True
     await scene.allocate()
     scene.clock.advance(days=1)
     await scene.allocate()
@@ -23,6 +26,7 @@ async def test_a_disputed_order_is_held_until_the_dispute_is_won(scene: RefundSc
         await scene.refund(order, 500)
     await scene.dispute(order, DisputeState.WON)
     assert await scene.money(order) == ("paid", "paid", 0)
+    assert await scene.fetchval(OPEN) is False
     await scene.allocate()
     assert await scene.money(order) == ("complete", "paid", 0)
     assert [len(await scene.audited(f"dispute.{state}")) for state in ("opened", "won", "lost")] == [1, 1, 0]
@@ -46,11 +50,22 @@ async def test_a_dispute_lost_after_completion_is_on_record(scene: RefundScene) 
     await scene.allocate()
     await scene.dispute(order, DisputeState.LOST)
     assert await scene.money(order) == ("complete", "disputed", 0)
+    assert await scene.fetchval(OPEN) is False, "credits that are left are retired"
     [row] = await scene.fetch("SELECT state, amount_minor, withdrawn_minor, closed_at FROM disputes")
     assert tuple(row) == ("lost", total(order), total(order), scene.clock.now)
     with pytest.raises(NothingToDispute):
         await scene.dispute(order, DisputeState.WON)
     assert await scene.breaches() == {}
+
+
+async def test_a_dispute_of_a_payment_that_is_refunded_anyway_holds_nothing(scene: RefundScene) -> None:
+    order = await scene.paid()
+    await scene.execute("UPDATE charges SET is_surplus = true, status = 'refund_due'")
+    await scene.dispute_at_gateway(order, DisputeState.OPENED)
+    await scene.refunds.polls.run_once()
+    await scene.send()
+    assert await scene.fetchval("SELECT state FROM disputes") == "opened"
+    assert await scene.fetchval(OPEN) is False
 
 
 async def test_a_dispute_takes_what_was_not_refunded(scene: RefundScene) -> None:

@@ -21,6 +21,7 @@ BREACHES = [
         "an order's payment state agrees with its disputes and refunds",
         "UPDATE orders SET payment_state = 'paid' WHERE payment_state = 'disputed'",
     ),
+    ("an order knows whether its payment is disputed", "UPDATE orders SET has_open_dispute = NOT has_open_dispute"),
     (
         "a charge is refunded when nothing is left of it",
         "UPDATE charges SET status = 'refunded' WHERE status = 'captured'",

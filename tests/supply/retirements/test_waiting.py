@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 from tests.supply.retirements.shop import TONNE, Shop
-from tonne.selling.orders.model import Order
 from tonne.supply.retirements.waiting import WAITING
 
 UNDECIDED = "live certificates of invalid lots are decided about"
@@ -59,48 +58,15 @@ async def test_units_that_are_not_closed(live: Shop) -> None:
     assert await waiting(live, LATE) == []
 
 
-async def _dispute(shop: Shop, order: Order, *, is_surplus: bool) -> None:
-    """A payer disputes the charge of an order, or another charge that never paid for it."""
-    scope = order.scope
-    owner = (scope.account_id, order.id, scope.organisation_id, scope.mode)
-    await shop.execute(
-        """
-        INSERT INTO charges (account_id, id, order_id, organisation_id, mode, attempt, gateway, source, amount_minor,
-                             currency, status, reference, created_at, captured_minor, captured_currency, is_surplus)
-        VALUES ($1, 'chg_1', $2, $3, $4, 1, 'stripe', 'hosted_page', 1000, 'EUR',
-                CASE WHEN $5 THEN 'refund_due' ELSE 'captured' END, 'pi_1', now(), 1000, 'EUR', $5)
-        """,
-        *owner,
-        is_surplus,
-    )
-    await shop.execute(
-        """
-        INSERT INTO disputes (account_id, id, order_id, organisation_id, mode, charge_id, reference, amount_minor,
-                              withdrawn_minor, currency, reason, state, opened_at, recorded_at)
-        VALUES ($1, 'dsp_1', $2, $3, $4, 'chg_1', 'dp_1', 1000, 1000, 'EUR', 'fraudulent', 'opened', now(), now())
-        """,
-        *owner,
-    )
-
-
 async def test_credits_of_a_disputed_order_are_held_and_nobody_has_to_retire_them(live: Shop) -> None:
     await live.sell("wind", {"A": 1})
     await live.supply("A", 2020, 3)
-    order = await live.buy(await live.account("Ada"), TONNE, "wind")
+    await live.buy(await live.account("Ada"), TONNE, "wind")
     await live.work()
     live.clock.now += timedelta(days=60)
     assert len(await waiting(live, UNRETIRED)) == len(await live.work_list()) == 1
-    await _dispute(live, order, is_surplus=False)
+    await live.execute("UPDATE orders SET has_open_dispute = true")
     assert await live.work_list() == []
     assert await waiting(live, UNRETIRED) == []
-    await live.execute("UPDATE disputes SET state = 'won', closed_at = now()")
+    await live.execute("UPDATE orders SET has_open_dispute = false")
     assert len(await waiting(live, UNRETIRED)) == len(await live.work_list()) == 1
-
-
-async def test_a_dispute_of_a_payment_that_is_refunded_anyway_holds_nothing(live: Shop) -> None:
-    await live.sell("wind", {"A": 1})
-    await live.supply("A", 2020, 3)
-    order = await live.buy(await live.account("Ada"), TONNE, "wind")
-    await live.work()
-    await _dispute(live, order, is_surplus=True)
-    assert len(await live.work_list()) == 1

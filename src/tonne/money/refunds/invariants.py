@@ -79,6 +79,24 @@ INVARIANTS = (
         """,
     ),
     Invariant(
+        "an order knows whether its payment is disputed",
+        "Credits of a disputed order are on the list of retirements, or those of another order are missing there.",
+        """
+        SELECT format('order %s of account %s: %s', orders.id, orders.account_id,
+                      CASE WHEN orders.has_open_dispute THEN 'no dispute is open' ELSE 'a dispute is open' END)
+               AS "where"
+        FROM orders
+        WHERE orders.status IN ('paid', 'retiring') AND orders.has_open_dispute <> EXISTS (
+            SELECT FROM disputes
+            JOIN charges ON charges.account_id = disputes.account_id AND charges.id = disputes.charge_id
+            WHERE disputes.account_id = orders.account_id AND disputes.state = 'opened' AND NOT charges.is_surplus
+              AND (disputes.order_id = orders.id
+                   OR disputes.order_id IS NULL AND orders.payment_state <> 'unpaid' AND EXISTS (
+                       SELECT FROM invoice_orders billed WHERE billed.invoice_id = charges.invoice_id
+                         AND billed.account_id = orders.account_id AND billed.order_id = orders.id)))
+        """,
+    ),
+    Invariant(
         "a charge is refunded when nothing is left of it",
         "The status of a charge does not agree with the refunds that succeeded.",
         """

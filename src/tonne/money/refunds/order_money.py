@@ -31,7 +31,7 @@ from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.model import CancellationReason, Order, OrderKey, OrderStatus, PaymentState
 from tonne.selling.orders.move_order import show_payment
-from tonne.selling.orders.queue import lock_order, wake_paid
+from tonne.selling.orders.queue import lock_order, note_dispute, wake_paid
 
 _OVER = (OrderStatus.CANCELLED, OrderStatus.FAILED)
 _log = structlog.get_logger()
@@ -87,6 +87,11 @@ class OrderMoney(Struct):
 
     def disputes_of(self, charge: CapturedCharge | None) -> list[Dispute]:
         return [] if charge is None else [each for each in self.disputes if each.charge_id == charge.id]
+
+    @property
+    def has_open_dispute(self) -> bool:
+        """A dispute of a charge that never paid for the order does not count: that charge is refunded anyway."""
+        return any(each.state is DisputeState.OPENED for each in self.disputes_of(self.paying))
 
     @property
     def refundable_minor(self) -> int:
@@ -239,6 +244,8 @@ async def finish_settling(
     tx: Connection, money: OrderMoney, order: Order, why: CancellationReason | None, *, actor: Actor, now: datetime
 ) -> Order:
     """The last part of `settle`, which appends events."""
+    if money.disputes:
+        await note_dispute(tx, order, is_open=money.has_open_dispute)
     if why is None:
         await _plan_owed(tx, money, actor=actor, now=now)
         return await _store(tx, money, order, now)

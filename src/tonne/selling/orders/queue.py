@@ -158,6 +158,16 @@ async def wake_waiting(tx: Connection, scope: Scope, now: datetime) -> None:
     await tx.execute(WAKE_WAITING, scope.account_id, now)
 
 
+NOTE_DISPUTE = """
+UPDATE orders SET has_open_dispute = $3 WHERE account_id = $1 AND id = $2 AND has_open_dispute <> $3
+"""
+
+
+async def note_dispute(tx: Connection, order: Order, *, is_open: bool) -> None:
+    """Of the payment of a locked order. While a dispute is open, the order's credits are not retired."""
+    await tx.execute(NOTE_DISPUTE, order.scope.account_id, order.id, is_open)
+
+
 LIST_RETIRING = "SELECT id FROM orders WHERE account_id = $1 AND status = 'retiring' ORDER BY id"
 
 

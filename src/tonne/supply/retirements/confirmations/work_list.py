@@ -105,15 +105,11 @@ class Task(Struct, frozen=True):
         return f"from {part.unit} {part.first} of {self.first_number} to {part.unit} {part.last} of {self.last_number}"
 
 
-# Of a parcel: whether the payments of all orders that have a share of it are disputed. It is then held. A charge that
-# never paid for its order does not count.
+# Of a parcel: whether the payments of all orders that have a share of it are disputed. It is then held.
 IS_HELD = """
 coalesce((
-    SELECT bool_and(EXISTS (SELECT FROM disputes
-                            JOIN charges ON charges.account_id = disputes.account_id
-                                        AND charges.id = disputes.charge_id
-                            WHERE disputes.account_id = share.account_id AND disputes.order_id = share.order_id
-                              AND disputes.state = 'opened' AND NOT charges.is_surplus))
+    SELECT bool_and(EXISTS (SELECT FROM orders WHERE orders.account_id = share.account_id
+                              AND orders.id = share.order_id AND orders.has_open_dispute))
     FROM shares share WHERE share.mode = parcel.mode AND share.parcel_id = parcel.id), false)
 """
 LIST_TO_RETIRE = f"""

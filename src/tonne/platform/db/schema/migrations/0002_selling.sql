@@ -577,6 +577,8 @@ CREATE TABLE orders (
                                   CHECK (beneficiary_kind IN ('organisation', 'person')),
     -- Whether the person agreed to be named in public. Has no effect for organisations.
     beneficiary_is_public     boolean NOT NULL DEFAULT false,
+    -- Of its payment. Its credits are not retired until the dispute is closed.
+    has_open_dispute          boolean NOT NULL DEFAULT false,
     -- Why a placed order is not fulfilled yet. It has no meaning after `placed`.
     hold_reason               text CHECK (hold_reason IN ('credit_limit_reached')),
     -- The language of its mails and PDFs, fixed when the order is placed.
@@ -605,6 +607,7 @@ CREATE INDEX orders_due ON orders (status, mode, next_attempt_at) WHERE next_att
 CREATE INDEX orders_on_credit ON orders (account_id)
     WHERE payment_state = 'unpaid' AND status IN ('paid', 'retiring', 'complete');
 -- For mails about orders that failed since the last mail.
+CREATE INDEX orders_with_open_dispute ON orders (account_id, id) WHERE has_open_dispute;
 CREATE INDEX orders_failed ON orders (account_id, status_changed_at) WHERE status = 'failed';
 CREATE INDEX orders_by_email ON orders (lower(email)) WHERE email IS NOT NULL;
 -- The overview of an organisation lists these.
