@@ -43,10 +43,6 @@ UPWARD_READS: frozenset[tuple[str, str]] = frozenset(
         ("selling/accounts/store.py", "sustainability_pages"),
         ("supply/certificates/logo_store.py", "sustainability_pages"),
         ("supply/certificates/mail_store.py", "checkouts"),
-        ("supply/retirements/invariants.py", "charges"),
-        ("supply/retirements/invariants.py", "checkouts"),
-        ("supply/stock/holds/hold_store.py", "charges"),
-        ("supply/stock/holds/hold_store.py", "checkouts"),
     }
 )
 # Tables that a second package still writes. This list may only shrink.

@@ -181,7 +181,7 @@ async def test_a_hold_expires_unless_a_charge_is_open(
     assert await rows(HELD) == []
     # A process that died before the order was placed leaves a hold without an order.
     await shopper.send(await pay_page(shopper, link, "10"))
-    await age(services, "UPDATE supply_holds SET checkout_id = 'chk_gone'")
+    await age(services, "UPDATE supply_holds SET checkout_id = 'chk_gone', order_id = NULL")
     await work(services)
     assert len(await rows(HELD)) == 1
     await age(services, EXPIRE)

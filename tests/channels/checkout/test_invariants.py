@@ -11,7 +11,17 @@ from tonne.channels.checkout.links.model import OffsetLink
 KNOWN = "every order of an offset link has a checkout"
 SHOWN = "a checkout's total and quantity are those of its order"
 ENDS = "expired checkouts are closed"
+RELEASED = "holds that have ended are released"
+NAMED = "a hold names the order of its checkout"
 COUNTED = "the counts of offset links match the paid orders"
+
+_HOLD = """
+INSERT INTO supply_holds (account_id, checkout_id, bundle_id, project_id, organisation_id, mode, offset_link_id,
+                          order_id, client_hash, quantity_grams, reserved_grams, charges_before, expires_at)
+SELECT account_id, id, 'bun_1', (SELECT min(project_id) FROM lots WHERE lots.mode = checkouts.mode), organisation_id,
+       mode, offset_link_id, {order_id}, sha256(''), 1, 1, 1, {expires_at}
+FROM checkouts
+"""
 
 # Three checkouts: one paid, one with a declined card, one without an order.
 BREACHES = [
@@ -22,6 +32,11 @@ BREACHES = [
     (SHOWN, "UPDATE checkouts SET quantity_grams = quantity_grams + 1"),
     (ENDS, "UPDATE checkouts SET expires_at = now() - interval '2 hours' WHERE status = 'open'"),
     (ENDS, "UPDATE checkouts SET expires_at = now() - interval '2 hours' WHERE status = 'ordered'"),
+    (RELEASED, _HOLD.format(order_id="order_id", expires_at="now() - interval '2 hours'")),
+    (
+        NAMED,
+        _HOLD.format(order_id="CASE WHEN order_id IS NULL THEN 'ord_1' END", expires_at="now() + interval '1 hour'"),
+    ),
     (COUNTED, "UPDATE offset_link_deltas SET paid_minor = paid_minor + 1 WHERE paid = 1"),
     (COUNTED, "UPDATE offset_link_deltas SET day = day - 1 WHERE paid = 1"),
 ]

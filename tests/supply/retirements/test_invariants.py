@@ -22,7 +22,6 @@ TOTALS = "retired totals match the complete orders"
 PROJECTS = "a project of an order is retired when its last parcel is"
 SHOWN = "an order's JSON shows which of its projects are retired"
 HELD_FREE = "held grams are free"
-RELEASED = "holds that have ended are released"
 LOGGED = "every retirement and certificate event has a statement for the log, and no statement has no event"
 
 _OVER_ALLOCATE = """
@@ -108,7 +107,6 @@ VIOLATIONS: list[tuple[str, str, set[str]]] = [
     (TOTALS, "UPDATE retired_totals SET bundle_id = 'bun_other'", set()),
     (VINTAGES, "UPDATE retired_vintages SET grams = grams + 1", set()),
     (HELD_FREE, _hold(8_000_000, "now() + interval '5 minutes'"), set()),
-    (RELEASED, _hold(7_000_000, "now() - interval '2 hours'"), set()),
 ]
 
 

@@ -19,6 +19,7 @@ from tonne.channels.checkout.paying.attempt_limit import AttemptLimit, OpenLimit
 from tonne.channels.checkout.paying.consent import WithdrawalTexts
 from tonne.channels.checkout.paying.pay_checkout import PayCheckout
 from tonne.channels.checkout.paying.payment_lookup import PaymentLookup
+from tonne.channels.checkout.paying.unpaid_holds import find_unpaid_holds_any_account
 from tonne.channels.public_pages.certificates.certificate_pages import CertificatePages
 from tonne.channels.public_pages.endpoints import SustainabilityEndpoints
 from tonne.channels.public_pages.logos.account_logo import AccountLogoEndpoints
@@ -173,7 +174,7 @@ class Parts:
         self.allocate_orders = AllocateOrders(database, clock, settings)
         self.close_units = CloseUnits(database, clock, settings)
         self.resupply_orders = ResupplyOrders(database, clock, settings)
-        self.release_holds = ReleaseHolds(database, clock)
+        self.release_holds = ReleaseHolds(database, clock, find_unpaid_holds_any_account)
         retire_test_order = RetireTestOrder(database, clock, settings)
         self.certificates = CertificateEndpoints(database, self.render_certificate, self.issue_credential)
         self.retirements = RetirementEndpoints(

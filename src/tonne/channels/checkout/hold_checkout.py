@@ -7,15 +7,17 @@ from datetime import datetime
 
 from tonne.channels.checkout.model import Checkout, CheckoutStatus
 from tonne.channels.checkout.order_checkout import price_request_of
-from tonne.money.cards.charge_store import find_pending
+from tonne.channels.checkout.store import lock_order_id
+from tonne.money.cards.charge_store import find_pending, read_chargeable
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.replace import replace
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.prices.price import price
 from tonne.selling.catalogue.prices.pricing import PricedLine
 from tonne.selling.orders.load import load_order
-from tonne.selling.orders.model import OrderStatus
+from tonne.selling.orders.model import OrderKey, OrderStatus
 from tonne.supply.stock.holds.hold_store import Holder
 from tonne.supply.stock.holds.holds import hold_supply, release_hold
 
@@ -44,6 +46,11 @@ async def holding(
     lines = await _lines(database, checkout, basis, now)
     if lines:
         async with database.transaction() as tx:
+            # Locked: otherwise another tab could place the order now, without naming it in this hold.
+            order_id = await lock_order_id(tx, checkout)
+            if order_id is not None:
+                [charged] = await read_chargeable(tx, [OrderKey(checkout.scope.account_id, order_id)])
+                holder = replace(holder, order_id=order_id, charges_before=charged.attempts)
             await hold_supply(tx, holder, lines, settings=settings, now=now)
     try:
         yield

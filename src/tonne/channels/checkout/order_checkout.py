@@ -14,6 +14,7 @@ from tonne.money.invoices.cancel_order import cancel_order
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.prices.price import PriceRequest
 from tonne.selling.catalogue.selection import BundleChoiceIn
 from tonne.selling.orders.errors import OfferChanged
@@ -21,6 +22,7 @@ from tonne.selling.orders.model import Order, OrderStatus
 from tonne.selling.orders.placing.place_order import CheckoutCustomer, OrderRequest, place_order
 from tonne.selling.orders.queue import lock_order
 from tonne.selling.orders.quotes.offer_digest import digest_offer
+from tonne.supply.stock.holds.hold_store import name_order
 
 
 def price_request_of(checkout: Checkout) -> PriceRequest:
@@ -97,6 +99,9 @@ async def _place_order(
     if placed is None:
         raise LookupError(f"{checkout.id} has no order, but its key is taken")
     await store.set_ordered(tx, checkout, placed.order, priced, now + CHECK_INTERVAL)
+    # Test supply does not run out, so that nothing is held.
+    if checkout.scope.mode is Mode.LIVE:
+        await name_order(tx, checkout.scope, checkout.id, placed.order.id)
     return placed.order
 
 

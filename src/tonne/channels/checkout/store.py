@@ -67,6 +67,15 @@ async def lock_checkout(tx: Connection, secret_hash: bytes) -> Checkout | None:
     return None if row is None else checkout_of(dict(row))
 
 
+LOCK_ORDER_ID = "SELECT order_id FROM checkouts WHERE account_id = $1 AND id = $2 FOR UPDATE"
+
+
+async def lock_order_id(tx: Connection, checkout: Checkout) -> str | None:
+    """The order of a checkout; none is placed until the transaction ends."""
+    order_id: str | None = await tx.fetchval(LOCK_ORDER_ID, checkout.scope.account_id, checkout.id)
+    return order_id
+
+
 # Serialises payments with the same reference. Taken before any row lock: otherwise two payments could deadlock.
 LOCK_REFERENCE = "SELECT pg_advisory_xact_lock(hashtextextended($1 || ' ' || $2, 4))"
 

@@ -227,24 +227,4 @@ INVARIANTS = (
         WHERE hold.grams > coalesce(lot.grams, 0)
         """,
     ),
-    Invariant(
-        "holds that have ended are released",
-        "Grams are still held an hour after the hold expired, or for an order that has them already: is a worker "
-        "running?",
-        """
-        SELECT format('%s %s of account %s, %s g of project %s, until %s',
-                      CASE WHEN quotes.id IS NULL THEN 'checkout' ELSE 'quote' END, hold.checkout_id, hold.account_id,
-                      hold.reserved_grams, hold.project_id, hold.expires_at) AS "where"
-        FROM supply_holds hold
-        LEFT JOIN checkouts ON checkouts.account_id = hold.account_id AND checkouts.id = hold.checkout_id
-        LEFT JOIN quotes ON quotes.account_id = hold.account_id AND quotes.id = hold.checkout_id
-        LEFT JOIN orders ON orders.account_id = hold.account_id
-             AND orders.id = coalesce(checkouts.order_id, quotes.order_id)
-        WHERE orders.status IN ('retiring', 'complete')
-           OR hold.expires_at < now() - interval '1 hour' AND orders.status IS DISTINCT FROM 'paid'
-              AND NOT (quotes.order_id IS NOT NULL AND orders.status IN ('received', 'placed'))
-              AND NOT EXISTS (SELECT FROM charges WHERE charges.account_id = orders.account_id
-                              AND charges.order_id = orders.id AND charges.status = 'pending')
-        """,
-    ),
 )

@@ -13,12 +13,17 @@ from tonne.selling.orders.model import OrderKey
 
 
 class Holder(Struct, frozen=True, kw_only=True):
-    """A checkout at which a customer is about to pay. `client_hash` is a hash of their network address."""
+    """A checkout at which a customer is about to pay. `client_hash` is a hash of their network address.
+
+    `order_id` is its order if there is one already: an earlier payment failed. `charges_before` counts its charges.
+    """
 
     scope: Scope
     checkout_id: str
     offset_link_id: str
     client_hash: bytes
+    order_id: str | None = None
+    charges_before: int = 0
 
 
 class HeldPart(NamedTuple):
@@ -33,13 +38,9 @@ class HeldPart(NamedTuple):
 DELETE_OWN = "DELETE FROM supply_holds WHERE account_id = $1 AND checkout_id = $2"
 INSERT_HOLDS = """
 INSERT INTO supply_holds (account_id, checkout_id, organisation_id, mode, offset_link_id, client_hash, expires_at,
-                          charges_before, bundle_id, project_id, quantity_grams, reserved_grams)
-SELECT $1, $2, $3, $4, $5, $6, $7,
-       (SELECT coalesce(max(charges.attempt), 0) FROM checkouts
-        JOIN charges ON charges.account_id = checkouts.account_id AND charges.order_id = checkouts.order_id
-        WHERE checkouts.account_id = $1 AND checkouts.id = $2),
-       bundle_id, project_id, quantity_grams, reserved_grams
-FROM unnest($8::text[], $9::text[], $10::bigint[], $11::bigint[])
+                          order_id, charges_before, bundle_id, project_id, quantity_grams, reserved_grams)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, bundle_id, project_id, quantity_grams, reserved_grams
+FROM unnest($10::text[], $11::text[], $12::bigint[], $13::bigint[])
      AS part (bundle_id, project_id, quantity_grams, reserved_grams)
 """
 
@@ -57,8 +58,18 @@ async def replace_holds(
         holder.offset_link_id,
         holder.client_hash,
         expires_at,
+        holder.order_id,
+        holder.charges_before,
         *columns(parts, "bundle_id, project_id, quantity_grams, reserved_grams"),
     )
+
+
+NAME_ORDER = "UPDATE supply_holds SET order_id = $3 WHERE account_id = $1 AND checkout_id = $2"
+
+
+async def name_order(tx: Connection, scope: Scope, checkout_id: str, order_id: str) -> None:
+    """What the checkout holds is held for this order from now on."""
+    await tx.execute(NAME_ORDER, scope.account_id, checkout_id, order_id)
 
 
 INSERT_QUOTE_HOLDS = """
@@ -116,8 +127,7 @@ SELECT hold.bundle_id,
        coalesce(sum(hold.reserved_grams) FILTER (WHERE hold.client_hash = $4), 0)::bigint AS client,
        coalesce(sum(hold.quantity_grams) FILTER (WHERE hold.organisation_id = $5), 0)::bigint AS organisation
 FROM supply_holds hold
-LEFT JOIN checkouts ON checkouts.account_id = hold.account_id AND checkouts.id = hold.checkout_id
-LEFT JOIN orders ON orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id
+LEFT JOIN orders ON orders.account_id = hold.account_id AND orders.id = hold.order_id
 WHERE hold.mode = $1 AND hold.bundle_id = ANY ($2::text[]) AND hold.checkout_id <> $6
   AND hold.offset_link_id IS NOT NULL AND orders.status IS DISTINCT FROM 'paid'
 GROUP BY hold.bundle_id
@@ -196,9 +206,8 @@ class HeldForOrder(NamedTuple):
 
 
 READ_HOLDS = """
-SELECT coalesce(checkouts.order_id, quotes.order_id) AS order_id, hold.bundle_id, hold.project_id, hold.reserved_grams
+SELECT coalesce(hold.order_id, quotes.order_id) AS order_id, hold.bundle_id, hold.project_id, hold.reserved_grams
 FROM supply_holds hold
-LEFT JOIN checkouts ON checkouts.account_id = hold.account_id AND checkouts.id = hold.checkout_id
 LEFT JOIN quotes ON quotes.account_id = hold.account_id AND quotes.id = hold.checkout_id
 WHERE hold.mode = $1 AND hold.project_id = ANY ($2::text[])
 """
@@ -210,9 +219,8 @@ async def read_holds_any_account(tx: Connection, mode: Mode, project_ids: Iterab
 
 
 DELETE_OF_ORDERS = """
-DELETE FROM supply_holds USING unnest($1::text[], $2::text[]) AS allocated (account_id, id), checkouts
-WHERE checkouts.account_id = allocated.account_id AND checkouts.order_id = allocated.id
-  AND supply_holds.account_id = checkouts.account_id AND supply_holds.checkout_id = checkouts.id
+DELETE FROM supply_holds USING unnest($1::text[], $2::text[]) AS allocated (account_id, id)
+WHERE supply_holds.account_id = allocated.account_id AND supply_holds.order_id = allocated.id
 """
 DELETE_OF_QUOTED_ORDERS = """
 DELETE FROM supply_holds USING unnest($1::text[], $2::text[]) AS allocated (account_id, id), orders
@@ -229,8 +237,7 @@ async def delete_of_orders(tx: Connection, keys: Sequence[OrderKey]) -> None:
 
 # The charge of a checkout with an order may be open: then the worker releases the hold.
 DELETE_UNORDERED = """
-DELETE FROM supply_holds WHERE account_id = $1 AND checkout_id = $2 AND expires_at = $3 AND NOT EXISTS (
-    SELECT FROM checkouts WHERE account_id = $1 AND id = $2 AND order_id IS NOT NULL)
+DELETE FROM supply_holds WHERE account_id = $1 AND checkout_id = $2 AND expires_at = $3 AND order_id IS NULL
 """
 
 
@@ -238,31 +245,33 @@ async def delete_unordered(tx: Connection, scope: Scope, checkout_id: str, expir
     await tx.execute(DELETE_UNORDERED, scope.account_id, checkout_id, expires_at)
 
 
-# A pending charge may still be captured, even if its page has expired here: the gateway decides. The hold of a quote
-# that was used lasts until its order has its supply or has ended. SKIP LOCKED: the checkout is being paid again, or the
-# order is being allocated.
+class HeldUntil(NamedTuple):
+    """What a checkout holds. A later hold of the same checkout expires at another time."""
+
+    account_id: str
+    checkout_id: str
+    expires_at: datetime
+
+
+# The hold of a quote that was used lasts until its order has its supply or has ended. SKIP LOCKED: the checkout is
+# being paid again, or the order is being allocated.
 RELEASE_ENDED = """
 DELETE FROM supply_holds WHERE (account_id, checkout_id, bundle_id, project_id) IN (
     SELECT hold.account_id, hold.checkout_id, hold.bundle_id, hold.project_id
     FROM supply_holds hold
-    LEFT JOIN checkouts ON checkouts.account_id = hold.account_id AND checkouts.id = hold.checkout_id
     LEFT JOIN quotes ON quotes.account_id = hold.account_id AND quotes.id = hold.checkout_id
-    LEFT JOIN orders ON orders.account_id = hold.account_id
-         AND orders.id = coalesce(checkouts.order_id, quotes.order_id)
-    CROSS JOIN LATERAL (
-        SELECT coalesce(bool_or(charges.status = 'pending'), false) AS is_pending,
-               coalesce(bool_or(charges.status = 'failed' AND charges.attempt > hold.charges_before), false)
-                   AS has_failed
-        FROM charges WHERE charges.account_id = orders.account_id AND charges.order_id = orders.id
-    ) charged
+    LEFT JOIN orders ON orders.account_id = hold.account_id AND orders.id = coalesce(hold.order_id, quotes.order_id)
     WHERE orders.status IN ('cancelled', 'failed', 'retiring', 'complete')
-       OR coalesce(orders.status, 'placed') IN ('received', 'placed') AND NOT charged.is_pending
-          AND quotes.order_id IS NULL AND (charged.has_failed OR hold.expires_at <= $1)
+       OR coalesce(hold.order_id, quotes.order_id) IS NULL AND hold.expires_at <= $1
+       OR (hold.account_id, hold.checkout_id, hold.expires_at) IN (
+           SELECT account_id, id, expires_at FROM unnest($2::text[], $3::text[], $4::timestamptz[])
+                                                  AS unpaid (account_id, id, expires_at))
     FOR UPDATE OF hold SKIP LOCKED)
 RETURNING checkout_id
 """
 
 
-async def release_ended_any_account(tx: Connection, now: datetime) -> list[str]:
-    """Delete the holds whose checkout or quote expired or was declined, and return the ids of those."""
-    return sorted({row["checkout_id"] for row in await tx.fetch(RELEASE_ENDED, now)})
+async def release_ended_any_account(tx: Connection, now: datetime, unpaid: Sequence[HeldUntil]) -> list[str]:
+    """Delete these holds, and those that expired or whose order has ended; returns the ids of checkouts and quotes."""
+    rows = await tx.fetch(RELEASE_ENDED, now, *columns(unpaid, "account_id, checkout_id, expires_at"))
+    return sorted({row["checkout_id"] for row in rows})

@@ -3,7 +3,7 @@
 Locked quotes hold supply, too, within a quota.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from tonne.selling.catalogue.sources import find_sources
 from tonne.selling.orders.errors import NotEnoughInStock
 from tonne.selling.orders.quotes.store import end_holding_any_account
 from tonne.supply.stock.holds import hold_store
-from tonne.supply.stock.holds.hold_store import HeldBy, HeldPart, Holder
+from tonne.supply.stock.holds.hold_store import HeldBy, HeldPart, HeldUntil, Holder
 from tonne.supply.stock.plan_allocation import whole_units
 from tonne.supply.stock.supply_store import lock_lots
 
@@ -147,18 +147,25 @@ async def release_hold(database: Database, holder: Holder, held_at: datetime) ->
         await hold_store.delete_unordered(tx, holder.scope, holder.checkout_id, held_at + HOLD_LIFE)
 
 
+# `checkout` implements it, because it depends on charges: what is held for orders whose payment was declined, or that
+# nobody is paying any more.
+FindUnpaid = Callable[[Connection, datetime], Awaitable[list[HeldUntil]]]
+
+
 class ReleaseHolds:
     """A job of the worker: releases what checkouts and quotes hold that expired, failed, or whose order has ended."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database, clock: Clock, find_unpaid: FindUnpaid) -> None:
         self._database = database
         self._clock = clock
+        self._find_unpaid = find_unpaid
 
     async def run_once(self) -> bool:
         """False if there was nothing to release."""
         async with self._database.transaction() as tx:
             now = self._clock()
-            released = await hold_store.release_ended_any_account(tx, now)
+            unpaid = await self._find_unpaid(tx, now)
+            released = await hold_store.release_ended_any_account(tx, now, unpaid)
             await end_holding_any_account(tx, now)
         for holder_id in released:
             _log.info("hold_released", holder_id=holder_id)

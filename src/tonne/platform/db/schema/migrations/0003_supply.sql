@@ -318,6 +318,8 @@ CREATE TABLE supply_holds (
     mode             mode NOT NULL,
     -- Quotes hold supply, too: `checkout_id` is then the id of the quote, without a link and a customer.
     offset_link_id   text,
+    -- The order of the checkout, once it is placed. A quote names its order itself.
+    order_id         text,
     -- SHA-256 of the customer's network address: holds are limited per address, and deleted within the hour.
     client_hash      bytea CHECK (length(client_hash) = 32),
     quantity_grams   bigint NOT NULL CHECK (quantity_grams > 0),
