@@ -59,7 +59,6 @@ from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.ids import is_id
 from tonne.platform.values.language import N_
-from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 from tonne.platform.values.tax import TaxTreatment
 from tonne.platform.web.forms import FormGuard
@@ -73,7 +72,6 @@ from tonne.selling.accounts.redirect_hosts import list_hosts
 from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.selling.orders.beneficiary import Beneficiary
 
-_MAX_LABEL = 100
 # The query parameter with the token of a checkout that the visitor wants to change.
 EDITED = "edit"
 # In the order of the page.
@@ -253,10 +251,7 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
         async with self.database.connection() as connection:
             hosts = await list_hosts(connection, link.scope.organisation_id)
         asked = filled.redirect
-        if asked.url is None:
-            return choose_redirect(link, Redirect(), hosts)
-        label = (asked.label or "").strip()[:_MAX_LABEL]
-        return choose_redirect(link, replace(asked, label=label or None), hosts)
+        return choose_redirect(link, Redirect() if asked.url is None else asked.shortened(), hosts)
 
     async def _form(
         self,

@@ -13,6 +13,7 @@ from tonne.platform.values.urls import WEB, UrlInvalid, parse_url
 from tonne.selling.accounts.errors import RedirectHostInvalid
 from tonne.selling.accounts.redirect_hosts import Host, read_host, spell_host
 
+_MAX_LABEL = 100
 # The developer's own machine, which has no TLS certificate.
 _OWN_MACHINE = {"localhost", "127.0.0.1"}
 
@@ -22,6 +23,10 @@ class Redirect(Struct, frozen=True):
 
     url: str | None = None
     label: str | None = None
+
+    def shortened(self) -> "Redirect":
+        """A query may have a label of any length."""
+        return replace(self, label=(self.label or "").strip()[:_MAX_LABEL] or None)
 
     def named(self) -> dict[str, str | None]:
         return {f"redirect_{name}": getattr(self, name) for name in self.__struct_fields__}
