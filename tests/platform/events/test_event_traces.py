@@ -16,6 +16,7 @@ from tonne.apps.wiring.app import Services, build_app
 from tonne.platform.db.pool import Database
 from tonne.platform.events.prune_traces import KEEP, PruneTraces
 from tonne.platform.process.telemetry import tracing
+from tonne.platform.process.telemetry.spans import IDLE
 from tonne.platform.settings.settings import Settings
 
 ONE_TONNE = {"mass": {"amount": "1", "unit": "t"}}
@@ -47,11 +48,11 @@ async def _traces(database: Database) -> list[tuple[str, str]]:
 
 def _context(span: ReadableSpan) -> str:
     assert span.context is not None
-    return f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}-01"
+    return f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}-{span.context.trace_flags:02x}"
 
 
 def _linked(link: Link) -> str:
-    return f"00-{link.context.trace_id:032x}-{link.context.span_id:016x}-01"
+    return f"00-{link.context.trace_id:032x}-{link.context.span_id:016x}-{link.context.trace_flags:02x}"
 
 
 def _requests(exported: InMemorySpanExporter) -> list[ReadableSpan]:
@@ -129,7 +130,7 @@ def test_the_spans_of_an_idle_run_are_dropped_also_if_they_end_late(exported: In
         context = tracing.current().context
         with tracing.span("statement"):
             pass
-        run.idle = True
+        run.set(IDLE, True)
     with tracing.span("late", parent=context):
         pass
     with tracing.job_span("busy"), tracing.span("statement of busy"):

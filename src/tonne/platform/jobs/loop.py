@@ -13,6 +13,7 @@ from tonne.platform.db.errors import is_database_unavailable
 from tonne.platform.events.notification import Notification, Stream, WorkKind
 from tonne.platform.jobs.metrics import JobMetrics
 from tonne.platform.process.telemetry import tracing
+from tonne.platform.process.telemetry.spans import IDLE
 from tonne.platform.values.replace import replace
 
 RunOnce = Callable[[], Awaitable[bool]]
@@ -88,7 +89,8 @@ async def _run(job: Job, stop: asyncio.Event, poll_s: float, metrics: JobMetrics
         try:
             with tracing.job_span(job.name) as span:
                 worked = await job.run_once()
-                span.idle = not worked
+                if not worked:
+                    span.set(IDLE, True)
         except Exception as error:  # noqa: BLE001 - a failure must end neither this job nor the others
             failures += 1
             metrics.fail(job.name, time.monotonic() - started)

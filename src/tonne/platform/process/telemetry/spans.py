@@ -1,11 +1,12 @@
-"""What a tracer and its spans can do. `tracing.py` explains the rest."""
+"""What a span can do, with and without tracing. `tracing.py` explains the rest."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Protocol, Self
 
 Attributes = Mapping[str, str | int | float | bool]
+# Set on the span of a job's run in which nothing was due.
+IDLE = "tonne.idle"
 
 
 class SpanKind(StrEnum):
@@ -16,6 +17,8 @@ class SpanKind(StrEnum):
 
 
 class Span(Protocol):
+    """`context` is the text that lets another process continue the trace, as in the header `traceparent`."""
+
     def set(self, name: str, value: str | float | bool) -> None: ...
 
     def rename(self, name: str) -> None: ...
@@ -29,45 +32,10 @@ class Span(Protocol):
     def context(self) -> str | None: ...
 
 
-class Tracer(Protocol):
-    def span(
-        self, name: str, kind: SpanKind, attributes: Attributes, parent: str | None, links: Sequence[str]
-    ) -> AbstractContextManager[Span]: ...
-
-    def job_span(self, job: str) -> "AbstractContextManager[JobSpan]": ...
-
-    def record(
-        self,
-        name: str,
-        kind: SpanKind,
-        attributes: Attributes,
-        *,
-        start_ns: int,
-        error: str | None,
-        parent: str | None,
-        links: Sequence[str],
-    ) -> None: ...
-
-    def attached(self, context: str) -> AbstractContextManager[None]: ...
-
-    def current(self) -> Span: ...
-
-    def is_sampled(self) -> bool: ...
-
-    def log_fields(self) -> Mapping[str, str]: ...
-
-    def stop(self, within_s: float) -> None: ...
-
-
-class JobSpan(Protocol):
-    idle: bool
-
-
 class _NoSpan:
-    """What `span` returns without tracing."""
+    """The span and its context manager without tracing."""
 
     context = None
-    idle = False
 
     def set(self, name: str, value: str | float | bool) -> None:
         pass

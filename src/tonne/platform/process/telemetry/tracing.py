@@ -7,13 +7,17 @@ carry names of the code, ids, counts and outcomes: never bodies, keys, addresses
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-from tonne.platform.process.telemetry.spans import NO_SPAN, Attributes, JobSpan, Span, SpanKind, Tracer
+from tonne.platform.process.telemetry.spans import NO_SPAN, Attributes, Span, SpanKind
 from tonne.platform.settings.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from tonne.platform.process.telemetry.tracing_sdk import SdkTracer
 
 HEADER = "traceparent"
 _NONE: Attributes = {}
-_tracer: Tracer | None = None
+_tracer: "SdkTracer | None" = None
 
 
 def require_packages(settings: Settings) -> None:
@@ -61,13 +65,13 @@ def span(
     *,
     parent: str | None = None,
     links: Sequence[str] = (),
-) -> "AbstractContextManager[Span]":
+) -> AbstractContextManager[Span]:
     """A span around a block. With `parent` it continues that trace, otherwise that of the current span."""
     return NO_SPAN if _tracer is None else _tracer.span(name, kind, attributes, parent, links)
 
 
-def job_span(job: str) -> "AbstractContextManager[JobSpan]":
-    """The root span of a run of a job. If the block sets `idle`, the run is left out with all its spans."""
+def job_span(job: str) -> AbstractContextManager[Span]:
+    """The root span of a run of a job. If the block sets `IDLE`, the run is left out with all its spans."""
     return NO_SPAN if _tracer is None else _tracer.job_span(job)
 
 
@@ -101,7 +105,7 @@ def sampled_context() -> str | None:
 
 
 def outgoing_headers() -> dict[str, str]:
-    """Headers that let a receiver continue the current trace. None without tracing."""
+    """Headers that let a receiver continue the current trace."""
     context = None if _tracer is None else _tracer.current().context
     return {} if context is None else {HEADER: context}
 

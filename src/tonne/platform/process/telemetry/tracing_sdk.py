@@ -7,7 +7,7 @@ variables of OpenTelemetry (`OTEL_…`), which the SDK reads itself.
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from opentelemetry import context as contexts
 from opentelemetry import trace
@@ -16,20 +16,14 @@ from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace import Span as RunningSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import Link, SpanContext, StatusCode, TraceFlags
+from opentelemetry.trace import Link, SpanContext, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from tonne import __version__
-from tonne.platform.process.telemetry.spans import Attributes, SpanKind
-from tonne.platform.process.telemetry.trace_context import parse_context
+from tonne.platform.process.telemetry.spans import IDLE, Attributes, SpanKind
 
 JOB = "tonne.job"
-IDLE = "tonne.idle"
-_KINDS = {
-    SpanKind.INTERNAL: trace.SpanKind.INTERNAL,
-    SpanKind.SERVER: trace.SpanKind.SERVER,
-    SpanKind.CLIENT: trace.SpanKind.CLIENT,
-    SpanKind.PRODUCER: trace.SpanKind.PRODUCER,
-}
+_PROPAGATOR = TraceContextTextMapPropagator()
 # Traces of idle runs whose last spans may still end.
 _REMEMBERED = 1000
 # Spans of one run that are held back until it ends.
@@ -44,39 +38,17 @@ class SdkTracer:
         self._provider.add_span_processor(self._processor)
         self._tracer = self._provider.get_tracer("tonne", __version__)
 
-    @contextmanager
     def span(
         self, name: str, kind: SpanKind, attributes: Attributes, parent: str | None, links: Sequence[str]
-    ) -> Iterator["SdkSpan"]:
+    ) -> AbstractContextManager["SdkSpan"]:
         started = self._tracer.start_span(
-            name, _context(parent), kind=_KINDS[kind], attributes=attributes, links=_links(links)
+            name, _context(parent), kind=trace.SpanKind[kind.name], attributes=attributes, links=_links(links)
         )
-        with self._within(started) as span:
-            yield span
+        return _within(started)
 
-    @contextmanager
-    def job_span(self, job: str) -> Iterator["SdkJobSpan"]:
+    def job_span(self, job: str) -> AbstractContextManager["SdkSpan"]:
         # A context of its own: a run belongs to no request.
-        started = self._tracer.start_span(f"job {job}", contexts.Context(), attributes={JOB: job})
-        span = SdkJobSpan()
-        with self._within(started):
-            yield span
-            if span.idle:
-                started.set_attribute(IDLE, True)
-
-    @contextmanager
-    def _within(self, started: trace.Span) -> Iterator["SdkSpan"]:
-        token = contexts.attach(trace.set_span_in_context(started))
-        span = SdkSpan(started)
-        try:
-            yield span
-        except BaseException as error:
-            # Not `record_exception`: the message of an exception may quote data of clients.
-            span.fail(type(error).__qualname__)
-            raise
-        finally:
-            contexts.detach(token)
-            started.end()
+        return _within(self._tracer.start_span(f"job {job}", contexts.Context(), attributes={JOB: job}))
 
     def record(
         self,
@@ -91,22 +63,23 @@ class SdkTracer:
     ) -> None:
         context = _context(parent)
         if not trace.get_current_span(context).get_span_context().is_valid:
-            # A statement outside of requests and jobs, such as a look for settings: a trace of one span says nothing.
+            # A statement outside of requests and jobs, such as a read of settings: a trace of one span says nothing.
             return
         started = self._tracer.start_span(
-            name, context, kind=_KINDS[kind], attributes=attributes, links=_links(links), start_time=start_ns
+            name,
+            context,
+            kind=trace.SpanKind[kind.name],
+            attributes=attributes,
+            links=_links(links),
+            start_time=start_ns,
         )
         if error is not None:
             SdkSpan(started).fail(error)
         started.end()
 
-    @contextmanager
-    def attached(self, context: str) -> Iterator[None]:
-        token = contexts.attach(_context(context) or contexts.get_current())
-        try:
-            yield
-        finally:
-            contexts.detach(token)
+    def attached(self, context: str) -> AbstractContextManager[object]:
+        continued = trace.get_current_span(_context(context))
+        return trace.use_span(continued, record_exception=False, set_status_on_exception=False)
 
     def current(self) -> "SdkSpan":
         return SdkSpan(trace.get_current_span())
@@ -149,18 +122,21 @@ class SdkSpan:
 
     @property
     def context(self) -> str | None:
-        found = self._span.get_span_context()
-        if not found.is_valid:
-            return None
-        ids = f"{trace.format_trace_id(found.trace_id)}-{trace.format_span_id(found.span_id)}"
-        return f"00-{ids}-{'01' if found.trace_flags.sampled else '00'}"
+        headers: dict[str, str] = {}
+        _PROPAGATOR.inject(headers, trace.set_span_in_context(self._span))
+        return headers.get("traceparent")
 
 
-class SdkJobSpan:
-    __slots__ = ("idle",)
-
-    def __init__(self) -> None:
-        self.idle = False
+@contextmanager
+def _within(started: trace.Span) -> Iterator[SdkSpan]:
+    with trace.use_span(started, end_on_exit=True, record_exception=False, set_status_on_exception=False):
+        span = SdkSpan(started)
+        try:
+            yield span
+        except BaseException as error:
+            # Not `record_exception`: the message of an exception may quote data of clients.
+            span.fail(type(error).__qualname__)
+            raise
 
 
 class IdleRunFilter(SpanProcessor):
@@ -225,18 +201,17 @@ def _resource(process: str) -> Resource:
 
 
 def _context(parent: str | None) -> contexts.Context | None:
-    """None means the current context."""
-    found = None if parent is None else _span_context(parent)
-    return None if found is None else trace.set_span_in_context(trace.NonRecordingSpan(found), contexts.Context())
+    """None means the current context, also for a malformed parent."""
+    found = None if parent is None else read_context(parent)
+    if found is None or not found.is_valid:
+        return None
+    return trace.set_span_in_context(trace.NonRecordingSpan(found), contexts.Context())
 
 
 def _links(given: Sequence[str]) -> list[Link]:
-    return [Link(found) for found in map(_span_context, given) if found is not None]
+    return [Link(found) for found in map(read_context, given) if found.is_valid]
 
 
-def _span_context(text: str) -> SpanContext | None:
-    parsed = parse_context(text)
-    if parsed is None:
-        return None
-    flags = TraceFlags(TraceFlags.SAMPLED if parsed.is_sampled else TraceFlags.DEFAULT)
-    return SpanContext(parsed.trace_id, parsed.span_id, is_remote=True, trace_flags=flags)
+def read_context(text: str) -> SpanContext:
+    """The context in the format of `traceparent`. It is not valid if the text is malformed."""
+    return trace.get_current_span(_PROPAGATOR.extract({"traceparent": text})).get_span_context()
