@@ -10,17 +10,6 @@ from tests.architecture.statements import changed_tables, statements, texts
 
 # Written by the code that applies migrations, without constants.
 SCHEMA_TABLE = "schema_migrations"
-# Triggers that write tables of another package than their own. This list may only shrink.
-FOREIGN_TRIGGERS = frozenset(
-    {
-        "certificate_changes_are_logged",
-        "certificates_are_logged",
-        "logged_names_are_erased",
-        "new_retirements_are_logged",
-        "paid_links_are_counted",
-        "retirements_are_logged",
-    }
-)
 
 # Reads against the order that are still to be removed. This list may only shrink.
 UPWARD_READS: frozenset[tuple[str, str]] = frozenset(
@@ -57,9 +46,8 @@ def _owners() -> dict[str, set[str]]:
         for table in statement.changed_tables:
             owners[table].add(statement.module.package_name)
     for trigger in triggers():
-        if trigger.name not in FOREIGN_TRIGGERS:
-            for table in changed_tables(trigger.body):
-                owners[table].add(packages_of_tables()[trigger.table])
+        for table in changed_tables(trigger.body):
+            owners[table].add(packages_of_tables()[trigger.table])
     return owners
 
 
@@ -114,7 +102,7 @@ def test_triggers_write_only_tables_of_their_package() -> None:
         for table in changed_tables(trigger.body)
         if grouped[table] != grouped[trigger.table]
     }
-    assert foreign == FOREIGN_TRIGGERS, "call a function of the other package in the same transaction"
+    assert foreign == set(), "call a function of the other package in the same transaction"
 
 
 def test_the_writes_of_all_triggers_are_found() -> None:

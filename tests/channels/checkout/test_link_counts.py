@@ -8,6 +8,7 @@ import pytest
 
 from tests.channels.checkout.shopper import STOLEN_CARD, Shopper, make_link
 from tests.support.api_client import ApiClient
+from tests.support.orders import place
 from tests.support.scene import Scene
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
@@ -22,6 +23,8 @@ from tonne.channels.checkout.link_counts.counts import LinkCounts
 from tonne.channels.checkout.link_counts.fold_link_counts import FoldLinkCounts
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.platform.values.clock import utc_now
+from tonne.selling.orders import paid_listener
+from tonne.selling.orders.move_order import mark_paid
 
 TODAY = utc_now().date()
 SAFARI = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_1 like Mac OS X) AppleWebKit/605.1.15 Version/18.1 Safari/604.1"
@@ -109,6 +112,17 @@ async def test_the_page_of_a_checkout_from_the_api_is_the_first_page(
     await shopper.pay(f"/checkout/{path}", STOLEN_CARD)
     await shopper.open(f"/checkout/{path}")
     assert await counted(scene, link) == {TODAY: LinkTotals(opened=1, begun=1)}, "not again after a decline"
+
+
+async def test_a_process_that_counts_no_payments_cannot_mark_orders_as_paid(
+    scene: Scene, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a new command would lose payments without a trace."""
+    order = await place(scene.services, world.ours_test.scope, utc_now())
+    monkeypatch.setattr(paid_listener, "_listeners", [])
+    with pytest.raises(LookupError, match="nobody listens for paid orders"):
+        async with scene.database.transaction() as tx:
+            await mark_paid(tx, order, utc_now())
 
 
 async def test_paid_orders_that_are_not_counted_break_an_invariant(

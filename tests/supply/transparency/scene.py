@@ -1,5 +1,6 @@
 """A shop whose certificates and retirements enter the transparency log."""
 
+from datetime import date
 from typing import Any
 
 import msgspec
@@ -13,6 +14,8 @@ from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.model import BeneficiaryKind, Order
 from tonne.supply.certificates.proofs.read_proofs import Evidence, find_evidence
 from tonne.supply.certificates.proofs.statement_source import read_stated_rows
+from tonne.supply.stock.parcels.confirm_retirements import Confirmation
+from tonne.supply.stock.parcels.parcel_store import correct_retirements_any_account
 from tonne.supply.transparency.append_leaves import AppendLeaves
 from tonne.supply.transparency.head_file import HeadFile
 from tonne.supply.transparency.log_keys import LogKeys
@@ -32,12 +35,16 @@ WITH lot AS (
     INSERT INTO lots (mode, id, project_id, vintage, serial_block, first_number, last_number, country, status,
                       created_at)
     SELECT mode, 'lot_many', project_id, 2023, serial_block, 1000000, 1000000 + $1, country, 'held', created_at
-    FROM lots WHERE mode = 'live' LIMIT 1 RETURNING mode, id, project_id)
-INSERT INTO parcels (mode, id, lot_id, project_id, start_grams, quantity_grams, allocated_grams, beneficiary,
-                     in_service_name, status, opened_at, retired_on, retired_at)
-SELECT mode, format('par_%s', to_char(number, 'FM00000')), id, project_id, number * 1000000, 1000000, 1000000, 'Us',
-       true, 'retired', now(), '2026-02-01', '2026-02-01'
-FROM lot, generate_series(0, $1::bigint - 1) AS number
+    FROM lots WHERE mode = 'live' LIMIT 1 RETURNING mode, id, project_id
+), parcel AS (
+    INSERT INTO parcels (mode, id, lot_id, project_id, start_grams, quantity_grams, allocated_grams, beneficiary,
+                         in_service_name, status, opened_at, retired_on, retired_at)
+    SELECT mode, format('par_%s', to_char(number, 'FM00000')), id, project_id, number * 1000000, 1000000, 1000000, 'Us',
+           true, 'retired', now(), '2026-02-01', '2026-02-01'
+    FROM lot, generate_series(0, $1::bigint - 1) AS number RETURNING mode, id, retired_at
+)
+INSERT INTO log_statements (mode, kind, subject, at)
+SELECT mode, 'retirement', id, retired_at FROM parcel ORDER BY id
 """
 
 
@@ -95,6 +102,13 @@ class LogScene(Shop):
         leaf = leaf_hash(opening.commitment())
         check_inclusion(leaf, proof.index, checkpoint.size, proof.hashes, checkpoint.root)
         return checkpoint
+
+    async def correct(self, retired_on: date) -> None:
+        """The registry retired all parcels on another day."""
+        async with self.database.transaction() as tx:
+            rows = await tx.fetch("SELECT id, retirement_url FROM parcels WHERE mode = $1 FOR UPDATE", self.mode)
+            corrected = [Confirmation(row["id"], retired_on, row["retirement_url"]) for row in rows]
+            await correct_retirements_any_account(tx, self.mode, corrected, self.clock())
 
     async def retire_many(self, count: int) -> None:
         await self.execute(RETIRE_MANY, count)

@@ -2,8 +2,10 @@
 
 import asyncio
 import random
+from datetime import date
 
 import pytest
+from msgspec.structs import replace
 
 from tests.supply.transparency.scene import LogScene
 from tests.support.clock import MARCH
@@ -13,12 +15,15 @@ from tonne.platform.values.scope import Mode
 from tonne.selling.orders.queue import lock_order
 from tonne.supply.certificates.proofs.statement_source import read_stated_rows
 from tonne.supply.certificates.reissue_certificate import reissue_certificate, withdraw_certificate
+from tonne.supply.stock.parcels.parcel_store import lock_parcels_any_account, move_parcels_any_account
 from tonne.supply.transparency.append_leaves import AppendLeaves, append_waiting
 from tonne.supply.transparency.log_store import lock_log, open_log
 from tonne.supply.transparency.model import Log
 from tonne.supply.transparency.tree import TreeBroken, grow_tiles, last_tiles
 from tonne_verify.merkle import Range, leaf_hash
 from tonne_verify.tiles import TileId, root_plan
+
+TONNE = 1_000_000
 
 
 async def open_and_lock(tx: Connection) -> Log:
@@ -107,15 +112,22 @@ async def test_a_certificate_that_is_withdrawn_and_then_replaced_has_a_statement
     assert replaced["facts"] == {"number": old, "replaced_by": new}
 
 
+async def move_parcels(scene: LogScene, grams: int) -> None:
+    """To other serials of their lots."""
+    async with scene.database.transaction() as tx:
+        ids = [row["id"] for row in await tx.fetch("SELECT id FROM parcels WHERE mode = $1", scene.mode)]
+        booked = await lock_parcels_any_account(tx, scene.mode, ids, [])
+        moved = [(parcel, replace(parcel, start_grams=parcel.start_grams + grams)) for parcel in booked]
+        await move_parcels_any_account(tx, scene.mode, moved)
+
+
 async def test_a_correction_of_a_logged_retirement_is_logged(scene: LogScene) -> None:
     await scene.certify()
-    correct = "UPDATE parcels SET retired_on = '2025-05-07', retired_at = now()"
-    await scene.execute(correct)
+    await scene.correct(date(2025, 5, 7))
     await scene.append_all()
     assert [each.statement["facts"].get("revision") for each in await scene.openings()] == [None, None]
-    await scene.execute(correct.replace("07", "08"))
-    await scene.execute("UPDATE parcels SET start_grams = start_grams + 1000000")
-    await scene.execute("UPDATE parcels SET closed_at = now()")
+    await scene.correct(date(2025, 5, 8))
+    await move_parcels(scene, TONNE)
     await scene.append_all()
     *_, corrected = await scene.openings()
     assert len(await scene.openings()) == 3
@@ -127,10 +139,10 @@ async def test_a_correction_of_a_logged_retirement_is_logged(scene: LogScene) ->
 async def test_a_correction_waits_for_the_worker_that_appends_the_old_facts(scene: LogScene) -> None:
     await scene.certify()
     await scene.append_all()
-    await scene.execute("UPDATE parcels SET retired_on = '2025-05-07'")
+    await scene.correct(date(2025, 5, 7))
     async with scene.database.transaction() as tx:
         assert await append_waiting(tx, await open_and_lock(tx), 10, read_stated_rows) == 1
-        correction = asyncio.create_task(scene.execute("UPDATE parcels SET retired_on = '2025-05-09'"))
+        correction = asyncio.create_task(scene.correct(date(2025, 5, 9)))
         await scene.until_waiting_for_lock()
     await correction
     await scene.append_all()

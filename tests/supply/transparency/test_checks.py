@@ -14,13 +14,14 @@ from tonne.supply.certificates.reissue_certificate import withdraw_certificate
 from tonne.supply.transparency.check_tree import find_broken_trees
 from tonne.supply.transparency.waiting import QUEUES, WAITING
 
-EVENTS, POSITIONS, ENTRIES, FACTS, NAMES, CHECKPOINTS = (each.name for each in INVARIANTS)
+EVENTS, POSITIONS, ENTRIES, FACTS, NAMES, ERASED, CHECKPOINTS = (each.name for each in INVARIANTS)
 _OTHER_VINTAGE = """
 UPDATE log_statements SET statement = convert_to(replace(convert_from(statement, 'UTF8'), '2024', '2023'), 'UTF8')
 WHERE position = 0
 """
 # The invariant, the statement that violates it, and the other invariants that it violates.
 VIOLATIONS: list[tuple[str, str, set[str]]] = [
+    (EVENTS, "DELETE FROM log_statements WHERE position = 0", {POSITIONS}),
     (EVENTS, "DELETE FROM log_statements WHERE position = 1", {POSITIONS}),
     (EVENTS, "DELETE FROM log_statements WHERE kind = 'certificate.withdrawn'", {POSITIONS}),
     (
@@ -35,13 +36,19 @@ VIOLATIONS: list[tuple[str, str, set[str]]] = [
     (ENTRIES, "UPDATE log_statements SET salt = sha256('') WHERE position = 1", set()),
     (ENTRIES, "UPDATE log_entries SET entries = set_byte(entries, 40, get_byte(entries, 40) # 1)", set()),
     (FACTS, "UPDATE lots SET vintage = 2022", set()),
+    (FACTS, "UPDATE parcels SET retired_on = retired_on + 1", set()),
     (FACTS, "UPDATE projects SET registry_project_id = 'X' || id", set()),
     (
         FACTS,
         "UPDATE certificates SET record = convert_to(replace(convert_from(record, 'UTF8'), '\"2\"', '\"3\"'), 'UTF8')",
         set(),
     ),
-    (NAMES, "UPDATE log_statements SET names = replace(names, 'Ada', 'Eva') WHERE position = 1", set()),
+    (NAMES, "UPDATE log_statements SET names = replace(names, 'Ada', 'Eva') WHERE position = 1", {ERASED}),
+    (
+        ERASED,
+        "UPDATE certificates SET record = convert_to(replace(convert_from(record, 'UTF8'), 'Ada', 'x'), 'UTF8')",
+        set(),
+    ),
     (CHECKPOINTS, "UPDATE log_checkpoints SET root = sha256('x')", set()),
     (CHECKPOINTS, "UPDATE log_checkpoints SET note = replace(note, 'tonne.test', 'other.test')", set()),
     (CHECKPOINTS, "DELETE FROM log_checkpoints", set()),

@@ -12,6 +12,7 @@ import click
 
 from tonne.apps.cli.operator import operator
 from tonne.apps.cli.progress import bars_on_terminal
+from tonne.apps.wiring.listeners import connect_listeners
 from tonne.platform.db.errors import DATABASE_ERRORS, is_database_unavailable, is_service_held
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.replica import RECOVERY_CONFLICTS, read_written, wait_until_replayed
@@ -92,6 +93,7 @@ def settings_from_environment() -> Settings:
 @contextlib.contextmanager
 def open_database(settings: Settings) -> Iterator[str]:
     """The URL that leads to the configured PostgreSQL itself, or to the embedded one, started and created if needed."""
+    connect_listeners()
     with database_url(settings) as url:
         if not settings.database_url:
             asyncio.run(ensure_database(url))

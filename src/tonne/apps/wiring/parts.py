@@ -3,6 +3,7 @@
 from tonne.apps.privacy.endpoints import PersonEndpoints
 from tonne.apps.privacy.retention.jobs import retention_jobs
 from tonne.apps.wiring.dashboard import open_dashboard
+from tonne.apps.wiring.listeners import connect_listeners
 from tonne.apps.wiring.queues import ALL_QUEUES
 from tonne.channels.checkout.checkout_endpoints import CheckoutEndpoints
 from tonne.channels.checkout.checkout_page import CheckoutPage
@@ -128,6 +129,7 @@ class Parts:
     """All parts of a process, connected to one database. `process` is api or worker."""
 
     def __init__(self, database: Database, settings: Settings, clock: Clock = utc_now, *, process: str = "api") -> None:
+        connect_listeners()
         self.clock = clock
         self.database = database
         self.settings = settings

@@ -40,7 +40,7 @@ INVARIANTS = (
     ),
     Invariant(
         "the counts of offset links match the paid orders",
-        "The page of an offset link shows wrong payments: orders were written without the trigger that counts them.",
+        "The page of an offset link shows wrong payments: orders were paid without being counted.",
         """
         SELECT format('offset link %s of account %s on %s: %s orders, %s g, %s minor units are not counted',
                       offset_link_id, account_id, day, sum(paid), sum(paid_grams), sum(paid_minor)) AS "where"

@@ -23,6 +23,7 @@ from tonne.selling.orders.model import (
     OrderStatus,
     PaymentState,
 )
+from tonne.selling.orders.paid_listener import report_paid
 from tonne.selling.orders.schemas import OrderOut, order_document
 
 
@@ -46,13 +47,9 @@ async def move_order(
 
 async def mark_paid(tx: Connection, order: Order, now: datetime) -> Order:
     """Move a placed order to paid. It is due at once, and a worker allocates supply."""
-    return await move_order(
-        tx,
-        structs.replace(order, payment_state=PaymentState.PAID),
-        OrderStatus.PAID,
-        now,
-        next_attempt_at=order.due_at(now),
-    )
+    paid = structs.replace(order, payment_state=PaymentState.PAID)
+    await report_paid(tx, [paid], now)
+    return await move_order(tx, paid, OrderStatus.PAID, now, next_attempt_at=order.due_at(now))
 
 
 def with_payment(order: Order) -> Order:
@@ -73,8 +70,9 @@ async def move_orders(
 ) -> None:
     """Move several locked orders, each by one transition or more, and append all events.
 
-    `updated` are other locked orders whose payment changed, but not their status: they get an event, too. Call it last
-    in the transaction. An order that has changed since it was read is a bug of the caller.
+    `updated` are other locked orders whose payment changed, but not their status: they get an event, too. Those of them
+    that are paid were not paid before. Call it last in the transaction. An order that has changed since it was read is
+    a bug of the caller.
     """
     moves: list[store.Moved] = []
     events: list[tuple[Scope, NewEvent]] = []
@@ -93,6 +91,9 @@ async def move_orders(
         events.extend(
             (order.scope, payment_event(order, document)) for order, document in zip(updated, documents, strict=True)
         )
+    moved = [each.steps[-1] for each in transitions if each.order.payment_state is PaymentState.UNPAID]
+    # Before the events: the rows of their streams are locked until the commit.
+    await report_paid(tx, [order for order in (*moved, *updated) if order.payment_state is PaymentState.PAID], now)
     if events:
         await append_to_streams(tx, events, now)
 

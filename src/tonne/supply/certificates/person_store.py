@@ -9,6 +9,7 @@ import msgspec
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Scope
 from tonne.supply.certificates.record import CertificateRecord
+from tonne.supply.transparency.record_statements import erase_names
 
 
 class OwnCertificate(NamedTuple):
@@ -45,6 +46,7 @@ UPDATE certificates SET record = $3, state_reason = $4, is_public = $5 WHERE acc
 
 
 async def overwrite_certificate(tx: Connection, scope: Scope, certificate: OwnCertificate) -> None:
+    """In the transparency log, too."""
     await tx.execute(
         OVERWRITE,
         scope.account_id,
@@ -53,6 +55,7 @@ async def overwrite_certificate(tx: Connection, scope: Scope, certificate: OwnCe
         certificate.state_reason,
         certificate.is_public,
     )
+    await erase_names(tx, scope.mode, [certificate.record.number])
 
 
 LIST_UNFINISHED_CASES = """

@@ -27,6 +27,8 @@ from tonne.supply.certificates.record import (
 from tonne.supply.certificates.store import compose_certificate, public_address, read_lines
 from tonne.supply.certificates.totals import add_totals, month_of, subtract_totals
 from tonne.supply.stock.errors import CertificateNotAvailable, CertificateNotValid
+from tonne.supply.transparency.record_statements import NewStatement, record_statements
+from tonne_verify.openings import StatementKind
 
 
 class _Current(NamedTuple):
@@ -117,6 +119,9 @@ async def reissue_certificate(
         None if order.email is None else now,
         is_public,
     )
+    changed = _changed(order, StatementKind.REPLACED, old.record.number, reason, now)
+    issued = NewStatement(order.scope.mode, StatementKind.ISSUED, new.number, now)
+    await record_statements(tx, [changed, issued])
     if not is_public:
         await tx.execute(HIDE_CHAIN, order.scope.account_id, order.id)
     await _change_totals(tx, old, former, order)
@@ -159,6 +164,7 @@ async def withdraw_certificate(tx: Connection, order: Order, *, reason: str, act
         raise CertificateNotValid(f"Certificate {number} was withdrawn before.")
     mail_at = None if order.email is None else now
     await tx.execute(MARK_WITHDRAWN, order.scope.account_id, number, reason, now, mail_at)
+    await record_statements(tx, [_changed(order, StatementKind.WITHDRAWN, number, reason, now)])
     await subtract_totals(tx, order, month_of(current.completed_at))
     await audit.record(
         tx,
@@ -174,6 +180,12 @@ async def withdraw_certificate(tx: Connection, order: Order, *, reason: str, act
         reason=reason,
     )
     return number
+
+
+def _changed(order: Order, kind: StatementKind, number: str, reason: str, now: datetime) -> NewStatement:
+    """With the reason, because a later change of the certificate overwrites it."""
+    names = msgspec.json.encode({"reason": reason}).decode()
+    return NewStatement(order.scope.mode, kind, number, now, names)
 
 
 async def _change_totals(tx: Connection, old: _Current, former: Order | None, order: Order) -> None:

@@ -29,6 +29,8 @@ from tonne.supply.certificates.record import (
     SharedUnit,
 )
 from tonne.supply.stock.lots.lots import earliest_day
+from tonne.supply.transparency.record_statements import NewStatement, record_statements
+from tonne_verify.openings import StatementKind
 
 # Crockford's base 32: no letters that look like digits.
 _LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -98,6 +100,10 @@ async def issue_certificates(
         *columns(orders, "scope.account_id, id, scope.organisation_id, scope.mode, is_named_in_public"),
         [record.number for record in records],
         [msgspec.json.encode(record) for record in records],
+    )
+    await record_statements(
+        tx,
+        [NewStatement(record.mode, StatementKind.ISSUED, record.number, now) for record in records],
     )
     return {record.order_id: record.number for record in records}
 

@@ -9,6 +9,7 @@ from tonne.platform.values.scope import Mode
 from tonne.selling.orders.model import Order, OrderKey
 from tonne.supply.stock.lots.registry_name import registry_beneficiary
 from tonne.supply.stock.model import Lot, LotStatus, Parcel, ParcelStatus, Share
+from tonne.supply.transparency.record_statements import record_retirements
 
 # Sorted to prevent deadlocks between workers.
 LOCK_LOTS = """
@@ -62,6 +63,9 @@ FROM unnest($3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::
 
 async def insert_parcels(tx: Connection, mode: Mode, parcels: Sequence[Parcel], now: datetime) -> None:
     await tx.execute(INSERT_PARCELS, mode, now, *columns(parcels, _PARCEL))
+    # Credits that were retired in advance are retired when they are allocated.
+    retired = [parcel.id for parcel in parcels if parcel.status is ParcelStatus.RETIRED]
+    await record_retirements(tx, mode, dict.fromkeys(retired, now))
 
 
 UPDATE_PARCELS = """

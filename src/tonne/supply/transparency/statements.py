@@ -37,7 +37,7 @@ Json = dict[str, Any]
 
 
 class WaitingStatement(Struct, frozen=True):
-    """A row of `log_statements` without a position. `names` is JSON, if a trigger has stored it."""
+    """A row of `log_statements` without a position. `names` is JSON, if it was recorded with the event."""
 
     id: int
     mode: Mode

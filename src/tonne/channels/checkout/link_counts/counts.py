@@ -1,7 +1,7 @@
 """Counts how often an offset link is opened and how many checkouts are begun, per day, without tracking people.
 
 Pages only add to a number in memory. A background task writes the numbers every two seconds. A process that crashes
-loses what it has counted since then. What was paid is counted by a trigger on the orders.
+loses what it has counted since then. `count_paid_links` counts what was paid.
 """
 
 import asyncio

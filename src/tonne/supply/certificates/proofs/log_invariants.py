@@ -130,6 +130,18 @@ INVARIANTS = (
         scan=_LOGGED,
     ),
     Invariant(
+        "names in the log are those of the certificates",
+        "The log keeps the name of a person who was erased.",
+        """
+        SELECT format('certificate %s', logged.subject) AS "where"
+        FROM logged
+        JOIN certificates certificate ON certificate.number = logged.subject
+        WHERE logged.kind = 'certificate.issued' AND logged.names IS NOT NULL
+          AND logged.names::json ->> 'beneficiary' <> convert_from(certificate.record, 'UTF8')::json ->> 'beneficiary'
+        """,
+        scan=_LOGGED,
+    ),
+    Invariant(
         "checkpoints state the log, the size and the root that are stored with them",
         "A published checkpoint was changed, or the size that counts as published has no checkpoint.",
         r"""

@@ -12,6 +12,7 @@ from tonne.selling.orders.model import OrderKey
 from tonne.selling.orders.queue import wake_retiring
 from tonne.selling.orders.store import RetiredProject, note_retired_any_account
 from tonne.supply.stock.lots.lot_case_store import wake_retiring_cases
+from tonne.supply.transparency.record_statements import record_retirements
 
 
 class Confirmation(Struct, frozen=True):
@@ -37,6 +38,7 @@ async def confirm_retirements_any_account(
     """Mark these parcels as retired; returns the ids of those that were still on the work list."""
     rows = await tx.fetch(CONFIRM, mode, now, *columns(confirmations, "parcel_id, retired_on, retirement_url"))
     confirmed = [row["id"] for row in rows]
+    await record_retirements(tx, mode, dict.fromkeys(confirmed, now))
     await wake_orders_any_account(tx, mode, confirmed, now)
     return set(confirmed)
 

@@ -12,6 +12,7 @@ from tonne.supply.stock.model import LotStatus, ParcelStatus
 from tonne.supply.stock.parcels.confirm_retirements import Confirmation
 from tonne.supply.stock.parcels.parcel_book import BookedParcel, LotPlace
 from tonne.supply.stock.serial_runs import SerialRun
+from tonne.supply.transparency.record_statements import record_retirements
 
 # Larger than any number of grams in a lot.
 _ASIDE = 10**17
@@ -91,6 +92,7 @@ UPDATE parcels SET lot_id = moved.lot_id, start_grams = moved.start_grams, quant
                               ELSE parcels.allocated_grams END
 FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[]) AS moved (id, lot_id, start_grams, quantity_grams)
 WHERE parcels.mode = $1 AND parcels.id = moved.id
+RETURNING parcels.id, parcels.retired_at, parcels.status = 'retired' AS is_retired
 """
 RESIZE_SHARES = """
 UPDATE shares SET quantity_grams = moved.quantity_grams
@@ -105,7 +107,8 @@ async def move_parcels_any_account(
     """Each as it was, and as it is now. The caller has locked them."""
     moved = [now for _, now in changed]
     await tx.execute(SET_ASIDE, mode, [parcel.id for parcel in moved], _ASIDE)
-    await tx.execute(MOVE_PARCELS, mode, *columns(moved, "id, lot.lot_id, start_grams, quantity_grams"))
+    rows = await tx.fetch(MOVE_PARCELS, mode, *columns(moved, "id, lot.lot_id, start_grams, quantity_grams"))
+    await record_retirements(tx, mode, {row["id"]: row["retired_at"] for row in rows if row["is_retired"]})
     # Only parcels of one line change their size.
     resized = [now for before, now in changed if before.quantity_grams != now.quantity_grams]
     await tx.execute(RESIZE_SHARES, mode, *columns(resized, "id, quantity_grams"))
@@ -140,13 +143,15 @@ CORRECT = """
 UPDATE parcels SET retired_on = corrected.retired_on, retirement_url = corrected.url, retired_at = $2
 FROM unnest($3::text[], $4::date[], $5::text[]) AS corrected (id, retired_on, url)
 WHERE parcels.mode = $1 AND parcels.id = corrected.id AND parcels.status = 'retired'
+RETURNING parcels.id
 """
 
 
 async def correct_retirements_any_account(
     tx: Connection, mode: Mode, confirmations: Sequence[Confirmation], now: datetime
 ) -> None:
-    await tx.execute(CORRECT, mode, now, *columns(confirmations, "parcel_id, retired_on, retirement_url"))
+    rows = await tx.fetch(CORRECT, mode, now, *columns(confirmations, "parcel_id, retired_on, retirement_url"))
+    await record_retirements(tx, mode, dict.fromkeys([row["id"] for row in rows], now))
 
 
 def _booked(row: asyncpg.Record) -> BookedParcel:

@@ -5,6 +5,7 @@ from datetime import datetime
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode, Scope
 from tonne.supply.stock.parcels.confirm_retirements import wake_orders_any_account
+from tonne.supply.transparency.record_statements import record_retirements
 
 # Open units, too. A unit with room left goes into the service's name, as when it is closed.
 RETIRE_PARCELS = """
@@ -28,4 +29,6 @@ RETURNING parcels.id
 async def retire_test_parcels(tx: Connection, scope: Scope, order_id: str, *, service_name: str, now: datetime) -> None:
     """Retire the order's parcels now, and wake all orders that share them."""
     rows = await tx.fetch(RETIRE_PARCELS, scope.account_id, order_id, now.date(), now, service_name)
-    await wake_orders_any_account(tx, Mode.TEST, [row["id"] for row in rows], now)
+    retired = [row["id"] for row in rows]
+    await record_retirements(tx, Mode.TEST, dict.fromkeys(retired, now))
+    await wake_orders_any_account(tx, Mode.TEST, retired, now)

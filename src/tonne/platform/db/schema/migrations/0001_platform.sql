@@ -118,7 +118,7 @@ CREATE TABLE events (
     subject_id       text NOT NULL,
     event_type       text NOT NULL,
     sequence         timestamptz NOT NULL,
-    -- The JSON of the subject of the event, compressed. The rest of the event's JSON is built from the columns.
+    -- The JSON of the subject of the event, compressed, or plain if a trigger appended the event. The rest of the event's JSON is built from the columns.
     document         bytea NOT NULL
 ) PARTITION BY RANGE (sequence);
 CREATE TABLE events_default PARTITION OF events (PRIMARY KEY (organisation_id, mode, position)) DEFAULT;

@@ -675,20 +675,6 @@ CREATE TRIGGER changed_orders_are_counted AFTER UPDATE ON orders FOR EACH ROW
           (NEW.status, NEW.created_at, NEW.quantity_grams, NEW.total_cost_minor, NEW.tax_minor, NEW.refunded_minor))
     EXECUTE FUNCTION count_changed_order();
 
-CREATE FUNCTION count_paid_link() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO offset_link_deltas (organisation_id, mode, account_id, offset_link_id, day, paid, paid_grams,
-                                    paid_minor)
-    VALUES (NEW.organisation_id, NEW.mode, NEW.account_id, NEW.offset_link_id,
-            (NEW.status_changed_at AT TIME ZONE 'UTC')::date, 1, coalesce(NEW.quantity_grams, 0),
-            coalesce(NEW.total_cost_minor, 0) + coalesce(NEW.tax_minor, 0));
-    RETURN NULL;
-END
-$$;
-CREATE TRIGGER paid_links_are_counted AFTER UPDATE ON orders FOR EACH ROW
-    WHEN (NEW.offset_link_id IS NOT NULL AND OLD.payment_state = 'unpaid' AND NEW.payment_state <> 'unpaid')
-    EXECUTE FUNCTION count_paid_link();
-
 -- The bundles of a priced order.
 CREATE TABLE order_lines (
     account_id                       text NOT NULL,

@@ -30,8 +30,8 @@ CREATE TABLE logs (
 );
 CREATE UNIQUE INDEX logs_open ON logs (mode) WHERE closed_at IS NULL;
 
--- What the entries of the logs state. Triggers insert the rows; the worker composes `statement` when it appends the
--- entry. The entry is SHA-256(salt, statement), so it shows nothing.
+-- What the entries of the logs state. The packages that own certificates and parcels record the rows; the worker
+-- composes `statement` when it appends the entry. The entry is SHA-256(salt, statement), so it shows nothing.
 CREATE TABLE log_statements (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     mode         mode NOT NULL,
@@ -232,42 +232,6 @@ CREATE INDEX parcels_to_retire ON parcels (mode, opened_at, id) WHERE status = '
 CREATE INDEX parcels_split_from ON parcels (mode, split_from) WHERE split_from IS NOT NULL;
 CREATE INDEX parcels_by_retirement_url ON parcels (mode, retirement_url)
     WHERE retirement_url IS NOT NULL AND status = 'retired';
-
--- Credits that were retired in advance are retired when they are allocated.
-CREATE FUNCTION log_new_retirements() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO log_statements (mode, kind, subject, at)
-    SELECT mode, 'retirement', id, coalesce(retired_at, opened_at) FROM added WHERE status = 'retired' ORDER BY id
-    ON CONFLICT DO NOTHING;
-    RETURN NULL;
-END
-$$;
-CREATE TRIGGER new_retirements_are_logged AFTER INSERT ON parcels
-    REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION log_new_retirements();
-
--- A retirement that is corrected before a certificate states it is logged again. Without the lock, a worker that
--- appends the old facts just now would not be noticed.
-CREATE FUNCTION log_retirement() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE
-    last record;
-BEGIN
-    SELECT revision, log_id INTO last FROM log_statements
-    WHERE mode = NEW.mode AND kind = 'retirement' AND subject = NEW.id
-    ORDER BY revision DESC LIMIT 1 FOR UPDATE;
-    IF last.revision IS NULL OR last.log_id IS NOT NULL THEN
-        INSERT INTO log_statements (mode, kind, subject, revision, at)
-        VALUES (NEW.mode, 'retirement', NEW.id, coalesce(last.revision, 0) + 1, coalesce(NEW.retired_at, now()))
-        ON CONFLICT DO NOTHING;
-    END IF;
-    RETURN NULL;
-END
-$$;
-CREATE TRIGGER retirements_are_logged AFTER UPDATE ON parcels FOR EACH ROW
-    WHEN (NEW.status = 'retired'
-          AND (OLD.status, OLD.lot_id, OLD.start_grams, OLD.quantity_grams, OLD.retired_on, OLD.retirement_url)
-              IS DISTINCT FROM
-              (NEW.status, NEW.lot_id, NEW.start_grams, NEW.quantity_grams, NEW.retired_on, NEW.retirement_url))
-    EXECUTE FUNCTION log_retirement();
 
 -- The grams of a parcel that belong to one line of an order.
 CREATE TABLE shares (
@@ -481,44 +445,6 @@ END
 $$;
 CREATE TRIGGER vintages_are_subtracted AFTER UPDATE ON certificates FOR EACH ROW
     WHEN (OLD.state = 'valid' AND NEW.state <> 'valid') EXECUTE FUNCTION subtract_vintages();
-
-CREATE FUNCTION log_new_certificates() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO log_statements (mode, kind, subject, at)
-    SELECT mode, 'certificate.issued', number, issued_at FROM added ORDER BY issued_at, number
-    ON CONFLICT DO NOTHING;
-    RETURN NULL;
-END
-$$;
-CREATE TRIGGER certificates_are_logged AFTER INSERT ON certificates
-    REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION log_new_certificates();
-
--- The reason is stored now: a later change of the state overwrites it.
-CREATE FUNCTION log_changed_certificate() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO log_statements (mode, kind, subject, at, names)
-    VALUES (NEW.mode, 'certificate.' || NEW.state, NEW.number, NEW.state_changed_at,
-            json_build_object('reason', NEW.state_reason)::text)
-    ON CONFLICT DO NOTHING;
-    RETURN NULL;
-END
-$$;
-CREATE TRIGGER certificate_changes_are_logged AFTER UPDATE ON certificates FOR EACH ROW
-    WHEN (OLD.state <> NEW.state AND NEW.state <> 'valid') EXECUTE FUNCTION log_changed_certificate();
-
--- Only the erasure of a person changes the texts of a certificate. The rows are updated whether they have names or not:
--- a worker may be adding them, and the update then waits for it.
-CREATE FUNCTION erase_logged_names() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    UPDATE log_statements SET names = NULL, names_salt = NULL
-    WHERE mode = NEW.mode AND subject = NEW.number
-      AND kind IN ('certificate.issued', 'certificate.replaced', 'certificate.withdrawn');
-    RETURN NULL;
-END
-$$;
-CREATE TRIGGER logged_names_are_erased AFTER UPDATE ON certificates FOR EACH ROW
-    WHEN (OLD.record <> NEW.record OR (OLD.state = NEW.state AND OLD.state_reason IS DISTINCT FROM NEW.state_reason))
-    EXECUTE FUNCTION erase_logged_names();
 
 CREATE FUNCTION set_status_index() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
