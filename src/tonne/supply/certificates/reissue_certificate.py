@@ -71,6 +71,37 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 HIDE_CHAIN = "UPDATE certificates SET is_public = false WHERE account_id = $1 AND order_id = $2 AND is_public"
 
 
+async def _replace(
+    tx: Connection,
+    order: Order,
+    old: CertificateRecord,
+    new: CertificateRecord,
+    *,
+    reason: str,
+    is_public: bool,
+    now: datetime,
+) -> None:
+    await tx.execute(MARK_REPLACED, order.scope.account_id, old.number, new.number, reason, now)
+    await tx.execute(
+        INSERT_REISSUED,
+        order.scope.account_id,
+        order.id,
+        order.scope.organisation_id,
+        order.scope.mode,
+        new.number,
+        now,
+        msgspec.json.encode(new),
+        old.number,
+        None if order.email is None else now,
+        is_public,
+    )
+    changed = _changed(order, StatementKind.REPLACED, old.number, reason, now)
+    issued = NewStatement(order.scope.mode, StatementKind.ISSUED, new.number, now)
+    await record_statements(tx, [changed, issued])
+    if not is_public:
+        await tx.execute(HIDE_CHAIN, order.scope.account_id, order.id)
+
+
 async def reissue_certificate(
     tx: Connection,
     order: Order,
@@ -105,25 +136,7 @@ async def reissue_certificate(
         new = msgspec.structs.replace(new, name_erased_on=old.record.name_erased_on)
     # The new certificate leads to the old one, which may be in a private name.
     is_public = old.is_public and order.is_named_in_public
-    await tx.execute(MARK_REPLACED, order.scope.account_id, old.record.number, new.number, reason, now)
-    await tx.execute(
-        INSERT_REISSUED,
-        order.scope.account_id,
-        order.id,
-        order.scope.organisation_id,
-        order.scope.mode,
-        new.number,
-        now,
-        msgspec.json.encode(new),
-        old.record.number,
-        None if order.email is None else now,
-        is_public,
-    )
-    changed = _changed(order, StatementKind.REPLACED, old.record.number, reason, now)
-    issued = NewStatement(order.scope.mode, StatementKind.ISSUED, new.number, now)
-    await record_statements(tx, [changed, issued])
-    if not is_public:
-        await tx.execute(HIDE_CHAIN, order.scope.account_id, order.id)
+    await _replace(tx, order, old.record, new, reason=reason, is_public=is_public, now=now)
     await _change_totals(tx, old, former, order)
     address = public_address(base_url, new.number) if is_public else None
     reissued = structs.replace(order, public_certificate_url=address)
