@@ -15,6 +15,7 @@ from chaos.model import Organisation, Payment, Refused
 from tonne.money.invoices.credit_notes.mail_credit_notes import LEASE as CREDIT_NOTE_LEASE
 from tonne.money.invoices.follow_up_invoices import LEASE as INVOICE_LEASE
 from tonne.money.invoices.issuing.issue_consolidated_invoices import LEASE as GROUP_LEASE
+from tonne.money.receipts.mail_orders import LEASE as ORDER_MAIL_LEASE
 from tonne.platform.documents.mail.outbox import LEASE as MAIL_LEASE
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Scope
@@ -110,6 +111,8 @@ SELECT format('refund %s of order %s is %s: %s', id, order_id, state, coalesce(m
 FROM refunds WHERE state IN ('due', 'pending')
 UNION ALL
 SELECT format('mail %s was not sent: %s', id, coalesce(last_error, 'not tried')) FROM mails WHERE sent_at IS NULL
+UNION ALL
+SELECT format('the %s of order %s was not composed', kind, order_id) FROM order_mails
 """
 
 
@@ -121,6 +124,10 @@ WHERE status = 'open' AND next_attempt_at BETWEEN clock_timestamp() AND clock_ti
 SHORTEN_MAIL_LEASES = """
 UPDATE mails SET next_attempt_at = clock_timestamp()
 WHERE sent_at IS NULL AND next_attempt_at BETWEEN clock_timestamp() AND clock_timestamp() + $1::interval
+"""
+SHORTEN_ORDER_MAIL_LEASES = """
+UPDATE order_mails SET due_at = clock_timestamp()
+WHERE due_at BETWEEN clock_timestamp() AND clock_timestamp() + $1::interval
 """
 SHORTEN_GROUP_LEASES = """
 UPDATE billing_groups SET next_attempt_at = clock_timestamp()
@@ -146,6 +153,7 @@ async def short_leases(cluster: Cluster, lease_s: float = 3.0) -> AsyncIterator[
             with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
                 await cluster.fetch(SHORTEN_INVOICE_LEASES, INVOICE_LEASE - shorter)
                 await cluster.fetch(SHORTEN_MAIL_LEASES, MAIL_LEASE - shorter)
+                await cluster.fetch(SHORTEN_ORDER_MAIL_LEASES, ORDER_MAIL_LEASE - shorter)
                 await cluster.fetch(SHORTEN_GROUP_LEASES, GROUP_LEASE - shorter)
                 await cluster.fetch(SHORTEN_CREDIT_NOTE_LEASES, CREDIT_NOTE_LEASE - shorter)
             await asyncio.sleep(0.25)

@@ -14,6 +14,8 @@ from tests.support.mail_server import Mailbox, mail_server
 
 # In test mode only the organisation's own addresses get mail.
 SEND_RECEIPTS = "UPDATE accounts SET receipt_email = 'admin@buyer.example'"
+LOCK_ROWS = "LOCK TABLE order_mails IN SHARE MODE"
+ADD_ROW = "INSERT INTO order_mails"
 LOCK_MAILS = "LOCK TABLE mails IN SHARE MODE"
 ENQUEUE = "INSERT INTO mails"
 ORDERS = 4
@@ -34,7 +36,8 @@ GROUP BY orders.id HAVING count(mails.id) <> 1
 @scenario("kill-while-confirming", within_s=90, settings=SETTINGS, quick=True)
 async def kill_while_confirming(cluster: Cluster) -> None:
     """The card is charged and the process is dead: a worker records the payment, with one receipt."""
-    receipting = cluster.announce("killed while the receipt was queued", ORDERS)
+    settling = cluster.announce("killed while the payment was recorded", ORDERS)
+    receipting = cluster.announce("killed while the receipt was queued")
     confirming = cluster.announce("api killed between confirmation and record", ORDERS)
     buyers = await open_buyers(cluster, [Way.GOOD, Way.CONFIRMED])
     await cluster.execute(SEND_RECEIPTS)
@@ -46,14 +49,21 @@ async def kill_while_confirming(cluster: Cluster) -> None:
         worker.kill()
         confirming(await _interrupt_confirmations(cluster, buyers, to_confirm))
 
-        async with cluster.holding(LOCK_MAILS):
+        async with cluster.holding(LOCK_ROWS):
             order_ids = await buyers.order([Way.GOOD] * ORDERS)
             worker = cluster.start_worker()
             await cluster.until_true("the gateway has charged", ALL_CHARGED, order_ids)
+            await cluster.until_waiting_in(ADD_ROW)
+            worker.kill()
+        await cluster.until_true("the killed worker's transactions have ended", IDLE)
+        settling(await cluster.fetchval(NOT_RECORDED, order_ids))
+
+        async with cluster.holding(LOCK_MAILS):
+            worker = cluster.start_worker()
             await cluster.until_waiting_in(ENQUEUE)
             worker.kill()
         await cluster.until_true("the killed worker's transactions have ended", IDLE)
-        receipting(await cluster.fetchval(NOT_RECORDED, order_ids))
+        receipting()
 
         cluster.start_worker()
         await buyers.until_finished(40)
@@ -62,11 +72,11 @@ async def kill_while_confirming(cluster: Cluster) -> None:
 
 async def _interrupt_confirmations(cluster: Cluster, buyers: Buyers, order_ids: Sequence[str]) -> int:
     """Kill the api when payers have confirmed and it records that. Returns how many were charged and not recorded."""
-    async with cluster.holding(LOCK_MAILS):
+    async with cluster.holding(LOCK_ROWS):
         path = "/v1/test-helpers/orders/{}/pay"
         requests = [asyncio.create_task(buyers.post(path.format(id_), Way.CONFIRMED)) for id_ in order_ids]
         await cluster.until_true("the gateway has charged", ALL_CHARGED, order_ids)
-        await cluster.until_waiting_in(ENQUEUE)
+        await cluster.until_waiting_in(ADD_ROW)
         assert cluster.api is not None
         cluster.api.kill()
         results = await asyncio.gather(*requests, return_exceptions=True)

@@ -35,9 +35,7 @@ UPWARD_READS: frozenset[tuple[str, str]] = frozenset(
     }
 )
 # Tables that a second package still writes. This list may only shrink.
-TWO_OWNERS: dict[str, list[str]] = {
-    "refunds": ["money/receipts", "money/refunds"],
-}
+TWO_OWNERS: dict[str, list[str]] = {}
 
 
 def _owners() -> dict[str, set[str]]:

@@ -1,8 +1,10 @@
 """After paying on a phone: the buyer loses the tab and comes back by the link in the mail."""
 
+import asyncio
 import email
 import email.policy
 import re
+import time
 
 from playwright.async_api import expect
 
@@ -10,6 +12,7 @@ from tests.browser.checks import check_page
 from tests.browser.test_checkout import fill_in, pay, to_payment
 from tests.browser.visit import Visit
 from tests.channels.checkout.shopper import make_link
+from tests.support.scene import WITHIN_S
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.platform.values.clock import utc_now
@@ -20,9 +23,14 @@ LINK = re.compile(r"https?://[^/\s]+(/o/[^/\s]+)")
 
 
 async def receipt_path(services: Services) -> str:
-    """The link in the receipt, which was enqueued with the payment."""
-    async with services.database.connection() as connection:
-        raw = await connection.fetchval("SELECT message FROM mails ORDER BY created_at LIMIT 1")
+    """The link in the receipt, which a worker composes after the payment."""
+    raw: bytes | None = None
+    deadline = time.monotonic() + WITHIN_S
+    while raw is None:
+        assert time.monotonic() < deadline, f"no receipt within {WITHIN_S} s"
+        async with services.database.connection() as connection:
+            raw = await connection.fetchval("SELECT message FROM mails ORDER BY created_at LIMIT 1")
+        await asyncio.sleep(0.02)
     body = email.message_from_bytes(raw, policy=email.policy.default).get_body(("plain",))
     assert body is not None
     found = LINK.search(body.get_content())

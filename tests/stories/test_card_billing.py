@@ -85,4 +85,5 @@ async def test_a_month_of_cent_sized_orders_is_one_charge_after_the_card_was_rep
 
 
 async def _mails(scene: CardBilling) -> list[EmailMessage]:
+    await scene.run_jobs(scene.mail_orders)
     return [parse(row["message"]) for row in await scene.fetch("SELECT message FROM mails ORDER BY created_at, id")]

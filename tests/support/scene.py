@@ -11,6 +11,7 @@ from tests.support.clock import ManualClock
 from tests.support.orders import place
 from tonne.apps.cli.operations.doctor import examine
 from tonne.apps.wiring.app import Services
+from tonne.money.receipts.mail_orders import MailOrders
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Scope
@@ -38,6 +39,11 @@ class Scene:
     @property
     def database(self) -> Database:
         return self.services.database
+
+    @property
+    def mail_orders(self) -> MailOrders:
+        """The job that composes the mails about payments and refunds."""
+        return MailOrders(self.database, self.clock, self.settings, self.services.render_invoice)
 
     async def place_order(self, scope: Scope, **options: Any) -> Order:
         return await place(self.services, scope, self.clock(), **options)

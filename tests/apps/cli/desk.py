@@ -6,7 +6,7 @@ from datetime import timedelta
 import msgspec
 
 from tests.support.clock import ManualClock
-from tests.support.orders import bring_to, receive
+from tests.support.orders import bring_to, place, receive
 from tests.support.scene import Scene
 from tests.support.world import SELLER, World, add_account
 from tonne.apps.cli.operations.doctor import find_waiting
@@ -228,6 +228,16 @@ async def _parked_account(desk: Desk) -> str:
     return "acc_1"
 
 
+async def _uncomposed(desk: Desk) -> str:
+    order = await place(desk.services, desk.world.ours_live.scope, desk.clock())
+    await desk.execute(
+        "INSERT INTO order_mails (account_id, order_id, kind, cause, organisation_id, mode, amount_minor, created_at) "
+        "SELECT account_id, id, 'receipt', 'chg_1', organisation_id, mode, 1, $1 FROM orders",
+        desk.clock(),
+    )
+    return f"receipt of order {order.id}"
+
+
 async def _aging_rate(desk: Desk) -> str:
     async with desk.database.transaction() as tx:
         await add_account(tx, desk.world.ours_live.scope.organisation_id, Mode.LIVE, currency="NOK")
@@ -271,6 +281,7 @@ LATE: list[tuple[Arrange, timedelta, str]] = [
     (_unpaid_return, timedelta(days=3), "live bank refunds are made within three days"),
     (_doubtful_line, timedelta(days=3), "doubtful lines of bank statements are decided within three days"),
     (_held_mail, timedelta(hours=6), "mails are sent within six hours"),
+    (_uncomposed, timedelta(minutes=10), "mails about payments are composed within ten minutes"),
     (_unsupplied, timedelta(days=1), "paid live orders get supply within a day"),
     (_to_retire, timedelta(days=7), "live retirements are confirmed within TONNE_RETIREMENT_DAYS"),
     (_open_unit, timedelta(), "no pooled live unit is retired within three days with a rest that nobody bought"),

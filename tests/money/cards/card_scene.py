@@ -135,9 +135,7 @@ class CardScene(Scene):
         return self.tenant.scope
 
     def another_worker(self) -> ChargeCards:
-        return ChargeCards(
-            self.database, self.gateways, Mode.TEST, self.clock, RetrySchedule(self.settings), self.settings
-        )
+        return ChargeCards(self.database, self.gateways, Mode.TEST, self.clock, RetrySchedule(self.settings))
 
     async def wait_for_helpers(self) -> None:
         """Stop the account from advancing automatically."""

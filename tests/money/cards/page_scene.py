@@ -50,9 +50,7 @@ class PageScene(CardScene):
         self.refunds = RefundJobs(self.database, self.gateways, self.clock, RetrySchedule(self.settings))
 
     def another_worker(self) -> ChargeCards:
-        return ChargeCards(
-            self.database, self.gateways, Mode.LIVE, self.clock, RetrySchedule(self.settings), self.settings
-        )
+        return ChargeCards(self.database, self.gateways, Mode.LIVE, self.clock, RetrySchedule(self.settings))
 
     async def begin(self) -> tuple[Order, ChargeRequest]:
         """An order and its pending charge, committed before Stripe is called."""

@@ -38,6 +38,8 @@ class PayerScene(CardScene):
         await self.run_jobs(self.worker, self.mailer)
 
     async def mails(self) -> list[EmailMessage]:
+        """All mails, also those that were still to be composed."""
+        await self.run_jobs(self.mail_orders)
         rows = await self.fetch("SELECT message FROM mails ORDER BY created_at, id")
         return [parse(row["message"]) for row in rows]
 

@@ -31,9 +31,7 @@ class SlowScene(CardScene):
         self.slow: set[str] = set()
         self.is_released = asyncio.Event()
         self.gateways = {"stripe": gateway}
-        self.worker = ChargeCards(
-            self.database, self.gateways, Mode.LIVE, self.clock, RetrySchedule(self.settings), self.settings
-        )
+        self.worker = ChargeCards(self.database, self.gateways, Mode.LIVE, self.clock, RetrySchedule(self.settings))
         stripe_api.respond_with(self.answer)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:

@@ -79,6 +79,7 @@ class Billing(Scene):
 
     async def mails(self) -> list[EmailMessage]:
         """All mails, sent or waiting."""
+        await self.run_jobs(self.mail_orders)
         rows = await self.fetch("SELECT message FROM mails ORDER BY created_at, id")
         return [parse(row["message"]) for row in rows]
 

@@ -64,6 +64,7 @@ async def _bill(scene: CardBilling, count: int = 3, number: str | None = GOOD) -
 
 
 async def _mails(scene: CardBilling) -> list[EmailMessage]:
+    await scene.run_jobs(scene.mail_orders)
     return [parse(row["message"]) for row in await scene.fetch("SELECT message FROM mails ORDER BY created_at, id")]
 
 

@@ -80,6 +80,7 @@ async def test_a_rejected_mail_is_recorded_and_can_be_resent(billing: Billing, w
     assert "550" in row["last_error"]
     said = output_of("invoice", "resend", "TN-LIVE-000001", database_url=billing.database._url)
     assert said == f"TN-LIVE-000001 will be mailed to {ADA}."
+    await billing.run_jobs(billing.mail_orders)
     await _send_all(billing, box)
     _check_the_one_mail(box)
 

@@ -13,17 +13,22 @@ from tests.support.clock import ManualClock
 from tests.support.command import output_of
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
-from tonne.money.receipts.compose import compose_receipt, enqueue_cancellation_mail, enqueue_refund_mail
+from tonne.money.receipts.compose import compose_receipt
 from tonne.money.receipts.expected_completion import Awaited, Expectation
 from tonne.money.receipts.recipients import Parties
+from tonne.money.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState
+from tonne.money.refunds.store import insert_refund
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.secret_keys import parse_key
+from tonne.platform.values.ids import new_id
 from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.customer_mail import allow_address
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Order, OrderStatus, OrderTax, PaymentState
 from tonne.selling.orders.move_order import Transitions, move_orders
+from tonne.selling.orders.order_mail_store import OrderMailKind, OrderMailRow, add_mails
+from tonne.selling.orders.store import note_cancellation
 
 BILLING = "billing@ours.test"
 
@@ -49,11 +54,33 @@ async def _paid(payer: PayerScene) -> Order:
         return (await load_orders(connection, [order.key]))[0]
 
 
-async def test_a_partial_refund_is_mailed_and_shown(payer: PayerScene, clock: ManualClock) -> None:
-    order = structs.replace(await _paid(payer), refunded_minor=500)
+async def _refund(payer: PayerScene, order: Order, amount_minor: int, reason: str = "Goodwill") -> None:
+    """A refund that was made, with its mail."""
+    refund = Refund(
+        scope=order.scope,
+        id=new_id("rfd"),
+        order_id=order.id,
+        method=RefundMethod.CARD,
+        charge_id=await payer.fetchval("SELECT id FROM charges WHERE order_id = $1", order.id),
+        amount_minor=amount_minor,
+        currency=order.currency,
+        purpose=RefundPurpose.GOODWILL,
+        reason=reason,
+        state=RefundState.SUCCEEDED,
+        requested_by=str(TESTER),
+        created_at=payer.clock(),
+        settled_at=payer.clock(),
+    )
     async with payer.database.transaction() as tx:
-        await tx.execute("UPDATE orders SET refunded_minor = 500")
-        await enqueue_refund_mail(tx, order, 500, settings=payer.settings, now=clock(), reason="Goodwill\nPay here")
+        await insert_refund(tx, refund)
+        row = OrderMailRow(order.scope, order.id, OrderMailKind.REFUND, refund.id, amount_minor)
+        await add_mails(tx, [row], payer.clock())
+
+
+async def test_a_partial_refund_is_mailed_and_shown(payer: PayerScene) -> None:
+    order = await _paid(payer)
+    await payer.execute("UPDATE orders SET refunded_minor = 500")
+    await _refund(payer, order, 500, "Goodwill\nPay here")
     receipt, mail = await payer.mails()
     assert mail["To"] == receipt["To"] == BILLING
     assert mail["Subject"] == "[TEST] Your refund of €5.00"
@@ -72,8 +99,8 @@ async def test_the_refund_of_a_cancelled_order_says_so(payer: PayerScene, clock:
         order, status=OrderStatus.CANCELLED, payment_state=PaymentState.REFUNDED, refunded_minor=due
     )
     async with payer.database.transaction() as tx:
-        await enqueue_refund_mail(tx, cancelled, due, settings=payer.settings, now=clock())
         await move_orders(tx, [Transitions(order, [cancelled])], clock())
+    await _refund(payer, order, due)
     _, mail = await payer.mails()
     assert mail["Subject"] == "[TEST] Your refund of €13.95"
     assert "Your order was cancelled. No credits are retired for it." in text_of(mail)
@@ -86,7 +113,9 @@ async def test_a_cancellation_without_a_refund_yet_is_mailed(payer: PayerScene, 
     order = await _paid(payer)
     cancelled = structs.replace(order, status=OrderStatus.CANCELLED)
     async with payer.database.transaction() as tx:
-        await enqueue_cancellation_mail(tx, cancelled, settings=payer.settings, now=clock(), reason="No supply")
+        await note_cancellation(tx, order, actor=TESTER, reason="No supply")
+        row = OrderMailRow(order.scope, order.id, OrderMailKind.CANCELLED, order.id, order.amount_due_minor or 0)
+        await add_mails(tx, [row], clock())
         await move_orders(tx, [Transitions(order, [cancelled])], clock())
     _, mail = await payer.mails()
     assert mail["Subject"] == "[TEST] Your order for €13.95 was cancelled"
@@ -99,9 +128,8 @@ async def test_without_an_address_the_admins_are_mailed_about_a_refund(payer: Pa
     await payer.add_admin()
     order = await _paid(payer)
     async with payer.database.transaction() as tx:
-        await enqueue_refund_mail(
-            tx, structs.replace(order, receipt_email=None), 100, settings=payer.settings, now=clock()
-        )
+        await change_account(tx, payer.scope, AccountChange(receipt_email=""), actor=TESTER, now=clock())
+    await _refund(payer, order, 100)
     *_, mail = await payer.mails()
     assert mail["To"] == "ada@ours.test"
 
@@ -110,7 +138,9 @@ async def test_the_tax_is_a_line_of_its_own(payer: PayerScene, clock: ManualCloc
     order = await _paid(payer)
     taxed = structs.replace(order, tax=OrderTax(TaxTreatment.STANDARD, Fraction(19, 100), 265))
     parties = Parties("Ours", BILLING, [])
-    mail = compose_receipt(payer.settings, taxed, parties, url=None, expected=Expectation(Awaited.NOTHING), now=clock())
+    mail = compose_receipt(
+        payer.settings, taxed, parties, url=None, expected=Expectation(Awaited.NOTHING), paid_at=clock()
+    )
     assert "Tax (19%)" in text_of(mail)
     assert "your payment of €16.60" in text_of(mail)
 
@@ -119,7 +149,7 @@ async def test_a_mail_is_in_the_language_of_the_order(payer: PayerScene, clock: 
     order = structs.replace(await _paid(payer), language="de")
     expected = Expectation(Awaited.RETIREMENT, clock())
     mail = compose_receipt(
-        payer.settings, order, Parties("Ours", BILLING, []), url=None, expected=expected, now=clock()
+        payer.settings, order, Parties("Ours", BILLING, []), url=None, expected=expected, paid_at=clock()
     )
     assert mail["Content-Language"] == "de"
     assert "13,95 €" in mail["Subject"]

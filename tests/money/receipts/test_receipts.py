@@ -61,6 +61,7 @@ async def test_people_a2_a_customer_gets_a_receipt_at_the_moment_of_payment(
     link = await make_link(services, world.ours_test.scope)
     shopper = Shopper(browser)
     await shopper.pay(await shopper.begin(link, amount="1.5"))
+    await payer.run_jobs(payer.mail_orders)
     async with mail_server() as box:
         while await SendMails(payer.database, SmtpMail(box.url), payer.settings).run_once():
             pass
@@ -142,7 +143,7 @@ async def test_a_payment_that_is_rolled_back_makes_no_receipt(payer: PayerScene)
     connection = await payer.database.acquire()
     await connection.execute("BEGIN")
     schedule = RetrySchedule(payer.settings)
-    await settle_charges(connection, results, [], payer.clock(), schedule, settings=payer.settings)
+    await settle_charges(connection, results, [], payer.clock(), schedule)
     connection.terminate()
     payer.database.release(connection, reusable=False)
     assert await payer.mails() == []

@@ -176,6 +176,8 @@ ROWS = {
     "failing_witnesses": "WITH log AS (INSERT INTO logs (mode, generation, origin, opened_at, next_publish_at) "
     "VALUES ('test', 1, 'x', now(), now()) RETURNING id) INSERT INTO log_witnesses (log_id, vkey, failing_since, "
     "failures, problem, next_attempt_at) SELECT id, 'x', now(), 1, 'unreachable', now() FROM log",
+    "order_mails": "INSERT INTO order_mails (account_id, order_id, kind, cause, organisation_id, mode, amount_minor, "
+    "created_at) SELECT account_id, id, 'receipt', 'chg_1', organisation_id, mode, 1, now() FROM orders",
     "checkouts": "UPDATE checkouts SET next_close_at = now()",
     "certificate_mails": "UPDATE checkouts SET next_mail_at = now()",
 }

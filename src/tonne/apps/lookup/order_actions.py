@@ -10,7 +10,6 @@ from tonne.channels.checkout.order_pages.resend_order import OrderMail, resend_o
 from tonne.money.cards.gateways.card import CardGateway
 from tonne.money.cards.simulate_payment import simulate_payment
 from tonne.money.invoices.card_payment.simulate_card_invoice import simulate_card_invoice
-from tonne.money.invoices.documents.render_invoice import RenderInvoice
 from tonne.money.invoices.settle_invoice import settle_test_invoice
 from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
 from tonne.money.refunds.permission import require_permission
@@ -57,7 +56,6 @@ class OrderActions(Struct, frozen=True):
     clock: Clock
     settings: Settings
     notifier: Notifier
-    render: RenderInvoice
 
     async def cancel(
         self, scope: Scope, order_id: str, *, reason: str, refund: bool, actor: Actor, is_operator: bool
@@ -65,7 +63,7 @@ class OrderActions(Struct, frozen=True):
         cancellation = Cancellation(reason=reason or None, with_refund=refund, by_member=not is_operator)
         async with self.database.transaction() as tx:
             await cancel_by_id(tx, scope, order_id, cancellation, settings=self.settings, actor=actor, now=self.clock())
-        kinds = (WorkKind.EVENTS, WorkKind.REFUNDS, WorkKind.CREDIT_NOTES, WorkKind.MAILS)
+        kinds = (WorkKind.EVENTS, WorkKind.REFUNDS, WorkKind.CREDIT_NOTES, WorkKind.ORDER_MAILS)
         self.notifier.notify(*kinds, scope=scope)
 
     async def refund(self, scope: Scope, order_id: str, asked: RefundForm, *, actor: Actor, is_operator: bool) -> None:
@@ -80,7 +78,7 @@ class OrderActions(Struct, frozen=True):
                 )
         except RefundKeyTaken:
             return
-        self.notifier.notify(WorkKind.EVENTS, WorkKind.REFUNDS, WorkKind.CREDIT_NOTES, WorkKind.MAILS, scope=scope)
+        self.notifier.notify(WorkKind.EVENTS, WorkKind.REFUNDS, WorkKind.CREDIT_NOTES, scope=scope)
 
     async def resend(
         self, scope: Scope, order_id: str, mails: Collection[OrderMail], *, email: str | None, actor: Actor
@@ -88,17 +86,9 @@ class OrderActions(Struct, frozen=True):
         """Raises NothingToResend. With `email`, the order keeps the corrected address."""
         async with self.database.transaction() as tx:
             await resend_order(
-                tx,
-                scope,
-                order_id,
-                mails,
-                email=email,
-                render=self.render,
-                settings=self.settings,
-                actor=actor,
-                now=self.clock(),
+                tx, scope, order_id, mails, email=email, settings=self.settings, actor=actor, now=self.clock()
             )
-        self.notifier.notify(WorkKind.CERTIFICATES, WorkKind.INVOICES, WorkKind.MAILS)
+        self.notifier.notify(WorkKind.CERTIFICATES, WorkKind.ORDER_MAILS)
 
     async def rename(self, scope: Scope, order_id: str, beneficiary: Beneficiary, *, reason: str, actor: Actor) -> None:
         """Correct the name on the certificate. Raises BeneficiaryRetired while only a part of the order is retired."""

@@ -29,6 +29,7 @@ from tonne.selling.estimates import person_store as estimates
 from tonne.selling.orders import store
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.move_order import person_erased_event
+from tonne.selling.orders.order_mail_store import list_unmailed
 from tonne.selling.orders.person_store import find_cancel_reason
 from tonne.selling.orders.queue import lock_order
 from tonne.selling.orders.schemas import order_document
@@ -50,8 +51,7 @@ async def erase_order(
     order = await lock_order(tx, scope, item.id)
     if order is None:
         return
-    if is_open(order):
-        raise PersonInUse([f"Order {order.id} is {order.status}."])
+    await _require_finished(tx, order)
     own_refunds = await refunds.lock_texts(tx, scope, order.id)
     own_certificates = await certificates.lock_certificates(tx, scope, order.id)
     stored = await events.list_of_order(tx, scope, order.id, created_at=order.created_at)
@@ -92,6 +92,14 @@ async def erase_order(
         erased=[*(["email"] if plan.erases_email else []), *(["name"] if plan.erases_name else []), "texts"],
     )
     await append(tx, scope, [person_erased_event(erased, order_document(erased))], now)
+
+
+async def _require_finished(tx: Connection, order: Order) -> None:
+    """Raises PersonInUse. Call it before the outbox is read: a mail that is composed meanwhile is then found there."""
+    if is_open(order):
+        raise PersonInUse([f"Order {order.id} is {order.status}."])
+    if await list_unmailed(tx, order.scope, [order.id]):
+        raise PersonInUse([f"A mail about order {order.id} is not sent yet."])
 
 
 class Plan(msgspec.Struct, frozen=True):

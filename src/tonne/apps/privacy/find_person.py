@@ -24,6 +24,7 @@ from tonne.selling.accounts.person_store import (
 from tonne.selling.estimates.person_store import find_texts, scan_estimates
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import BeneficiaryKind, Order, OrderKey, OrderStatus
+from tonne.selling.orders.order_mail_store import list_unmailed
 from tonne.selling.orders.person_store import find_cancel_reason, list_corrected_orders, scan_orders
 from tonne.selling.users.person_store import list_user_uses
 from tonne.supply.certificates.person_store import list_unfinished_cases
@@ -80,6 +81,9 @@ async def list_blockers(connection: Connection, found: Found) -> list[str]:
         blockers += [
             f"The refund or dispute of order {id_} is not finished."
             for id_ in await list_unfinished(connection, scope, ids)
+        ]
+        blockers += [
+            f"A mail about order {id_} is not sent yet." for id_ in await list_unmailed(connection, scope, ids)
         ]
         blockers += [
             f"Order {id_} has credits of an invalid lot: see `tonne lot show`."

@@ -37,6 +37,7 @@ def all_jobs(parts: Parts) -> list[Job]:
         *(Job(f"charge_{mode}_cards", charge.run_once, charge.drain) for mode, charge in parts.charge_cards.items()),
         *(Job(name, run) for name, run in parts.invoice_charge_jobs.items()),
         *(Job(name, throttled(run, REFUNDS_EVERY_S)) for name, run in parts.refund_jobs.items()),
+        Job("mail_orders", parts.mail_orders.run_once),
         Job("remove_closed_cards", throttled(parts.remove_closed_cards.run_once, CHECKOUTS_EVERY_S)),
         Job("issue_invoices", parts.issue_invoices.run_once),
         Job("issue_consolidated_invoices", parts.issue_consolidated_invoices.run_once),

@@ -48,6 +48,7 @@ from tonne.money.invoices.endpoints import InvoiceEndpoints
 from tonne.money.invoices.follow_up_invoices import FollowUpInvoices
 from tonne.money.invoices.issuing.issue_consolidated_invoices import IssueConsolidatedInvoices
 from tonne.money.invoices.issuing.issue_invoices import IssueInvoices
+from tonne.money.receipts.mail_orders import MailOrders
 from tonne.money.refunds.endpoints import RefundEndpoints
 from tonne.money.refunds.jobs import refund_jobs
 from tonne.platform.db.hold import HoldWatch
@@ -161,11 +162,9 @@ class Parts:
         gateway_meter = GatewayMetrics()
         self.card_gateways = card_gateways(database, settings, gateway_meter, self.hold)
         schedule = RetrySchedule(settings)
-        self.charge_cards = {
-            mode: ChargeCards(database, self.card_gateways, mode, clock, schedule, settings) for mode in Mode
-        }
-        self.invoice_charge_jobs = invoice_charge_jobs(database, self.card_gateways, clock, schedule, settings)
-        self.refund_jobs = refund_jobs(database, self.card_gateways, clock, schedule, settings)
+        self.charge_cards = {mode: ChargeCards(database, self.card_gateways, mode, clock, schedule) for mode in Mode}
+        self.invoice_charge_jobs = invoice_charge_jobs(database, self.card_gateways, clock, schedule)
+        self.refund_jobs = refund_jobs(database, self.card_gateways, clock, schedule)
         self.refunds = RefundEndpoints(database, clock=clock, settings=settings, notifier=self.notifier)
         self.remove_closed_cards = RemoveClosedCards(database, self.card_gateways, clock)
         self._open_invoices(clock)
@@ -260,6 +259,7 @@ class Parts:
         self.issue_consolidated_invoices = IssueConsolidatedInvoices(database, clock, settings)
         self.follow_up_invoices = FollowUpInvoices(database, clock, settings, self.render_invoice)
         self.mail_credit_notes = MailCreditNotes(database, clock, settings, self.render_invoice)
+        self.mail_orders = MailOrders(database, clock, settings, self.render_invoice)
         self.credit_notes = CreditNoteEndpoints(database, self.render_invoice)
         self.persons = PersonEndpoints(database, clock, self.notifier)
         self.invoices = InvoiceEndpoints(

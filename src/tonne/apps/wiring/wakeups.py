@@ -21,8 +21,8 @@ def _wakeups(wakes_on: Sequence[WorkKind], *leads_to: WorkKind) -> Wakeups:
 
 _KIND = WorkKind
 _CHARGES = (_KIND.LIVE_CHARGES, _KIND.TEST_CHARGES)
-_AFTER_CHARGES = (_KIND.EVENTS, _KIND.PAID_ORDERS, _KIND.CARD_PROBLEMS, _KIND.REFUNDS, _KIND.MAILS)
-_AFTER_REFUNDS = (_KIND.EVENTS, _KIND.REFUNDS, _KIND.CREDIT_NOTES, _KIND.PAID_ORDERS, _KIND.MAILS)
+_AFTER_CHARGES = (_KIND.EVENTS, _KIND.PAID_ORDERS, _KIND.CARD_PROBLEMS, _KIND.REFUNDS, _KIND.ORDER_MAILS)
+_AFTER_REFUNDS = (_KIND.EVENTS, _KIND.REFUNDS, _KIND.CREDIT_NOTES, _KIND.PAID_ORDERS, _KIND.ORDER_MAILS)
 # A job that is not listed polls, and whatever it does wakes all others.
 UNKNOWN = Wakeups(frozenset(), frozenset(WorkKind))
 WAKEUPS: Mapping[str, Wakeups] = {
@@ -35,7 +35,7 @@ WAKEUPS: Mapping[str, Wakeups] = {
     "check_payments": _wakeups([_KIND.REFUNDS], *_AFTER_REFUNDS),
     "make_refunds": _wakeups([_KIND.REFUNDS], *_AFTER_REFUNDS),
     "settle_bank_refunds": _wakeups([_KIND.REFUNDS], *_AFTER_REFUNDS),
-    "mail_refunds": _wakeups([_KIND.REFUNDS], _KIND.MAILS),
+    "mail_orders": _wakeups([_KIND.ORDER_MAILS], _KIND.MAILS),
     "remove_closed_cards": _wakeups([]),
     "issue_invoices": _wakeups(
         [_KIND.UNINVOICED_ORDERS], _KIND.EVENTS, _KIND.PAID_ORDERS, _KIND.BILLING_GROUPS, _KIND.INVOICES, _KIND.MAILS

@@ -16,7 +16,6 @@ from tonne.money.cards.open_charges import OpenedCharges, open_charges
 from tonne.money.cards.settle_charges import settle_charges
 from tonne.platform.db.batches import run_leased
 from tonne.platform.db.pool import Connection, Database
-from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.model import PaymentMethod
@@ -50,7 +49,6 @@ class ChargeCards(Struct, frozen=True):
     mode: Mode
     clock: Clock
     schedule: RetrySchedule
-    settings: Settings
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CONCURRENCY))
     # Settle what the gateway had not answered when `run_once` returned.
     _late: set[asyncio.Task[None]] = field(default_factory=set)
@@ -146,4 +144,4 @@ class ChargeCards(Struct, frozen=True):
         results = [row for row in rows if not isinstance(row, OrderKey)]
         free = [row for row in rows if isinstance(row, OrderKey)]
         async with self.database.transaction() as tx:
-            await settle_charges(tx, results, free, self.clock(), self.schedule, settings=self.settings)
+            await settle_charges(tx, results, free, self.clock(), self.schedule)

@@ -107,5 +107,5 @@ class CardEndpoints(msgspec.Struct, frozen=True):
         return json_response(StripeEventOut())
 
     def _respond(self, order: Order) -> Response:
-        self.notifier.notify(*work_after(order), WorkKind.CARD_PROBLEMS, WorkKind.MAILS, scope=order.scope)
+        self.notifier.notify(*work_after(order), WorkKind.CARD_PROBLEMS, WorkKind.ORDER_MAILS, scope=order.scope)
         return Response(order_document(order))

@@ -202,3 +202,24 @@ WHERE card_invoices.account_id = $1 AND card_invoices.next_attempt_at IS NULL
 async def wake_card_invoices(tx: Connection, scope: Scope, now: datetime) -> None:
     """Have the card charged for the open invoices of an account that waited for the test helpers."""
     await tx.execute(WAKE_CARD_INVOICES, scope.account_id, now)
+
+
+class ChargedInvoice(NamedTuple):
+    """`brand` and `last_four` are of the charged card; None if the account has another card since."""
+
+    invoice_id: str
+    brand: str | None
+    last_four: str | None
+
+
+FIND_CHARGED_INVOICE = """
+SELECT charges.invoice_id, card.brand, card.last_four FROM charges
+LEFT JOIN account_cards card ON card.account_id = charges.account_id AND card.method = charges.method
+WHERE charges.account_id = $1 AND charges.id = $2
+"""
+
+
+async def find_charged_invoice(connection: Connection, scope: Scope, charge_id: str) -> ChargedInvoice:
+    """The invoice that a charge was for."""
+    [row] = await connection.fetch(FIND_CHARGED_INVOICE, scope.account_id, charge_id)
+    return ChargedInvoice(**row)

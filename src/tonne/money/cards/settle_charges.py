@@ -7,22 +7,22 @@ import structlog
 from msgspec import structs
 
 from tonne.money.cards import charge_store
-from tonne.money.cards.declines import failure_reason_of
-from tonne.money.cards.gateways.card import ChargeOutcome, ChargeResult
-from tonne.money.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, RetrySchedule, TryCounts, decide_charge
+from tonne.money.cards.gateways.card import ChargeResult
+from tonne.money.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, RetrySchedule, decide_charge
+from tonne.money.cards.plan_retries import plan_retries
 from tonne.money.cards.stored_cards.card_link_store import note_problems
-from tonne.money.receipts.compose import enqueue_receipts
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit.record import Entry, record_all
-from tonne.platform.settings.settings import Settings
 from tonne.platform.values.actor import job_actor
 from tonne.platform.values.replace import replace
 from tonne.selling.orders.model import CancellationReason, Order, OrderKey, OrderStatus
 from tonne.selling.orders.move_order import Transitions, move_orders, with_payment
-from tonne.selling.orders.queue import lock_orders, schedule_payment
+from tonne.selling.orders.order_mail_store import OrderMailKind, OrderMailRow, add_mails
+from tonne.selling.orders.queue import lock_orders
 from tonne.selling.orders.store import note_cancellation
 
 ACTOR = job_actor("charge_cards")
+_TAKEN = {ChargeStatus.CAPTURED, ChargeStatus.REFUND_DUE}
 
 _log = structlog.get_logger()
 
@@ -33,8 +33,6 @@ async def settle_charges(
     free: Sequence[OrderKey],
     now: datetime,
     schedule: RetrySchedule,
-    *,
-    settings: Settings,
 ) -> list[Order]:
     """Settle charges of orders together and return their orders in their new state. Call it last in the transaction.
 
@@ -44,56 +42,59 @@ async def settle_charges(
     payer has to confirm stays pending. Zero-total orders (`free`) are marked as paid. A charge that another worker has
     settled is left unchanged, and so is its order.
     """
-    requests = [attempt.request for attempt, _ in results]
-    ids = [request.order_id or "" for request in requests]
-    keys = [*(OrderKey(request.account_id, id_) for request, id_ in zip(requests, ids, strict=True)), *free]
-    orders = await lock_orders(tx, keys)
-    updates = [
-        decide_charge(
-            attempt,
-            result,
-            is_wanted=_is_placed(orders[order_id]),
-            can_confirm=not orders[order_id].is_paid_at_checkout,
-            now=now,
-            schedule=schedule,
-        )
-        for (attempt, result), order_id in zip(results, ids, strict=True)
-    ]
-    settled = await charge_store.settle_charges(tx, updates) if updates else {}
-    applied = [
-        (orders[order_id], replace(update, status=settled[update.id]))
-        for order_id, update in zip(ids, updates, strict=True)
-        if update.id in settled
-    ]
+    orders = await lock_orders(tx, [*(_key_of(attempt) for attempt, _ in results), *free])
+    decided = [(orders[_key_of(attempt).id], _decide(orders, attempt, to, now, schedule)) for attempt, to in results]
+    settled = await charge_store.settle_charges(tx, [update for _, update in decided]) if decided else {}
+    applied = [(order, replace(new, status=settled[new.id])) for order, new in decided if new.id in settled]
     _log_failures(applied)
     waiting = [(order, update) for order, update in applied if _is_placed(order)]
-    moves = _paid([order for order, update in waiting if update.status is ChargeStatus.CAPTURED], now)
-    paid = [move.steps[-1] for move in moves]
-    moves += _paid([orders[key.id] for key in free if _is_placed(orders[key.id])], now)
+    captured = [(order, update) for order, update in waiting if update.status is ChargeStatus.CAPTURED]
+    unpaid = [(order, update) for order, update in waiting if update.status not in _TAKEN]
+    costless = [orders[key.id] for key in free if _is_placed(orders[key.id])]
+    moves = _paid([*(order for order, _ in captured), *costless], now)
     moves += await _cancel_refunded(tx, [order for order, update in waiting if update.is_surplus], now)
-    taken = {ChargeStatus.CAPTURED, ChargeStatus.REFUND_DUE}
-    moves += await _plan_retries(tx, [pair for pair in waiting if pair[1].status not in taken], now, schedule)
+    moves += await plan_retries(tx, unpaid, now, schedule)
     confirmable = {attempt.request.id for attempt, _ in results if attempt.confirm_until is not None}
     asked = [order for order, update in waiting if update.needs_confirmation and update.id not in confirmable]
-    await note_problems(tx, [order.scope for order in [*asked, *_unpaid(moves)]], now)
-    await enqueue_receipts(tx, paid, settings=settings, now=now)
+    await note_problems(tx, [order.scope for order in [*asked, *_failed(moves)]], now)
+    await add_mails(tx, [_receipt(order, update) for order, update in captured if order.payer_email], now)
     if moves:
         await move_orders(tx, moves, now)
-    for move in moves:
-        orders[move.order.id] = move.steps[-1]
-    return list(orders.values())
+    return list((orders | {move.order.id: move.steps[-1] for move in moves}).values())
+
+
+def _key_of(attempt: ChargeAttempt) -> OrderKey:
+    return OrderKey(attempt.request.account_id, attempt.request.order_id or "")
+
+
+def _decide(
+    orders: dict[str, Order], attempt: ChargeAttempt, result: ChargeResult, now: datetime, schedule: RetrySchedule
+) -> ChargeUpdate:
+    order = orders[_key_of(attempt).id]
+    return decide_charge(
+        attempt,
+        result,
+        is_wanted=_is_placed(order),
+        can_confirm=not order.is_paid_at_checkout,
+        now=now,
+        schedule=schedule,
+    )
 
 
 def _is_placed(order: Order) -> bool:
     return order.status is OrderStatus.PLACED
 
 
-def _unpaid(moves: Sequence[Transitions]) -> list[Order]:
+def _failed(moves: Sequence[Transitions]) -> list[Order]:
     return [move.order for move in moves if move.steps[-1].status is OrderStatus.FAILED]
 
 
 def _paid(orders: Iterable[Order], now: datetime) -> list[Transitions]:
     return [Transitions(order, [with_payment(order)], with_payment(order).due_at(now)) for order in orders]
+
+
+def _receipt(order: Order, update: ChargeUpdate) -> OrderMailRow:
+    return OrderMailRow(order.scope, order.id, OrderMailKind.RECEIPT, update.id, order.amount_due_minor or 0)
 
 
 async def _cancel_refunded(tx: Connection, orders: Sequence[Order], now: datetime) -> list[Transitions]:
@@ -118,39 +119,6 @@ async def _cancel_refunded(tx: Connection, orders: Sequence[Order], now: datetim
         Transitions(order, [structs.replace(order, status=OrderStatus.CANCELLED, cancellation_reason=why)])
         for order in orders
     ]
-
-
-async def _plan_retries(
-    tx: Connection, unpaid: Sequence[tuple[Order, ChargeUpdate]], now: datetime, schedule: RetrySchedule
-) -> list[Transitions]:
-    """Schedule the next attempt of each order; orders without attempts left fail.
-
-    An order with an open charge waits for that charge. At a checkout the buyer decides whether to try another card.
-    """
-    if not unpaid:
-        return []
-    tries = await charge_store.count_tries(tx, [order.key for order, _ in unpaid])
-    moments: dict[OrderKey, datetime | None] = {}
-    failed: list[Transitions] = []
-    await note_problems(tx, [order.scope for order, new in unpaid if _is_first_decline(new, tries[order.id])], now)
-    for order, update in unpaid:
-        is_open = update.status is not ChargeStatus.FAILED
-        delay = None if is_open else schedule.retry_delay(update.outcome, tries[order.id])
-        if delay is None and not is_open and not order.is_paid_at_checkout:
-            failed.append(Transitions(order, [_failed(order, update)]))
-        else:
-            moments[order.key] = None if delay is None else order.due_at(now + delay)
-    if moments:
-        await schedule_payment(tx, moments)
-    return failed
-
-
-def _is_first_decline(update: ChargeUpdate, counts: TryCounts) -> bool:
-    return update.status is ChargeStatus.FAILED and update.outcome is ChargeOutcome.DECLINED and counts.tries == 1
-
-
-def _failed(order: Order, update: ChargeUpdate) -> Order:
-    return structs.replace(order, status=OrderStatus.FAILED, failure_reason=failure_reason_of(update.code))
 
 
 def _log_failures(applied: Sequence[tuple[Order, ChargeUpdate]]) -> None:

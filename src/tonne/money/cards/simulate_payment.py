@@ -45,7 +45,7 @@ async def simulate_payment(
     else:
         results = [(attempt, await gateway.charge(attempt.request)) for attempt in opened.attempts]
     async with database.transaction() as tx:
-        orders = await settle_charges(tx, results, opened.free, clock(), schedule, settings=settings)
+        orders = await settle_charges(tx, results, opened.free, clock(), schedule)
     order = orders[0]
     if order.status is not OrderStatus.PAID:
         raise TransitionInvalid(f"The order became {order.status} before it was paid.")
@@ -77,11 +77,11 @@ async def simulate_decline(
             raise TransitionInvalid("The order total is zero, so there is no charge to decline.")
         [attempt] = opened.attempts
         if result is not None:
-            orders = await settle_charges(tx, [(attempt, result)], [], clock(), schedule, settings=settings)
+            orders = await settle_charges(tx, [(attempt, result)], [], clock(), schedule)
             return orders[0]
     result = await gateway.charge(attempt.request)
     async with database.transaction() as tx:
-        orders = await settle_charges(tx, [(attempt, result)], [], clock(), schedule, settings=settings)
+        orders = await settle_charges(tx, [(attempt, result)], [], clock(), schedule)
     return orders[0]
 
 

@@ -1,16 +1,11 @@
-"""Mails about the money of an order: a receipt, a refund, a cancellation after the payment.
+"""The texts of mails about the money of an order: a receipt, a refund, a cancellation after the payment."""
 
-All are enqueued in the transaction that moves the money or the order, so each is sent once. Call them before events
-are appended: nothing may be locked after the event stream.
-"""
-
-from collections.abc import Sequence
 from datetime import datetime
 from email.message import EmailMessage
 
-from tonne.money.receipts.expected_completion import Expectation, expected_completion
-from tonne.money.receipts.recipients import Parties, enqueue_order_mail, payer_of, read_parties
-from tonne.platform.db.pool import Connection
+from tonne.money.receipts.expected_completion import Expectation
+from tonne.money.receipts.recipients import Parties
+from tonne.money.refunds.model import Refund, RefundMethod, RefundPurpose
 from tonne.platform.documents.mail.layout import button_lines, fact_lines, join_blocks, one_line, sum_lines
 from tonne.platform.documents.mail.send_mail import compose_mail
 from tonne.platform.settings.settings import Settings
@@ -19,72 +14,28 @@ from tonne.platform.values.scope import Mode
 from tonne.platform.values.tax import TaxTreatment
 from tonne.platform.web.wording import LocalWording, wording_in
 from tonne.selling.orders.model import Order, OrderStatus
-from tonne.selling.orders.order_links import order_urls
 
-# Where the money was returned to.
-REFUNDED = N_(
-    "We have refunded %(amount)s to the card or bank account that you paid with. It can take some days until your bank"
-    " shows it."
-)
-REFUNDED_TO_CARD = N_(
-    "We have refunded %(amount)s to the card that you paid with. It can take some days until your bank shows it."
-)
-REFUNDED_TO_BANK = N_(
-    "We have refunded %(amount)s to the bank account that you paid from. It can take some days until your bank shows"
-    " it."
-)
-
-
-async def enqueue_receipts(tx: Connection, orders: Sequence[Order], *, settings: Settings, now: datetime) -> None:
-    """For each of these locked orders, which are being paid in this transaction, if its payer has an address."""
-    wanted = [order for order in orders if payer_of(order) is not None]
-    if not wanted:
-        return
-    parties = await read_parties(tx, wanted)
-    urls = await order_urls(tx, wanted, settings=settings, now=now)
-    for order in wanted:
-        expected = await expected_completion(tx, order, settings=settings, now=now)
-        message = compose_receipt(settings, order, parties[order.id], url=urls[order.id], expected=expected, now=now)
-        await enqueue_order_mail(tx, order, parties[order.id], message)
-
-
-async def enqueue_refund_mail(
-    tx: Connection,
-    order: Order,
-    amount_minor: int,
-    *,
-    settings: Settings,
-    now: datetime,
-    reason: str | None = None,
-    returned: str = REFUNDED,
-) -> None:
-    """For a refund that was made. `mail_refunds.py` calls it. `returned` is one of the sentences above."""
-    parties = (await read_parties(tx, [order]))[order.id]
-    urls = await order_urls(tx, [order], settings=settings, now=now)
-    message = compose_refund(
-        settings, order, parties, amount_minor=amount_minor, url=urls[order.id], reason=reason, returned=returned
-    )
-    await enqueue_order_mail(tx, order, parties, message)
-
-
-async def enqueue_cancellation_mail(
-    tx: Connection, order: Order, *, settings: Settings, now: datetime, reason: str | None = None
-) -> None:
-    """For a paid order that is being cancelled. Another mail follows when the refund was made."""
-    parties = (await read_parties(tx, [order]))[order.id]
-    urls = await order_urls(tx, [order], settings=settings, now=now)
-    message = compose_cancelled(settings, order, parties, url=urls[order.id], reason=reason)
-    await enqueue_order_mail(tx, order, parties, message)
+_RETURNED = {
+    RefundMethod.CARD: N_(
+        "We have refunded %(amount)s to the card that you paid with. It can take some days until your bank shows it."
+    ),
+    RefundMethod.BANK: N_(
+        "We have refunded %(amount)s to the bank account that you paid from. It can take some days until your bank"
+        " shows it."
+    ),
+}
+# Nobody asked for the other refunds: their reason is a technical one, and not for the payer.
+_ASKED_FOR = {RefundPurpose.CANCELLATION, RefundPurpose.GOODWILL}
 
 
 def compose_receipt(
-    settings: Settings, order: Order, parties: Parties, *, url: str | None, expected: Expectation, now: datetime
+    settings: Settings, order: Order, parties: Parties, *, url: str | None, expected: Expectation, paid_at: datetime
 ) -> EmailMessage:
     wording = wording_in(order.language)
     _, paid = wording.translate, wording.money(order.amount_due_minor or 0, order.currency)
     facts = [
         (_("Order"), order.id),
-        (_("Date"), wording.day(now)),
+        (_("Date"), wording.day(paid_at)),
         (_("Name on the certificate"), order.beneficiary),
         *_party_facts(settings, parties, wording),
     ]
@@ -114,19 +65,13 @@ def compose_receipt(
 
 
 def compose_refund(
-    settings: Settings,
-    order: Order,
-    parties: Parties,
-    *,
-    amount_minor: int,
-    url: str | None,
-    reason: str | None,
-    returned: str,
+    settings: Settings, order: Order, parties: Parties, *, url: str | None, refund: Refund
 ) -> EmailMessage:
     wording = wording_in(order.language)
-    _, amount = wording.translate, wording.money(amount_minor, order.currency)
+    _, amount = wording.translate, wording.money(refund.amount_minor, order.currency)
+    reason = refund.reason if refund.purpose in _ASKED_FOR else None
     sums = [(_("Refund"), amount)]
-    if order.refunded_minor > amount_minor:
+    if order.refunded_minor > refund.amount_minor:
         sums.append((_("Refunded in total"), wording.money(order.refunded_minor, order.currency)))
     facts = [(_("Order"), order.id), *([(_("Reason"), reason)] if reason else [])]
     if order.status is OrderStatus.CANCELLED:
@@ -134,7 +79,7 @@ def compose_refund(
     else:
         outcome = _("This does not change your order: the quantity and the certificate stay the same.")
     blocks = [
-        _(returned, amount=amount),
+        _(_RETURNED[refund.method], amount=amount),
         sum_lines([(_("Paid"), wording.money(order.amount_due_minor or 0, order.currency))], sums),
         outcome,
         button_lines(_("See your order"), url),
@@ -210,10 +155,9 @@ def _party_facts(settings: Settings, parties: Parties, wording: LocalWording) ->
 def _compose(settings: Settings, order: Order, parties: Parties, *, subject: str, blocks: list[str]) -> EmailMessage:
     is_test, wording = order.scope.mode is Mode.TEST, wording_in(order.language)
     _ = wording.translate
-    recipients = [parties.payer] if parties.payer is not None else parties.admins
     return compose_mail(
         settings,
-        recipients,
+        parties.recipients,
         subject,
         join_blocks(blocks),
         wording=wording,

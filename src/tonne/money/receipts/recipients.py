@@ -1,15 +1,12 @@
 """Who is mailed about an order."""
 
 from collections.abc import Sequence
-from email.message import EmailMessage
 
 from msgspec import Struct
 
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
-from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.documents.mail.send_mail import is_mail_address
-from tonne.selling.accounts.customer_mail import enqueue_customer_mail
 from tonne.selling.orders.model import Order
 
 READ_PARTIES = """
@@ -33,6 +30,10 @@ class Parties(Struct, frozen=True):
     payer: str | None
     admins: list[str]
 
+    @property
+    def recipients(self) -> list[str]:
+        return [self.payer] if self.payer is not None else self.admins
+
 
 async def read_parties(connection: Connection, orders: Sequence[Order]) -> dict[str, Parties]:
     """By order id."""
@@ -46,14 +47,6 @@ async def read_parties(connection: Connection, orders: Sequence[Order]) -> dict[
         )
         for row in rows
     }
-
-
-async def enqueue_order_mail(tx: Connection, order: Order, parties: Parties, message: EmailMessage) -> None:
-    """To the payer; to the admins of the organisation if the payer has no address."""
-    if parties.payer is not None:
-        await enqueue_customer_mail(tx, order.scope, parties.payer, message, subject_id=order.id)
-    elif parties.admins:
-        await enqueue(tx, order.scope.organisation_id, parties.admins, message, subject_id=order.id)
 
 
 def payer_of(order: Order) -> str | None:

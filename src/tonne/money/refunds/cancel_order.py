@@ -9,7 +9,6 @@ from tonne.money.cards.model import ChargeStatus
 from tonne.money.invoices.cancel_order import cancel_order
 from tonne.money.invoices.credit_notes.credit_note import CreditCause
 from tonne.money.invoices.credit_notes.issue_credit_note import credit_order
-from tonne.money.receipts.compose import enqueue_cancellation_mail
 from tonne.money.refunds.disputes.mismatched_charge import give_back
 from tonne.money.refunds.model import RefundPurpose
 from tonne.money.refunds.order_money import OrderMoney, lock_money
@@ -23,6 +22,7 @@ from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.selling.orders.model import CancellationReason, Order, OrderStatus
+from tonne.selling.orders.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 
 _ALLOCATED = (OrderStatus.RETIRING, OrderStatus.COMPLETE)
 GOODWILL_ONLY = (
@@ -96,4 +96,9 @@ async def _refund_and_credit(
     )
     if money.order.payment_method is PaymentMethod.CARD and note is None:
         # Those who got an invoice get the credit note.
-        await enqueue_cancellation_mail(tx, money.order, settings=settings, now=now, reason=reason)
+        # The mail names the reason that is stored with the cancellation.
+        await add_mails(tx, [_cancellation_mail(money.order)], now)
+
+
+def _cancellation_mail(order: Order) -> OrderMailRow:
+    return OrderMailRow(order.scope, order.id, OrderMailKind.CANCELLED, order.id, order.amount_due_minor or 0)

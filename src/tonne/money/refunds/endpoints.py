@@ -28,7 +28,7 @@ from tonne.selling.orders.load import load_order
 from tonne.selling.orders.schemas import order_document
 
 REASON = "Requested by the client"
-_AFTER_CANCELLATION = (WorkKind.EVENTS, WorkKind.REFUNDS, WorkKind.CREDIT_NOTES, WorkKind.MAILS)
+_AFTER_CANCELLATION = (WorkKind.EVENTS, WorkKind.REFUNDS, WorkKind.CREDIT_NOTES, WorkKind.ORDER_MAILS)
 
 
 class RefundEndpoints(msgspec.Struct, frozen=True):
@@ -139,5 +139,5 @@ class RefundEndpoints(msgspec.Struct, frozen=True):
         body = read(request.json_or_empty(), DisputeIn)
         order_id, now = request.path("order_id"), self.clock()
         document = await simulate_dispute(self.database, request.scope, order_id, body.outcome, now)
-        self.notifier.notify(WorkKind.EVENTS, WorkKind.REFUNDS, WorkKind.MAILS, scope=request.scope)
+        self.notifier.notify(WorkKind.EVENTS, WorkKind.REFUNDS, WorkKind.ORDER_MAILS, scope=request.scope)
         return Response(document)

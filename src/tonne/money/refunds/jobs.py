@@ -4,21 +4,15 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from tonne.money.cards.gateways.card import CardGateway
 from tonne.money.cards.model import RetrySchedule
-from tonne.money.receipts.mail_refunds import MailRefunds
 from tonne.money.refunds.bank_refunds import SettleBankRefunds
 from tonne.money.refunds.disputes.check_payments import CheckPayments, PollGateways
 from tonne.money.refunds.make_refunds import MakeRefunds
 from tonne.platform.db.pool import Database
-from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 
 
 def refund_jobs(
-    database: Database,
-    gateways: Mapping[str, CardGateway],
-    clock: Clock,
-    schedule: RetrySchedule,
-    settings: Settings,
+    database: Database, gateways: Mapping[str, CardGateway], clock: Clock, schedule: RetrySchedule
 ) -> dict[str, Callable[[], Awaitable[bool]]]:
     """By name, in the order in which they follow from each other."""
     return {
@@ -26,5 +20,4 @@ def refund_jobs(
         "check_payments": CheckPayments(database, gateways, clock, schedule).run_once,
         "make_refunds": MakeRefunds(database, gateways, clock, schedule).run_once,
         "settle_bank_refunds": SettleBankRefunds(database, clock).run_once,
-        "mail_refunds": MailRefunds(database, clock, settings).run_once,
     }

@@ -31,6 +31,7 @@ from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.model import CancellationReason, Order, OrderKey, OrderStatus, PaymentState
 from tonne.selling.orders.move_order import show_payment
+from tonne.selling.orders.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.queue import lock_order, note_dispute, wake_paid
 
 _OVER = (OrderStatus.CANCELLED, OrderStatus.FAILED)
@@ -167,6 +168,7 @@ async def add_refund(tx: Connection, money: OrderMoney, refund: Refund, *, actor
     """The caller has checked the amount."""
     await store.insert_refund(tx, refund)
     money.refunds.append(refund)
+    await _have_mailed(tx, refund, refund.created_at)
     await record_all(tx, [entry_of(refund, "refund.requested", before=None)], actor=actor, at=refund.created_at)
     await record_refund(tx, refund, refund.created_at)
 
@@ -180,10 +182,18 @@ async def change_refund(
         return False
     money.refunds = store.with_update(money.refunds, refund)
     if old.state is not refund.state:
+        await _have_mailed(tx, refund, now)
         await record_all(tx, [entry_of(refund, action, before=old.state)], actor=actor, at=now)
         if refund.state is not RefundState.DUE:
             await record_refund(tx, refund, now)
     return True
+
+
+async def _have_mailed(tx: Connection, refund: Refund, now: datetime) -> None:
+    """The payer gets a mail once the money is on its way, however the refund was made."""
+    if refund.state is RefundState.SUCCEEDED:
+        row = OrderMailRow(refund.scope, refund.order_id, OrderMailKind.REFUND, refund.id, refund.amount_minor)
+        await add_mails(tx, [row], now)
 
 
 def entry_of(refund: Refund, action: str, *, before: RefundState | None) -> Entry:

@@ -46,12 +46,12 @@ async def list_refund_ids(connection: Connection, scope: Scope, order_ids: Seque
 
 LIST_UNFINISHED = """
 SELECT order_id FROM refunds WHERE account_id = $1 AND order_id = ANY ($2::text[])
-   AND (state IN ('approval', 'due', 'pending') OR state = 'succeeded' AND next_mail_at IS NOT NULL)
+   AND state IN ('approval', 'due', 'pending')
 UNION SELECT order_id FROM disputes WHERE account_id = $1 AND order_id = ANY ($2::text[]) AND state = 'opened'
 ORDER BY order_id
 """
 
 
 async def list_unfinished(connection: Connection, scope: Scope, order_ids: Sequence[str]) -> list[str]:
-    """Those of the orders with a refund that is not made or not mailed yet, or with an open dispute."""
+    """Those of the orders with a refund that is not made yet, or with an open dispute."""
     return [row["order_id"] for row in await connection.fetch(LIST_UNFINISHED, scope.account_id, order_ids)]

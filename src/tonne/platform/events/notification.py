@@ -25,6 +25,8 @@ class WorkKind(StrEnum):
     CERTIFICATES = "certificates"
     CARD_PROBLEMS = "card_problems"
     REFUNDS = "refunds"
+    # Mails that are still to be composed.
+    ORDER_MAILS = "order_mails"
     MAILS = "mails"
 
 

@@ -30,6 +30,15 @@ QUEUES = (
     _orders_in(OrderStatus.PLACED),
     _orders_in(OrderStatus.PAID),
     _orders_in(OrderStatus.RETIRING),
+    Queue(
+        "order_mails",
+        f"""
+        SELECT mode, count(*) AS depth, min(created_at) AS since, min(due_at) AS due
+        FROM (SELECT order_mails.mode, order_mails.created_at, order_mails.due_at FROM order_mails
+              ORDER BY order_mails.due_at LIMIT {MAX_COUNTED}) AS each
+        GROUP BY mode
+        """,  # noqa: S608 - our own words
+    ),
 )
 
 
@@ -62,6 +71,18 @@ WAITING = (
         WHERE $1::boolean AND EXISTS (SELECT FROM orders WHERE orders.mode = 'live')
         """,
         _server_missing,
+        topic=Topic.MAILS,
+    ),
+    WaitingCheck(
+        "mails about payments are composed within ten minutes",
+        "No worker runs, or a mail cannot be composed. It is tried again every two minutes.",
+        "Check that `tonne worker` is running. Its log has the error under `order_mail_not_composed`.",
+        """
+        SELECT format('%s of order %s of account %s, since %s', kind, order_id, account_id,
+                      to_char(created_at, 'YYYY-MM-DD HH24:MI')) AS "where"
+        FROM order_mails WHERE created_at < $1::timestamptz - interval '10 minutes'
+        ORDER BY created_at
+        """,
         topic=Topic.MAILS,
     ),
 )

@@ -148,9 +148,7 @@ class OperatorInvoicePage:
         form, invoice, now = Form(fields), await self._find(request, viewer), self._clock()
 
         async def work(tx: Connection) -> list[str]:
-            return await resend_invoice(
-                tx, invoice, render=self._render, settings=self._settings, actor=viewer.actor, now=now
-            )
+            return await resend_invoice(tx, invoice, settings=self._settings, actor=viewer.actor, now=now)
 
         def effects(recipients: list[str]) -> list[str]:
             return [f"{invoice.reference} is mailed to {', '.join(recipients)}."]

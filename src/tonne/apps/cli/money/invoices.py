@@ -226,8 +226,7 @@ def resend(number: str, mode: str | None) -> None:
 
     async def work(tx: Connection) -> tuple[Invoice, list[str]]:
         found = await _find(tx, number, mode)
-        render = render_invoice(tx, settings)
-        return found, await resend_invoice(tx, found, render=render, settings=settings, actor=ACTOR, now=utc_now())
+        return found, await resend_invoice(tx, found, settings=settings, actor=ACTOR, now=utc_now())
 
     found, recipients = run_in_transaction(work)
     click.echo(f"{found.reference} will be mailed to {', '.join(recipients)}.")

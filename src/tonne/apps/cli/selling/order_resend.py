@@ -4,7 +4,6 @@ import click
 
 from tonne.apps.cli.database import ACTOR, run_connected
 from tonne.apps.cli.parameters import EMAIL
-from tonne.apps.cli.supply.signed_files import render_invoice
 from tonne.channels.checkout.order_pages.resend_order import OrderMail, resend_order
 from tonne.platform.db.pool import Connection
 from tonne.platform.process.progress import progress
@@ -41,15 +40,7 @@ def resend(order_ids: tuple[str, ...], only: tuple[str, ...], email: str | None)
             if scope is None:
                 raise OrderNotFound(f"There is no order {order_id}. Find it with `tonne order list TERM`.")
             return await resend_order(
-                connection,
-                scope,
-                order_id,
-                wanted,
-                email=email,
-                render=render_invoice(connection, settings),
-                settings=settings,
-                actor=ACTOR,
-                now=utc_now(),
+                connection, scope, order_id, wanted, email=email, settings=settings, actor=ACTOR, now=utc_now()
             )
 
     async def work(connection: Connection, settings: Settings) -> tuple[list[str], list[str]]:

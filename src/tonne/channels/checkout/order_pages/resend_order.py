@@ -5,10 +5,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from tonne.channels.checkout.errors import NothingToResend
-from tonne.money.invoices.documents.render_invoice import RenderInvoice
 from tonne.money.invoices.resend_invoice import resend_invoice
 from tonne.money.invoices.store import find_invoice
-from tonne.money.receipts.compose import enqueue_receipts
 from tonne.money.receipts.recipients import payer_of
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
@@ -18,7 +16,11 @@ from tonne.platform.values.scope import Scope
 from tonne.selling.orders.correct_email import correct_email
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.model import Order, OrderStatus, PaymentState
+from tonne.selling.orders.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.queue import lock_order
+
+# Why a receipt is mailed, if it is not a charge.
+RESENT = "resent"
 
 
 class OrderMail(StrEnum):
@@ -59,7 +61,6 @@ async def resend_order(
     wanted: Collection[OrderMail],
     *,
     email: str | None,
-    render: RenderInvoice,
     settings: Settings,
     actor: Actor,
     now: datetime,
@@ -81,7 +82,7 @@ async def resend_order(
     sent = []
     for mail in OrderMail:
         if mail in wanted:
-            sent += await _send(tx, order, mail, render=render, settings=settings, actor=actor, now=now)
+            sent += await _send(tx, order, mail, settings=settings, actor=actor, now=now)
     if not sent:
         raise NothingToResend
     await audit.record(
@@ -105,14 +106,14 @@ async def _send(
     order: Order,
     mail: OrderMail,
     *,
-    render: RenderInvoice,
     settings: Settings,
     actor: Actor,
     now: datetime,
 ) -> list[str]:
     match mail:
         case OrderMail.RECEIPT if order.payment_state is not PaymentState.UNPAID and payer_of(order):
-            await enqueue_receipts(tx, [order], settings=settings, now=now)
+            kind, amount_minor = OrderMailKind.RECEIPT, order.amount_due_minor or 0
+            await add_mails(tx, [OrderMailRow(order.scope, order.id, kind, RESENT, amount_minor)], now)
             return [f"receipt to {payer_of(order)}"]
         case OrderMail.CERTIFICATE if order.status is OrderStatus.COMPLETE and order.email:
             if await mail_certificate_again(tx, order.scope, order.id, now):
@@ -120,7 +121,7 @@ async def _send(
         case OrderMail.INVOICE:
             invoice = await find_invoice(tx, order.scope, order.id)
             if invoice is not None:
-                recipients = await resend_invoice(tx, invoice, render=render, settings=settings, actor=actor, now=now)
+                recipients = await resend_invoice(tx, invoice, settings=settings, actor=actor, now=now)
                 return [f"invoice {invoice.reference} to {', '.join(recipients)}"]
         case _:
             pass

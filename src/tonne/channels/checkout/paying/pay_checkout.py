@@ -43,7 +43,7 @@ from tonne.selling.orders.model import Order, OrderStatus
 
 # Stripe requires its pages to stay open for at least 30 minutes.
 PAGE_LIFE = timedelta(minutes=35)
-_AFTER_PAYMENT = (WorkKind.EVENTS, WorkKind.PAID_ORDERS, WorkKind.REFUNDS, WorkKind.MAILS)
+_AFTER_PAYMENT = (WorkKind.EVENTS, WorkKind.PAID_ORDERS, WorkKind.REFUNDS, WorkKind.ORDER_MAILS)
 
 
 class _Payment(Struct, frozen=True):
@@ -211,7 +211,7 @@ class PayCheckout(Struct, frozen=True):
     async def _settle(self, attempt: ChargeAttempt, result: ChargeResult) -> None:
         async with self.database.transaction() as tx:
             schedule = RetrySchedule(self.settings)
-            await settle_charges(tx, [(attempt, result)], [], self.clock(), schedule, settings=self.settings)
+            await settle_charges(tx, [(attempt, result)], [], self.clock(), schedule)
 
 
 async def _record_consent(tx: Connection, checkout: Checkout, agreed: Agreed) -> None:

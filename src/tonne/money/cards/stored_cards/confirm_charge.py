@@ -33,8 +33,6 @@ class SettleInvoiceCharge(Protocol):
         result: ChargeResult,
         now: datetime,
         schedule: RetrySchedule,
-        *,
-        settings: Settings,
     ) -> None: ...
 
 
@@ -94,14 +92,14 @@ class ConfirmCharge(Struct, frozen=True):
         schedule = RetrySchedule(self.settings)
         async with self.database.transaction() as tx:
             if attempt.request.invoice_id is not None:
-                await self.settle_invoice(tx, attempt, result, self.clock(), schedule, settings=self.settings)
+                await self.settle_invoice(tx, attempt, result, self.clock(), schedule)
             else:
-                await settle_charges(tx, [(attempt, result)], [], self.clock(), schedule, settings=self.settings)
+                await settle_charges(tx, [(attempt, result)], [], self.clock(), schedule)
         self.notifier.notify(
             WorkKind.EVENTS,
             WorkKind.PAID_ORDERS,
             WorkKind.CARD_PROBLEMS,
             WorkKind.REFUNDS,
-            WorkKind.MAILS,
+            WorkKind.ORDER_MAILS,
             charges_in(attempt.request.mode),
         )

@@ -18,7 +18,6 @@ from tonne.money.invoices.card_payment.pay_by_card import open_invoice_charge
 from tonne.money.invoices.card_payment.settle_card_invoice import settle_invoice_charge
 from tonne.platform.db.batches import run_each
 from tonne.platform.db.pool import Database
-from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Mode
 
@@ -40,7 +39,6 @@ class ChargeInvoices(Struct, frozen=True):
     mode: Mode
     clock: Clock
     schedule: RetrySchedule
-    settings: Settings
 
     async def run_once(self) -> bool:
         """Process one batch; false if nothing is due."""
@@ -98,4 +96,4 @@ class ChargeInvoices(Struct, frozen=True):
     async def _settle(self, answer: Answer) -> None:
         attempt, result = answer
         async with self.database.transaction() as tx:
-            await settle_invoice_charge(tx, attempt, result, self.clock(), self.schedule, settings=self.settings)
+            await settle_invoice_charge(tx, attempt, result, self.clock(), self.schedule)

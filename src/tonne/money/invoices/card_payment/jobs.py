@@ -6,7 +6,6 @@ from tonne.money.cards.gateways.card import CardGateway
 from tonne.money.cards.model import RetrySchedule
 from tonne.money.invoices.card_payment.charge_invoices import ChargeInvoices
 from tonne.platform.db.pool import Database
-from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Mode
 
@@ -16,12 +15,11 @@ def invoice_charge_jobs(
     gateways: Mapping[str, CardGateway],
     clock: Clock,
     schedule: RetrySchedule,
-    settings: Settings,
 ) -> dict[str, Callable[[], Awaitable[bool]]]:
     """By name, one for each mode."""
 
     def job(mode: Mode) -> Callable[[], Awaitable[bool]]:
-        return ChargeInvoices(database, gateways, mode, clock, schedule, settings).run_once
+        return ChargeInvoices(database, gateways, mode, clock, schedule).run_once
 
     return {
         "charge_live_invoices": job(Mode.LIVE),

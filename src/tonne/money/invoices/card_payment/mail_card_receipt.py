@@ -1,38 +1,53 @@
 """The receipt for an invoice that a stored card has paid: one mail for all its orders."""
 
 from datetime import datetime
+from email.message import EmailMessage
 
-from tonne.money.cards.gateways.card import StoredCard
-from tonne.money.cards.model import ChargeAttempt
-from tonne.money.cards.stored_cards.mail_card_problems import read_payer
-from tonne.money.cards.stored_cards.stored_card_store import find_card
+from msgspec import Struct
+
+from tonne.money.cards.invoice_charge_store import ChargedInvoice, find_charged_invoice
+from tonne.money.cards.stored_cards.mail_card_problems import Payer, read_payer
 from tonne.money.invoices.model import Invoice
-from tonne.money.invoices.store import find_receipt_email
+from tonne.money.invoices.store import find_invoices_any_account, find_receipt_email
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.layout import fact_lines, join_blocks
-from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.documents.mail.send_mail import compose_mail
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode, Scope
 from tonne.platform.web.wording import LocalWording, wording_in
-from tonne.selling.accounts.customer_mail import enqueue_customer_mail
 
 
-async def enqueue_card_receipt(
-    tx: Connection, invoice: Invoice, attempt: ChargeAttempt, *, settings: Settings, now: datetime
-) -> None:
-    """To the account's address for receipts, else to the admins of the organisation. Nobody is mailed without one.
+class CardReceipt(Struct, frozen=True):
+    """What the mail says. `paid_at`: when the card was charged."""
 
-    Call it before events are appended: nothing may be locked after the event stream.
-    """
-    scope = Scope(attempt.organisation_id, attempt.request.account_id, attempt.request.mode)
-    receipt_email, payer = await find_receipt_email(tx, scope), await read_payer(tx, scope.account_id)
-    recipients = [receipt_email] if receipt_email else payer.admins
-    if not recipients:
-        return
+    scope: Scope
+    invoice: Invoice
+    receipt_email: str | None
+    payer: Payer
+    charged: ChargedInvoice
+    paid_minor: int
+    paid_at: datetime
+
+    @property
+    def recipients(self) -> list[str]:
+        """The account's address for receipts, else the admins of the organisation. Nobody is mailed without one."""
+        return [self.receipt_email] if self.receipt_email else self.payer.admins
+
+
+async def read_card_receipt(
+    connection: Connection, scope: Scope, charge_id: str, *, paid_minor: int, paid_at: datetime
+) -> CardReceipt:
+    charged = await find_charged_invoice(connection, scope, charge_id)
+    [invoice] = await find_invoices_any_account(connection, [charged.invoice_id])
+    receipt_email, payer = await find_receipt_email(connection, scope), await read_payer(connection, scope.account_id)
+    return CardReceipt(scope, invoice, receipt_email, payer, charged, paid_minor, paid_at)
+
+
+def compose_card_receipt(settings: Settings, receipt: CardReceipt) -> EmailMessage:
+    invoice, payer = receipt.invoice, receipt.payer
     record, currency = invoice.read_record(), invoice.currency
-    wording = wording_in(record.language)
-    _, paid = wording.translate, wording.money(attempt.request.amount_minor, currency)
+    wording, is_test = wording_in(record.language), receipt.scope.mode is Mode.TEST
+    _, paid = wording.translate, wording.money(receipt.paid_minor, currency)
     facts = [
         (_("Invoice"), invoice.reference),
         *([(_("Tax included"), wording.money(invoice.tax_minor, currency))] if invoice.tax_minor else []),
@@ -42,8 +57,8 @@ async def enqueue_card_receipt(
             if record.period
             else []
         ),
-        (_("Card"), await _describe_card(tx, scope, attempt, wording)),
-        (_("Date"), wording.day(now)),
+        (_("Card"), _describe_card(receipt.charged, wording)),
+        (_("Date"), wording.day(receipt.paid_at)),
         (_("Account"), payer.account_name),
     ]
     blocks = [
@@ -62,10 +77,9 @@ async def enqueue_card_receipt(
             " order."
         ),
     ]
-    is_test = scope.mode is Mode.TEST
-    message = compose_mail(
+    return compose_mail(
         settings,
-        recipients,
+        receipt.recipients,
         _("Your receipt: %(amount)s for invoice %(reference)s", amount=paid, reference=invoice.reference),
         join_blocks(blocks),
         wording=wording,
@@ -73,15 +87,10 @@ async def enqueue_card_receipt(
         is_test=is_test,
         notice=_("This is a test. No money is charged.") if is_test else None,
     )
-    if receipt_email:
-        await enqueue_customer_mail(tx, scope, receipt_email, message, subject_id=invoice.id)
-    else:
-        await enqueue(tx, scope.organisation_id, recipients, message, subject_id=invoice.id)
 
 
-async def _describe_card(tx: Connection, scope: Scope, attempt: ChargeAttempt, wording: LocalWording) -> str:
-    """The card that was charged; the account may have another one since."""
-    _, stored, charged = wording.translate, await find_card(tx, scope), attempt.request.source
-    if stored is None or not isinstance(charged, StoredCard) or stored.method != charged.method:
+def _describe_card(card: ChargedInvoice, wording: LocalWording) -> str:
+    _ = wording.translate
+    if card.brand is None:
         return _("the card that was stored when it was charged")
-    return _("%(brand)s ending in %(digits)s", brand=stored.brand.capitalize(), digits=stored.last_four)
+    return _("%(brand)s ending in %(digits)s", brand=card.brand.capitalize(), digits=card.last_four)

@@ -13,7 +13,6 @@ from tonne.money.cards.invoice_charge_store import count_invoice_tries_any_accou
 from tonne.money.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, RetrySchedule, decide_charge
 from tonne.money.cards.stored_cards.card_link_store import note_problems
 from tonne.money.invoices import store
-from tonne.money.invoices.card_payment.mail_card_receipt import enqueue_card_receipt
 from tonne.money.invoices.card_payment.pay_by_card import ACTOR
 from tonne.money.invoices.credit_notes.cancel_invoice import cancel_invoice
 from tonne.money.invoices.credit_notes.credit_note import CreditCause
@@ -23,12 +22,12 @@ from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.money.invoices.settle_invoice import CHUNK, mark_invoice_paid, pay_orders_any_account
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.settings.settings import Settings
 from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import CancellationReason, FailureReason, OrderStatus
 from tonne.selling.orders.move_order import Transitions, move_orders
+from tonne.selling.orders.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.queue import lock_keys
 
 _log = structlog.get_logger()
@@ -40,8 +39,6 @@ async def settle_invoice_charge(
     result: ChargeResult,
     now: datetime,
     schedule: RetrySchedule,
-    *,
-    settings: Settings,
 ) -> None:
     """Call it last in the transaction. A charge that another worker has settled is left unchanged.
 
@@ -65,7 +62,7 @@ async def settle_invoice_charge(
     if not is_wanted or update.status is ChargeStatus.MISMATCHED:
         return
     if update.status is ChargeStatus.CAPTURED:
-        await _settle(tx, invoice, attempt, update, settings=settings, now=now)
+        await _settle(tx, invoice, scope, update, attempt=attempt, now=now)
     elif update.is_surplus:
         reason = "The payment was refunded at the card gateway."
         code = CancellationReason.REFUNDED_AT_GATEWAY
@@ -78,7 +75,7 @@ async def settle_invoice_charge(
 
 
 async def _settle(
-    tx: Connection, invoice: Invoice, attempt: ChargeAttempt, update: ChargeUpdate, *, settings: Settings, now: datetime
+    tx: Connection, invoice: Invoice, scope: Scope, update: ChargeUpdate, *, attempt: ChargeAttempt, now: datetime
 ) -> None:
     note = f"charge {update.id}"
     entry = await mark_invoice_paid(tx, invoice, by_hand=False, actor=ACTOR, now=now, note=note)
@@ -86,7 +83,8 @@ async def _settle(
     if update.captured_minor != invoice.due_minor and update.reference is not None:
         # An order was cancelled while the card was charged: a worker refunds what it costs.
         await request_checks_any_account(tx, attempt.gateway, [update.reference], now)
-    await enqueue_card_receipt(tx, invoice, attempt, settings=settings, now=now)
+    kind, amount_minor = OrderMailKind.INVOICE_RECEIPT, attempt.request.amount_minor
+    await add_mails(tx, [OrderMailRow(scope, invoice.first_order_id, kind, update.id, amount_minor)], now)
     await pay_orders_any_account(tx, [invoice.id], now)
 
 

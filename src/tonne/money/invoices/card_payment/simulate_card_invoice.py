@@ -31,7 +31,7 @@ async def simulate_card_invoice(
     if attempt is not None:
         result = await SimulatedCardGateway(database).charge(attempt.request)
         async with database.transaction() as tx:
-            await settle_invoice_charge(tx, attempt, result, now, schedule, settings=settings)
+            await settle_invoice_charge(tx, attempt, result, now, schedule)
     async with database.connection() as connection:
         return await load_order(connection, scope, order.id) or order
 

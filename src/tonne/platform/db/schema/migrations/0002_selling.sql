@@ -727,6 +727,25 @@ CREATE TABLE order_links (
 );
 CREATE INDEX order_links_by_order ON order_links (order_id);
 
+-- Mails about the money of an order that a worker has still to compose. A row is deleted with the mail's insertion.
+CREATE TABLE order_mails (
+    account_id       text NOT NULL,
+    order_id         text NOT NULL,
+    kind             text NOT NULL CHECK (kind IN ('receipt', 'refund', 'cancelled', 'invoice_receipt', 'invoice')),
+    -- The charge, refund, order or invoice that the mail is about.
+    cause            text NOT NULL,
+    organisation_id  text NOT NULL,
+    mode             mode NOT NULL,
+    amount_minor     bigint NOT NULL,
+    created_at       timestamptz NOT NULL,
+    -- While a worker composes the mail, the end of its lease. `token` is the fencing token of the lease.
+    due_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
+    token            bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (account_id, order_id, kind, cause),
+    FOREIGN KEY (account_id, order_id) REFERENCES orders
+);
+CREATE INDEX order_mails_due ON order_mails (due_at);
+
 -- What an account or an API key with a limit has ordered in a month (UTC). Orders that were cancelled or failed later
 -- may still be included: before an order is refused, the sum is computed again from the orders.
 CREATE TABLE monthly_spending (

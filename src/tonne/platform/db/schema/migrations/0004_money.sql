@@ -575,8 +575,6 @@ CREATE TABLE refunds (
     next_attempt_at  timestamptz,
     -- Of a refund by bank: the rows of transfer_returns that it consists of. None if the invoice was settled by hand.
     return_ids       text[] NOT NULL DEFAULT '{}',
-    -- When mail_refunds mails the payer, once the refund has succeeded. Null: mailed.
-    next_mail_at     timestamptz DEFAULT '-infinity',
     -- It stays when the refund fails later.
     succeeded_at     timestamptz,
     -- When a worker last began to send a refund to the card gateway; null while the gateway cannot have it. Without an
@@ -593,7 +591,6 @@ CREATE INDEX refunds_of_order ON refunds (account_id, order_id);
 CREATE INDEX refunds_newest ON refunds (created_at DESC, id DESC);
 CREATE INDEX refunds_due ON refunds (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
 CREATE INDEX refunds_open ON refunds (state, created_at) WHERE state IN ('approval', 'due', 'pending', 'failed');
-CREATE INDEX refunds_to_mail ON refunds (next_mail_at) WHERE next_mail_at IS NOT NULL AND state = 'succeeded';
 CREATE UNIQUE INDEX refunds_by_reference ON refunds (charge_id, order_id, reference) WHERE reference IS NOT NULL;
 CREATE INDEX refunds_of_charge ON refunds (charge_id) WHERE charge_id IS NOT NULL;
 CREATE INDEX refunds_made ON refunds (organisation_id, mode, settled_at)
