@@ -19,8 +19,8 @@ from tonne.money.refunds.disputes.simulate_dispute import simulate_dispute
 from tonne.money.refunds.errors import NothingToRefund, RefundExceedsPaid
 from tonne.selling.accounts.model import Billing
 from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.mails.order_links import order_urls
 from tonne.selling.orders.model import Order
-from tonne.selling.orders.order_links import order_urls
 
 
 async def test_orders_of_a_month_are_paid_by_one_charge(card_billing: CardBilling) -> None:

@@ -22,8 +22,8 @@ from tonne.platform.documents.mail.send_mail import compose_mail
 from tonne.platform.web.wording import ENGLISH
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.customer_mail import allow_address
+from tonne.selling.orders.mails.order_mail_store import OrderMailKind
 from tonne.selling.orders.model import Order
-from tonne.selling.orders.order_mail_store import OrderMailKind
 from tonne.selling.orders.queue import lock_order
 
 BILLING = "billing@ours.test"

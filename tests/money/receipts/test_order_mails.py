@@ -25,9 +25,9 @@ from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.customer_mail import allow_address
 from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.model import Order, OrderStatus, OrderTax, PaymentState
 from tonne.selling.orders.move_order import Transitions, move_orders
-from tonne.selling.orders.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.store import note_cancellation
 
 BILLING = "billing@ours.test"

@@ -13,8 +13,8 @@ from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.platform.settings.settings import Settings
 from tonne.selling.accounts.change_account import AccountChange, change_account
+from tonne.selling.orders.mails.order_links import order_urls
 from tonne.selling.orders.model import Order
-from tonne.selling.orders.order_links import order_urls
 
 HOSTILE = "<script>alert(1)</script> Ltd"
 

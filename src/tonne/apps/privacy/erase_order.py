@@ -27,9 +27,9 @@ from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
 from tonne.selling.estimates import person_store as estimates
 from tonne.selling.orders import store
+from tonne.selling.orders.mails.order_mail_store import list_unmailed
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.move_order import person_erased_event
-from tonne.selling.orders.order_mail_store import list_unmailed
 from tonne.selling.orders.person_store import find_cancel_reason
 from tonne.selling.orders.queue import lock_order
 from tonne.selling.orders.schemas import order_document

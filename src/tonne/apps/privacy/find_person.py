@@ -23,8 +23,8 @@ from tonne.selling.accounts.person_store import (
 )
 from tonne.selling.estimates.person_store import find_texts, scan_estimates
 from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.mails.order_mail_store import list_unmailed
 from tonne.selling.orders.model import BeneficiaryKind, Order, OrderKey, OrderStatus
-from tonne.selling.orders.order_mail_store import list_unmailed
 from tonne.selling.orders.person_store import find_cancel_reason, list_corrected_orders, scan_orders
 from tonne.selling.users.person_store import list_user_uses
 from tonne.supply.certificates.person_store import list_unfinished_cases

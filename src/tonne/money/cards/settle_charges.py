@@ -15,9 +15,9 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit.record import Entry, record_all
 from tonne.platform.values.actor import job_actor
 from tonne.platform.values.replace import replace
+from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.model import CancellationReason, Order, OrderKey, OrderStatus
 from tonne.selling.orders.move_order import Transitions, move_orders, with_payment
-from tonne.selling.orders.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.queue import lock_orders
 from tonne.selling.orders.store import note_cancellation
 

@@ -20,7 +20,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
-from tonne.selling.orders.order_mail_store import OrderMailKind, OrderMailRow, add_mails
+from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 
 
 async def resend_invoice(

@@ -12,9 +12,9 @@ from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.selling.accounts.customer_mail import enqueue_customer_mail
-from tonne.selling.orders.order_link_store import LinkedOrder
-from tonne.selling.orders.order_links import order_urls
-from tonne.selling.orders.order_mail_store import DueOrderMail, claim_mails_any_account, finish_mails
+from tonne.selling.orders.mails.order_link_store import LinkedOrder
+from tonne.selling.orders.mails.order_links import order_urls
+from tonne.selling.orders.mails.order_mail_store import DueOrderMail, claim_mails_any_account, finish_mails
 
 BATCH = 50
 # Long enough to compose a batch and to render its invoices. If the worker dies, another one continues after that.

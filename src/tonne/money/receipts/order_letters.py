@@ -19,8 +19,8 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.replace import replace
 from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.mails.order_mail_store import DueOrderMail, OrderMailKind
 from tonne.selling.orders.model import Order
-from tonne.selling.orders.order_mail_store import DueOrderMail, OrderMailKind
 from tonne.selling.orders.person_store import find_cancel_reason
 
 ABOUT_INVOICES = {OrderMailKind.INVOICE_RECEIPT, OrderMailKind.INVOICE}

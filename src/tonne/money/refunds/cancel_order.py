@@ -21,8 +21,8 @@ from tonne.platform.values.actor import Actor, ActorKind
 from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
+from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.model import CancellationReason, Order, OrderStatus
-from tonne.selling.orders.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 
 _ALLOCATED = (OrderStatus.RETIRING, OrderStatus.COMPLETE)
 GOODWILL_ONLY = (

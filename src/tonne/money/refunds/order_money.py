@@ -29,9 +29,9 @@ from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.load import load_order
+from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.model import CancellationReason, Order, OrderKey, OrderStatus, PaymentState
 from tonne.selling.orders.move_order import show_payment
-from tonne.selling.orders.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.queue import lock_order, note_dispute, wake_paid
 
 _OVER = (OrderStatus.CANCELLED, OrderStatus.FAILED)

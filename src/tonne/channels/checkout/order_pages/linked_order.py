@@ -4,8 +4,8 @@ from tonne.channels.checkout.errors import OrderPageNotFound
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.link_token import hash_link_token, is_link_token
 from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.mails.order_link_store import find_linked_order
 from tonne.selling.orders.model import Order, OrderKey
-from tonne.selling.orders.order_link_store import find_linked_order
 
 
 async def load_linked_order(connection: Connection, token: str) -> Order:

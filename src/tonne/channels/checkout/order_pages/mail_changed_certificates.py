@@ -13,7 +13,7 @@ from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.selling.accounts.customer_mail import enqueue_customer_mail
-from tonne.selling.orders.order_links import order_url
+from tonne.selling.orders.mails.order_links import order_url
 from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
 from tonne.supply.certificates.mail_store import DueCertificate, claim_changed_any_account, finish_changed
 

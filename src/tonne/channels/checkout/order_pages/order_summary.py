@@ -12,8 +12,8 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.web.wording import LocalWording
 from tonne.selling.accounts.merchant import Merchant, find_merchant
+from tonne.selling.orders.mails.order_links import find_order_url
 from tonne.selling.orders.model import Order, PaymentState
-from tonne.selling.orders.order_links import find_order_url
 from tonne.supply.certificates.record import CertificateRecord
 from tonne.supply.certificates.store import find_certificate, find_withdrawal
 

@@ -15,8 +15,8 @@ from tonne.platform.values.actor import Actor
 from tonne.platform.values.scope import Scope
 from tonne.selling.orders.correct_email import correct_email
 from tonne.selling.orders.errors import OrderNotFound
+from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.model import Order, OrderStatus, PaymentState
-from tonne.selling.orders.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.queue import lock_order
 
 # Why a receipt is mailed, if it is not a charge.

@@ -25,8 +25,8 @@ from tonne.platform.web.render import Renderer, see_other
 from tonne.platform.web.shown_errors import shown_fault
 from tonne.platform.web.visitor_language import visitor_language
 from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.mails.order_links import order_urls
 from tonne.selling.orders.model import OrderKey
-from tonne.selling.orders.order_links import order_urls
 
 # Payments to confirm that the page lists.
 MAX_LISTED = 50

@@ -24,8 +24,8 @@ from tonne.platform.web.translate import Translator
 from tonne.platform.web.wording import LocalWording, wording_in
 from tonne.selling.accounts.customer_mail import enqueue_customer_mail
 from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.mails.order_links import order_urls
 from tonne.selling.orders.model import OrderKey
-from tonne.selling.orders.order_links import order_urls
 
 BATCH = 50
 # Orders per list in one mail. The page lists all.

@@ -25,9 +25,9 @@ from tonne.platform.events.audit import record as audit
 from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
 from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.model import CancellationReason, FailureReason, OrderStatus
 from tonne.selling.orders.move_order import Transitions, move_orders
-from tonne.selling.orders.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.queue import lock_keys
 
 _log = structlog.get_logger()
