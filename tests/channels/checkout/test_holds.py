@@ -20,10 +20,12 @@ from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.hold_checkout import holding
 from tonne.channels.checkout.links.model import OffsetLink
+from tonne.channels.checkout.model import CheckoutStatus
 from tonne.channels.checkout.store import find_checkout
 from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.errors import OfferChanged
@@ -362,6 +364,28 @@ async def test_a_payment_that_fails_does_not_release_what_a_later_one_holds(
     with pytest.raises(OfferChanged):
         await fail_after(hold(now + timedelta(seconds=1)))
     assert [row["quantity_grams"] for row in await rows(HELD)] == [3 * TONNE]
+
+
+async def test_a_hold_names_the_order_that_another_tab_has_placed_meanwhile(
+    shop: Shop, shopper: Shopper, stripe: FakeStripePages, link: OffsetLink, rows: Rows
+) -> None:
+    """Otherwise the order would be paid, and what is held for it would be for nobody."""
+    services = shop.services
+    await shopper.send(await pay_page(shopper, link, "3"))
+    stripe.expire(next(iter(stripe.sessions)))
+    await look_up(services)
+    [row] = await rows("SELECT token_hash, order_id FROM checkouts")
+    async with services.database.connection() as connection:
+        checkout = await find_checkout(connection, row["token_hash"])
+    assert checkout is not None
+    as_it_was = replace(checkout, status=CheckoutStatus.OPEN, order_id=None)
+    terms = (await services.directory.terms_of(checkout.scope)).paid_by(PaymentMethod.CARD)
+    basis = terms, await services.catalogues.current(Mode.LIVE)
+    async with holding(services.database, as_it_was, basis, client="::1", settings=services.settings, now=utc_now()):
+        [held] = await rows("SELECT order_id, charges_before FROM supply_holds")
+    assert (held["order_id"], held["charges_before"]) == (row["order_id"], 1)
+    await work(services)
+    assert len(await rows(HELD)) == 1, "the charge that failed before does not end it"
 
 
 async def test_by_default_one_customer_can_hold_a_twentieth() -> None:

@@ -263,6 +263,7 @@ async def test_a_dispute_holds_all_orders(card_billing: CardBilling, end: Disput
     await simulate_dispute(scene.database, scene.scope, orders[1].id, DisputeState.OPENED, scene.clock())
     states = await scene.fetch("SELECT payment_state FROM orders")
     assert [row["payment_state"] for row in states] == ["disputed"] * 3
+    assert await scene.fetchval("SELECT bool_and(has_open_dispute) FROM orders")
     assert await scene.fetchval("SELECT count(*) FROM disputes") == 1
     with pytest.raises(NothingToRefund):
         await scene.refund(orders[0])
