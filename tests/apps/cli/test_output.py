@@ -17,7 +17,6 @@ from tonne.apps.cli.output import (
     MoneyColumn,
     Output,
     Table,
-    TimeColumn,
     TonnesColumn,
     ValueColumn,
     detect_output,
@@ -49,7 +48,7 @@ COLUMNS: tuple[ValueColumn[Row], ...] = (
     ValueColumn("name", lambda r: r.name, shrinks=True),
     MoneyColumn("total", lambda r: r.minor, lambda _: "EUR"),
     TonnesColumn("quantity", lambda r: r.grams, head="tonnes"),
-    TimeColumn("created_at", lambda r: r.at, head="created"),
+    ValueColumn("created_at", lambda r: r.at, head="created"),
     ValueColumn("tags", lambda r: r.tags, in_table=False),
 )
 AT = datetime(2026, 3, 1, 9, 30, 15, 2000, UTC)
@@ -139,7 +138,7 @@ def test_colours_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_object_has_facts_and_tables(capsys: pytest.CaptureFixture[str]) -> None:
     below: list[Table[Any]] = [
-        Table("parts", [AT.date()], (TimeColumn[date]("day", lambda day: day),)),
+        Table("parts", [AT.date()], (ValueColumn[date]("day", lambda day: day),)),
         Table("none", [], COLUMNS),
     ]
     print_object(ROWS[0], COLUMNS, Output(), below)

@@ -2,20 +2,20 @@
 
 Declare the columns once; they define the table, the JSON fields and the CSV columns:
 
-    COLUMNS = (
-        ValueColumn("id", lambda o: o.id, head="order"),
-        ValueColumn("status", lambda o: o.status, styles=STATUS_STYLES),
-        TimeColumn("created_at", lambda o: o.created_at, head="received"),
-        TonnesColumn("quantity", lambda o: o.quantity_grams, head="tonnes"),
-        MoneyColumn("total_cost", lambda o: o.total_cost_minor, lambda o: o.currency, head="total"),
-        ValueColumn("account_name", lambda o: o.account_name, head="account", shrinks=True),
-        ValueColumn("account_id", lambda o: o.account_id, in_table=False),
+    COLUMNS: tuple[ValueColumn[FoundOrder], ...] = (
+        *columns("id: order", "status", "created_at: received", "quantity_grams: tonnes", "total_cost_minor: total"),
+        ValueColumn("account_name", lambda o: names.of(o.account_id), head="account", shrinks=True),
+        *columns("account_id", "scope.mode", in_table=False),
     )
 
     @order.command("list")
     @output_options
     def list_(output: Output) -> None:
         print_rows(found, COLUMNS, output, empty="No order matches.")
+
+`columns` shows attributes as they are: `"id: order"` is the attribute `id` with the heading `order`. `…_minor` is an
+amount in the row's `currency`, `…_grams` are tonnes; the name of the column is without the unit. A test compares the
+names with the class of the row, so the constant, or the function that returns the columns, needs its type.
 
 `print_rows` prints a list, `print_object` one object with its facts and, below, tables of what belongs to it.
 
@@ -42,6 +42,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, date, datetime
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 import click
@@ -84,7 +85,10 @@ STATUS_STYLES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class ValueColumn(Generic[T]):
-    """A column of text, numbers, booleans or lists of texts. `show` replaces the text in the table, not the value."""
+    """A column of texts, numbers, booleans, times or lists of texts. People see times to the minute, in UTC.
+
+    `show` replaces the text in the table, not the value.
+    """
 
     name: str
     value: Callable[[T], Any]
@@ -105,7 +109,14 @@ class ValueColumn(Generic[T]):
     def fields(self, row: T) -> dict[str, Any]:
         """The value as it is in JSON."""
         value = self.value(row)
-        return {self.name: list(value) if isinstance(value, tuple | set | frozenset) else value}
+        match value:
+            case tuple() | set() | frozenset():
+                value = list(value)
+            case datetime():
+                value = to_wire(value)
+            case date():
+                value = value.isoformat()
+        return {self.name: value}
 
     def names(self) -> tuple[str, ...]:
         return (self.name,)
@@ -122,17 +133,6 @@ class ValueColumn(Generic[T]):
         text, value = self.text(row), self.value(row)
         is_number = isinstance(value, int) and not isinstance(value, bool)
         return Cell(printable(text), self.styles.get(str(value)), align_right=self.align_right or is_number)
-
-
-@dataclass(frozen=True)
-class TimeColumn(ValueColumn[T]):
-    """A moment or a day. People see moments to the minute, in UTC."""
-
-    def fields(self, row: T) -> dict[str, Any]:
-        value: date | None = self.value(row)
-        if isinstance(value, datetime):
-            return {self.name: to_wire(value)}
-        return {self.name: None if value is None else value.isoformat()}
 
 
 @dataclass(frozen=True)
@@ -170,6 +170,23 @@ class MoneyColumn(ValueColumn[T]):
     def text(self, row: T) -> str:
         minor: int | None = self.value(row)
         return "-" if minor is None else spell_money(minor, self.currency(row))
+
+
+def columns(*names: str, in_table: bool = True, shrinks: bool = False) -> tuple[ValueColumn[Any], ...]:
+    """Columns that show attributes as they are."""
+    return tuple(_column(name, in_table=in_table, shrinks=shrinks) for name in names)
+
+
+def _column(text: str, *, in_table: bool, shrinks: bool) -> ValueColumn[Any]:
+    path, _, head = text.partition(": ")
+    name, value = path.rpartition(".")[2], attrgetter(path)
+    further: dict[str, Any] = {"head": head or None, "in_table": in_table, "shrinks": shrinks}
+    if name.endswith("_minor"):
+        return MoneyColumn(name.removesuffix("_minor"), value, attrgetter("currency"), **further)
+    if name.endswith("_grams"):
+        return TonnesColumn(name.removesuffix("_grams"), value, **further)
+    styles = STATUS_STYLES if name in {"status", "state", "payment_state"} else {}
+    return ValueColumn(name, value, styles=styles, **further)
 
 
 class Table(msgspec.Struct, Generic[T], frozen=True):

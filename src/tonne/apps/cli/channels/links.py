@@ -16,8 +16,8 @@ from tonne.apps.cli.fields import columns_of, given, options_of
 from tonne.apps.cli.output import (
     STATUS_STYLES,
     Output,
-    TimeColumn,
     ValueColumn,
+    columns,
     output_options,
     print_object,
     print_rows,
@@ -50,8 +50,7 @@ COLUMNS: tuple[ValueColumn[OffsetLink], ...] = (
     ValueColumn("id", lambda link: link.id),
     ValueColumn("state", lambda link: _state(link), styles=STATUS_STYLES),
     ValueColumn("title", lambda link: link.title, shrinks=True),
-    TimeColumn("created_at", lambda link: link.created_at, head="created"),
-    TimeColumn("expires_at", lambda link: link.expires_at, head="expires"),
+    *columns("created_at: created", "expires_at: expires"),
     ValueColumn("account_id", lambda link: link.scope.account_id, in_table=False),
 )
 
@@ -69,8 +68,7 @@ class ShownLink(OffsetLinkOut):
 FACTS: tuple[ValueColumn[ShownLink], ...] = columns_of(
     ShownLink,
     first=(
-        ValueColumn("id", lambda link: link.id),
-        ValueColumn("url", lambda link: link.url, head="address"),
+        *columns("id", "url: address"),
         ValueColumn(
             "state",
             lambda link: link.state,
@@ -78,23 +76,20 @@ FACTS: tuple[ValueColumn[ShownLink], ...] = columns_of(
             styles=STATUS_STYLES,
         ),
         ValueColumn("takes_cards", lambda link: link.takes_cards, in_table=False),
-        ValueColumn("title", lambda link: link.title),
-        ValueColumn("message", lambda link: link.message),
+        *columns("title", "message"),
         ValueColumn(
             "bundles",
             lambda link: link.bundles,
             show=lambda link: " ".join(link.bundles) or "the account's default bundles",
         ),
-        ValueColumn("preset_quantity", lambda link: link.preset_quantity, in_table=False),
-        ValueColumn("min_quantity", lambda link: link.min_quantity, in_table=False),
+        *columns("preset_quantity", "min_quantity", in_table=False),
         ValueColumn(
             "max_quantity",
             lambda link: link.max_quantity,
             head="quantity",
             show=lambda link: _amounts(link.preset_quantity, link.min_quantity, link.max_quantity, "t"),
         ),
-        ValueColumn("preset_value", lambda link: link.preset_value, in_table=False),
-        ValueColumn("min_value", lambda link: link.min_value, in_table=False),
+        *columns("preset_value", "min_value", in_table=False),
         ValueColumn(
             "max_value",
             lambda link: link.max_value,

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from tonne.apps.cli.database import ACTOR, plain_failures, run_for_account, settings_from_environment
-from tonne.apps.cli.output import Output, TimeColumn, ValueColumn, detect_output, output_options, print_object
+from tonne.apps.cli.output import Output, ValueColumn, columns, detect_output, output_options, print_object
 from tonne.channels.public_pages.change_page import PageChange, change_page
 from tonne.channels.public_pages.logos.logo import MAX_LOGO_BYTES, logo_of
 from tonne.channels.public_pages.model import Logo, PageSection, SustainabilityPage
@@ -86,13 +86,11 @@ def _print(page: SustainabilityPage, output: Output) -> None:
     base_url = settings_from_environment().base_url
     facts: tuple[ValueColumn[SustainabilityPage], ...] = (
         ValueColumn("address", lambda p: p.address(base_url)),
-        ValueColumn("enabled", lambda p: p.enabled),
-        ValueColumn("slug", lambda p: p.slug),
-        ValueColumn("title", lambda p: p.title),
+        *columns("enabled", "slug", "title"),
         ValueColumn("description", lambda p: p.description, show=lambda p: p.description, has_lines=True),
         ValueColumn("sections", lambda p: [section.value for section in p.sections]),
         ValueColumn("logo", lambda p: p.logo_address(base_url), show=lambda p: p.logo_address(base_url) or "none"),
-        TimeColumn("updated_at", lambda p: p.updated_at, head="changed", show=_changed),
+        ValueColumn("updated_at", lambda p: p.updated_at, head="changed", show=_changed),
     )
     print_object(page, facts, output)
 

@@ -16,7 +16,7 @@ from tonne.apps.cli.database import (
     settings_from_environment,
     with_connection,
 )
-from tonne.apps.cli.output import Output, ValueColumn, output_options, print_object
+from tonne.apps.cli.output import Output, ValueColumn, columns, output_options, print_object
 from tonne.money.cards.gateways.card import CardDetails
 from tonne.money.cards.gateways.card_gateways import card_gateways
 from tonne.money.cards.stored_cards.card_links import card_page_url
@@ -32,12 +32,7 @@ from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.lookup import require_account_any_account
 from tonne.selling.accounts.model import PaymentMethod
 
-FACTS: tuple[ValueColumn[CardDetails], ...] = (
-    ValueColumn("brand", lambda c: c.brand),
-    ValueColumn("last_four", lambda c: c.last_four),
-    ValueColumn("expires", lambda c: c.expires),
-    ValueColumn("customer", lambda c: c.customer),
-)
+FACTS: tuple[ValueColumn[CardDetails], ...] = (*columns("brand", "last_four", "expires", "customer"),)
 
 
 @click.group()

@@ -8,12 +8,10 @@ import click
 from tonne.apps.cli.database import run_in_transaction
 from tonne.apps.cli.money.mismatched_charges import accept_charge, refund_charge
 from tonne.apps.cli.output import (
-    STATUS_STYLES,
     Format,
-    MoneyColumn,
     Output,
-    TimeColumn,
     ValueColumn,
+    columns,
     output_options,
     print_object,
     print_rows,
@@ -83,23 +81,11 @@ def show(charge_id: str, output: Output) -> None:
 
 def _columns(names: Names) -> tuple[ValueColumn[FoundCharge], ...]:
     return (
-        ValueColumn("id", lambda c: c.id, head="charge"),
-        ValueColumn("status", lambda c: c.status, styles=STATUS_STYLES),
-        TimeColumn("created_at", lambda c: c.created_at, head="created"),
-        MoneyColumn("amount", lambda c: c.amount_minor, lambda c: c.currency),
+        *columns("id: charge", "status", "created_at: created", "amount_minor"),
         ValueColumn("account_name", lambda c: names.of(c.account_id), head="account", shrinks=True),
         ValueColumn("outcome", lambda c: c.code or c.outcome, shrinks=True),
-        ValueColumn("order_id", lambda c: c.order_id, head="order"),
-        ValueColumn("invoice", lambda c: c.invoice),
-        ValueColumn("reference", lambda c: c.reference, in_table=False),
-        ValueColumn("message", lambda c: c.message, in_table=False),
-        ValueColumn("attempt", lambda c: c.attempt, in_table=False),
-        ValueColumn("gateway", lambda c: c.gateway, in_table=False),
-        ValueColumn("source", lambda c: c.source, in_table=False),
-        ValueColumn("mode", lambda c: c.mode, in_table=False),
-        TimeColumn("settled_at", lambda c: c.settled_at, head="settled", in_table=False),
-        TimeColumn("refunded_at", lambda c: c.refunded_at, head="refunded", in_table=False),
-        TimeColumn("next_attempt_at", lambda c: c.next_attempt_at, head="next attempt", in_table=False),
-        ValueColumn("account_id", lambda c: c.account_id, in_table=False),
-        ValueColumn("organisation_id", lambda c: c.organisation_id, head="organisation", in_table=False),
+        *columns("order_id: order", "invoice"),
+        *columns("reference", "message", "attempt", "gateway", "source", "mode", in_table=False),
+        *columns("settled_at: settled", "refunded_at: refunded", "next_attempt_at: next attempt", in_table=False),
+        *columns("account_id", "organisation_id: organisation", in_table=False),
     )

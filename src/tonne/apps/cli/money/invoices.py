@@ -18,8 +18,8 @@ from tonne.apps.cli.output import (
     MoneyColumn,
     Output,
     Table,
-    TimeColumn,
     ValueColumn,
+    columns,
     output_options,
     print_object,
     print_rows,
@@ -60,36 +60,22 @@ _mode_of_number = click.option("--mode", type=MODE, help="Mode of the invoice. N
 
 FACTS: tuple[ValueColumn[Invoice], ...] = (
     ValueColumn("number", lambda i: i.reference),
-    ValueColumn("status", lambda i: i.status, styles=STATUS_STYLES),
-    MoneyColumn("total", lambda i: i.total_minor, lambda i: i.currency),
-    TimeColumn("issued_on", lambda i: i.issued_on, head="issued"),
-    TimeColumn("due_on", lambda i: i.due_on, head="due"),
-    TimeColumn("mailed_at", lambda i: i.mailed_at, head="mailed"),
-    TimeColumn("reminded_at", lambda i: i.reminded_at, head="reminded"),
-    TimeColumn("settled_at", lambda i: i.settled_at, head="settled"),
-    ValueColumn("settled_by", lambda i: i.settled_by),
+    *columns("status", "total_minor", "issued_on: issued", "due_on: due", "mailed_at: mailed"),
+    *columns("reminded_at: reminded", "settled_at: settled", "settled_by"),
     ValueColumn(
         "order_id", lambda i: i.first_order_id if i.order_count == 1 else None, head="order", show=lambda i: _orders(i)
     ),
     ValueColumn("order_count", lambda i: i.order_count, in_table=False),
-    ValueColumn("organisation_id", lambda i: i.organisation_id, head="organisation"),
-    MoneyColumn("credited", lambda i: i.credited_minor, lambda i: i.currency),
-    ValueColumn("billing", lambda i: i.billing),
-    TimeColumn("written_off_at", lambda i: i.written_off_at, head="written off"),
-    ValueColumn("payment_method", lambda i: i.payment_method, head="paid by"),
+    *columns("organisation_id: organisation", "credited_minor", "billing", "written_off_at: written off"),
+    *columns("payment_method: paid by"),
 )
 TRANSFERS: tuple[ValueColumn[Transfer], ...] = (
-    ValueColumn("id", lambda t: t.id, head="transfer"),
-    TimeColumn("booked_on", lambda t: t.booked_on, head="booked"),
-    MoneyColumn("amount", lambda t: t.amount_minor, lambda t: t.currency),
+    *columns("id: transfer", "booked_on: booked", "amount_minor"),
     ValueColumn("payer", lambda t: t.payer, show=lambda t: quoted(t.payer), shrinks=True),
     ValueColumn("state", lambda t: t.state, styles=STATUS_STYLES),
 )
 CHARGES: tuple[ValueColumn[FoundCharge], ...] = (
-    ValueColumn("id", lambda c: c.id, head="charge"),
-    TimeColumn("created_at", lambda c: c.created_at, head="created"),
-    MoneyColumn("amount", lambda c: c.amount_minor, lambda c: c.currency),
-    ValueColumn("status", lambda c: c.status, styles=STATUS_STYLES),
+    *columns("id: charge", "created_at: created", "amount_minor", "status"),
     ValueColumn("outcome", lambda c: c.code or c.outcome, shrinks=True),
 )
 # Charges of a card that `tonne invoice show` lists. More attempts than the schedule allows are not made.
@@ -97,10 +83,7 @@ MAX_CHARGES = 100
 PAID_CHARGES = {"captured", "refunded"}
 CREDIT_NOTES: tuple[ValueColumn[CreditNote], ...] = (
     ValueColumn("number", lambda n: n.reference),
-    MoneyColumn("total", lambda n: n.total_minor, lambda n: n.currency),
-    TimeColumn("issued_on", lambda n: n.issued_on, head="issued"),
-    TimeColumn("mailed_at", lambda n: n.mailed_at, head="mailed"),
-    ValueColumn("cause", lambda n: n.cause),
+    *columns("total_minor", "issued_on: issued", "mailed_at: mailed", "cause"),
     ValueColumn("reason", lambda n: n.reason, shrinks=True),
 )
 

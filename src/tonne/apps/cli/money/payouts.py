@@ -6,7 +6,7 @@ import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction
 from tonne.apps.cli.imports import FILE, read_file, reported_errors
-from tonne.apps.cli.output import MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_rows
+from tonne.apps.cli.output import Output, ValueColumn, columns, output_options, print_rows
 from tonne.apps.cli.parameters import MODE
 from tonne.money.accounting.journal.import_payouts import import_payouts
 from tonne.money.accounting.journal.match_payout import match_payout
@@ -15,11 +15,7 @@ from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode
 
 COLUMNS: tuple[ValueColumn[ListedPayout], ...] = (
-    ValueColumn("payout_id", lambda payout: payout.payout_id, head="payout"),
-    TimeColumn("paid_on", lambda payout: payout.paid_on),
-    MoneyColumn("amount", lambda payout: payout.amount_minor, lambda payout: payout.currency),
-    MoneyColumn("fee", lambda payout: payout.fee_minor, lambda payout: payout.currency),
-    ValueColumn("transfer_id", lambda payout: payout.transfer_id, head="transfer"),
+    *columns("payout_id: payout", "paid_on", "amount_minor", "fee_minor", "transfer_id: transfer"),
     ValueColumn("id", lambda payout: payout.id, in_table=False),
 )
 

@@ -6,7 +6,15 @@ from pathlib import Path
 import click
 
 from tonne.apps.cli.database import plain_failures, run_in_transaction, settings_from_environment
-from tonne.apps.cli.output import Format, MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_rows
+from tonne.apps.cli.output import (
+    Format,
+    MoneyColumn,
+    Output,
+    ValueColumn,
+    columns,
+    output_options,
+    print_rows,
+)
 from tonne.apps.cli.parameters import MODE
 from tonne.money.accounting.reports.account_statement import (
     AccountStatement,
@@ -30,10 +38,7 @@ _AGED: tuple[ValueColumn[AgedDebt], ...] = (
     MoneyColumn("up_to_30_days", lambda d: d.up_to_30_minor, lambda d: d.currency, head="0-30 days"),
     MoneyColumn("up_to_60_days", lambda d: d.up_to_60_minor, lambda d: d.currency, head="31-60"),
     MoneyColumn("up_to_90_days", lambda d: d.up_to_90_minor, lambda d: d.currency, head="61-90"),
-    MoneyColumn("older", lambda d: d.older_minor, lambda d: d.currency, head="90+"),
-    MoneyColumn("total", lambda d: d.total_minor, lambda d: d.currency),
-    MoneyColumn("overdue", lambda d: d.overdue_minor, lambda d: d.currency),
-    MoneyColumn("written_off", lambda d: d.written_off_minor, lambda d: d.currency, head="written off"),
+    *columns("older_minor: 90+", "total_minor", "overdue_minor", "written_off_minor"),
     ValueColumn("organisation_id", lambda d: d.organisation_id, in_table=False),
 )
 
@@ -67,7 +72,7 @@ class _Line:
 
 
 _LINES: tuple[ValueColumn[_Line], ...] = (
-    TimeColumn("on", lambda line: line.on, head="date"),
+    ValueColumn("on", lambda line: line.on, head="date"),
     ValueColumn("kind", lambda line: line.kind, head="entry", show=lambda line: line.kind.replace("_", " ")),
     ValueColumn("reference", lambda line: line.reference),
     ValueColumn("text", lambda line: line.text, shrinks=True),

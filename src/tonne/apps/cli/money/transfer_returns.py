@@ -6,11 +6,9 @@ import click
 
 from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.apps.cli.output import (
-    STATUS_STYLES,
-    MoneyColumn,
     Output,
-    TimeColumn,
     ValueColumn,
+    columns,
     output_options,
     print_rows,
 )
@@ -37,19 +35,12 @@ from tonne.platform.values.scope import Mode
 
 MAX_NOTE = 500
 RETURN_COLUMNS: tuple[ValueColumn[BankReturn], ...] = (
-    ValueColumn("id", lambda each: each.id, head="return"),
-    ValueColumn("status", lambda each: each.status, styles=STATUS_STYLES),
-    MoneyColumn("amount", lambda each: each.amount_minor, lambda each: each.currency),
+    *columns("id: return", "status", "amount_minor"),
     ValueColumn("to_iban", lambda each: each.to_iban or None, head="to account"),
     ValueColumn("to_name", lambda each: each.to_name, head="to", show=lambda each: quoted(each.to_name), shrinks=True),
-    ValueColumn("reason", lambda each: each.reason, shrinks=True),
-    ValueColumn("approved_by", lambda each: each.approved_by, shrinks=True),
-    ValueColumn("batch_id", lambda each: each.batch_id, head="batch"),
-    TimeColumn("created_at", lambda each: each.created_at, head="planned"),
-    ValueColumn("transfer_id", lambda each: each.transfer_id, in_table=False),
-    ValueColumn("to_other_account", lambda each: each.to_other_account, in_table=False),
-    ValueColumn("created_by", lambda each: each.created_by, in_table=False),
-    ValueColumn("mode", lambda each: each.mode, in_table=False),
+    *columns("reason", "approved_by", shrinks=True),
+    *columns("batch_id: batch", "created_at: planned"),
+    *columns("transfer_id", "to_other_account", "created_by", "mode", in_table=False),
 )
 _NOTE = click.option("--note", required=True, help="What happened, for the audit log.")
 

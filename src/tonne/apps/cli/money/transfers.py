@@ -7,12 +7,11 @@ import click
 from tonne.apps.cli.database import ACTOR, run_in_transaction
 from tonne.apps.cli.money.transfer_returns import MAX_NOTE, RETURN_COLUMNS, RETURN_COMMANDS, check_text, parse_amount
 from tonne.apps.cli.output import (
-    STATUS_STYLES,
     MoneyColumn,
     Output,
     Table,
-    TimeColumn,
     ValueColumn,
+    columns,
     output_options,
     print_object,
     print_rows,
@@ -38,46 +37,32 @@ from tonne.platform.values.scope import Mode
 _NOTE = click.option("--note", required=True, help="What was done and why, for the audit log.")
 
 COLUMNS: tuple[ValueColumn[Transfer], ...] = (
-    ValueColumn("id", lambda each: each.id, head="transfer"),
-    TimeColumn("booked_on", lambda each: each.booked_on, head="booked"),
-    ValueColumn("state", lambda each: each.state, styles=STATUS_STYLES),
-    MoneyColumn("amount", lambda each: each.amount_minor, lambda each: each.currency),
-    MoneyColumn("rest", lambda each: each.rest_minor, lambda each: each.currency, head="left"),
+    *columns("id: transfer", "booked_on: booked", "state", "amount_minor", "rest_minor: left"),
     ValueColumn("payer", lambda each: each.payer, show=lambda each: quoted(each.payer), shrinks=True),
     ValueColumn("reference", lambda each: each.reference, show=lambda each: quoted(each.reference), shrinks=True),
     ValueColumn("invoice_number", lambda each: each.invoice_reference, head="invoice"),
     ValueColumn("next_step", lambda each: each.next_step or None, head="what to do"),
-    ValueColumn("mode", lambda each: each.mode, in_table=False),
-    ValueColumn("organisation_id", lambda each: each.organisation_id, in_table=False),
+    *columns("mode", "organisation_id", in_table=False),
 )
 FACTS: tuple[ValueColumn[Transfer], ...] = (
     *COLUMNS[:5],
-    MoneyColumn("assigned", lambda each: each.assigned_minor, lambda each: each.currency),
-    MoneyColumn("returning", lambda each: each.returning_minor, lambda each: each.currency, head="to return"),
-    MoneyColumn("returned", lambda each: each.returned_minor, lambda each: each.currency),
-    MoneyColumn("resolved", lambda each: each.resolved_minor, lambda each: each.currency),
-    ValueColumn("resolution", lambda each: each.resolution),
+    *columns("assigned_minor", "returning_minor: to return", "returned_minor", "resolved_minor", "resolution"),
     *COLUMNS[5:8],
     ValueColumn("payer_iban", lambda each: each.payer_iban or None, head="payer's account"),
     ValueColumn("own_account", lambda each: each.own_account or None),
     ValueColumn("end_to_end_id", lambda each: each.end_to_end_id or None),
-    ValueColumn("mode", lambda each: each.mode),
-    TimeColumn("imported_at", lambda each: each.imported_at, head="imported"),
-    ValueColumn("imported_by", lambda each: each.imported_by),
+    *columns("mode", "imported_at: imported", "imported_by"),
     COLUMNS[8],
 )
 ASSIGNMENTS: tuple[ValueColumn[Assignment], ...] = (
     ValueColumn("id", lambda each: each.id, head="assignment"),
     ValueColumn("invoice_number", lambda each: each.invoice_reference, head="invoice"),
-    MoneyColumn("amount", lambda each: each.amount_minor, lambda each: each.currency),
-    ValueColumn("undone", lambda each: each.undone),
-    TimeColumn("created_at", lambda each: each.created_at, head="assigned"),
-    ValueColumn("created_by", lambda each: each.created_by, head="by", shrinks=True),
-    ValueColumn("note", lambda each: each.note, shrinks=True),
+    *columns("amount_minor", "undone", "created_at: assigned"),
+    *columns("created_by: by", "note", shrinks=True),
 )
 DOUBTFUL: tuple[ValueColumn[tuple[DoubtfulLine, Transfer]], ...] = (
     ValueColumn("id", lambda each: each[0].id, head="line"),
-    TimeColumn("booked_on", lambda each: each[0].line.booked_on, head="booked"),
+    ValueColumn("booked_on", lambda each: each[0].line.booked_on, head="booked"),
     MoneyColumn("amount", lambda each: each[0].line.amount_minor, lambda each: each[0].line.currency),
     ValueColumn("payer", lambda each: each[0].line.payer, show=lambda each: quoted(each[0].line.payer), shrinks=True),
     ValueColumn(

@@ -4,7 +4,7 @@ import click
 
 from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.apps.cli.money.credit_notes import MAX_REASON
-from tonne.apps.cli.output import MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_rows
+from tonne.apps.cli.output import Output, ValueColumn, columns, output_options, print_rows
 from tonne.apps.cli.parameters import MODE
 from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.money.invoices.write_off import approve_write_off, reinstate_invoice, write_off_invoice
@@ -18,18 +18,10 @@ _mode_of_number = click.option("--mode", type=MODE, help="Mode of the invoice. N
 WRITE_OFFS: tuple[ValueColumn[WriteOff], ...] = (
     ValueColumn("invoice", lambda w: w.invoice_reference),
     ValueColumn("state", lambda w: w.state),
-    MoneyColumn("amount", lambda w: w.amount_minor, lambda w: w.currency),
-    MoneyColumn("recovered", lambda w: w.recovered_minor, lambda w: w.currency),
-    TimeColumn("booked_at", lambda w: w.booked_at, head="booked"),
+    *columns("amount_minor", "recovered_minor", "booked_at: booked"),
     ValueColumn("reason", lambda w: w.reason, shrinks=True),
-    ValueColumn("requested_by", lambda w: w.requested_by, in_table=False),
-    TimeColumn("requested_at", lambda w: w.requested_at, in_table=False),
-    ValueColumn("approved_by", lambda w: w.approved_by, in_table=False),
-    ValueColumn("releases_credit", lambda w: w.releases_credit, in_table=False),
-    TimeColumn("undone_at", lambda w: w.undone_at, in_table=False),
-    ValueColumn("undone_by", lambda w: w.undone_by, in_table=False),
-    ValueColumn("undo_reason", lambda w: w.undo_reason, in_table=False),
-    ValueColumn("organisation_id", lambda w: w.organisation_id, in_table=False),
+    *columns("requested_by", "requested_at", "approved_by", "releases_credit", "undone_at", in_table=False),
+    *columns("undone_by", "undo_reason", "organisation_id", in_table=False),
 )
 
 

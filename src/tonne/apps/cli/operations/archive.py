@@ -8,7 +8,7 @@ import click
 from msgspec import Struct
 
 from tonne.apps.cli.database import ACTOR, run_connected
-from tonne.apps.cli.output import Output, TimeColumn, ValueColumn, output_options, print_rows
+from tonne.apps.cli.output import Output, ValueColumn, output_options, print_rows
 from tonne.apps.privacy.retention.archive_file import ArchiveError, check_contents
 from tonne.apps.privacy.retention.check_archives import find_incomplete
 from tonne.apps.privacy.retention.removal_store import RemovedPartition, list_archived, list_removed
@@ -38,10 +38,10 @@ COLUMNS = (
     ValueColumn[ListedPartition]("partition", lambda p: p.name),
     ValueColumn[ListedPartition]("table", lambda p: p.table, in_table=False),
     ValueColumn[ListedPartition]("state", lambda p: p.state),
-    TimeColumn[ListedPartition]("starts_at", lambda p: p.starts_at, head="from"),
-    TimeColumn[ListedPartition]("ends_at", lambda p: p.ends_at, head="until"),
+    ValueColumn[ListedPartition]("starts_at", lambda p: p.starts_at, head="from"),
+    ValueColumn[ListedPartition]("ends_at", lambda p: p.ends_at, head="until"),
     ValueColumn[ListedPartition]("rows", lambda p: p.rows, align_right=True),
-    TimeColumn[ListedPartition]("removed_at", lambda p: p.removed_at, head="removed"),
+    ValueColumn[ListedPartition]("removed_at", lambda p: p.removed_at, head="removed"),
     ValueColumn[ListedPartition]("file_name", lambda p: p.file_name, head="archive"),
     ValueColumn[ListedPartition]("sha256", lambda p: p.sha256, in_table=False),
 )

@@ -6,11 +6,10 @@ import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction
 from tonne.apps.cli.output import (
-    STATUS_STYLES,
     Format,
     Output,
-    TimeColumn,
     ValueColumn,
+    columns,
     output_options,
     print_object,
     print_rows,
@@ -28,15 +27,10 @@ from tonne.platform.values.clock import utc_now
 from tonne.selling.accounts.lookup import require_organisation
 
 COLUMNS: tuple[ValueColumn[StoredMail], ...] = (
-    ValueColumn("id", lambda m: m.id),
-    ValueColumn("state", lambda m: m.state, styles=STATUS_STYLES),
-    TimeColumn("created_at", lambda m: m.created_at, head="created"),
+    *columns("id", "state", "created_at: created"),
     ValueColumn("recipients", lambda m: m.recipients, head="to", shrinks=True),
     ValueColumn("subject", lambda m: _subject(m), shrinks=True),
-    ValueColumn("organisation_id", lambda m: m.organisation_id, head="organisation", in_table=False),
-    ValueColumn("reason", lambda m: m.reason, in_table=False),
-    ValueColumn("attempts", lambda m: m.attempts, in_table=False),
-    TimeColumn("sent_at", lambda m: m.sent_at, head="sent", in_table=False),
+    *columns("organisation_id: organisation", "reason", "attempts", "sent_at: sent", in_table=False),
 )
 FACTS: tuple[ValueColumn[StoredMail], ...] = (
     *(replace(column, in_table=True) for column in COLUMNS),

@@ -5,7 +5,7 @@ import asyncio
 import click
 
 from tonne.apps.cli.database import open_database, plain_failures, settings_from_environment, with_connection
-from tonne.apps.cli.output import Format, Output, ValueColumn, output_options, print_rows
+from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_options, print_rows
 from tonne.platform.db.schema import migrate as migrations
 from tonne.platform.db.schema.migration_plan import PlannedMigration, plan_migrations
 from tonne.platform.db.schema.statement_locks import TableLock, Work
@@ -13,12 +13,8 @@ from tonne.platform.db.schema.statement_locks import TableLock, Work
 COLUMNS: tuple[ValueColumn[PlannedMigration], ...] = (
     ValueColumn("version", lambda each: each.migration.version, head="number"),
     ValueColumn("name", lambda each: each.migration.name.partition("_")[2]),
-    ValueColumn("in_transaction", lambda each: each.migration.in_transaction, head="transaction"),
-    ValueColumn("compatible_from", lambda each: each.migration.compatible_from),
-    ValueColumn(
-        "previous_release_can_run", lambda each: each.previous_release_can_run, head="previous release can run"
-    ),
-    ValueColumn("rows_rewritten", lambda each: each.rows_rewritten, head="rows rewritten (estimate)"),
+    *columns("migration.in_transaction: transaction", "migration.compatible_from", "previous_release_can_run"),
+    *columns("rows_rewritten: rows rewritten (estimate)"),
     ValueColumn("batches", lambda each: each.batches, in_table=False),
     ValueColumn("statements", lambda each: len(each.migration.statements), in_table=False),
     ValueColumn(

@@ -7,7 +7,15 @@ import click
 import msgspec
 
 from tonne.apps.cli.database import ACTOR, plain_failures, run_connected
-from tonne.apps.cli.output import Format, Output, TimeColumn, ValueColumn, output_options, print_rows, print_table
+from tonne.apps.cli.output import (
+    Format,
+    Output,
+    ValueColumn,
+    columns,
+    output_options,
+    print_rows,
+    print_table,
+)
 from tonne.apps.cli.parameters import MODE, MOMENT
 from tonne.apps.privacy.erase_person import erase_person
 from tonne.apps.privacy.errors import ErasureListInvalid
@@ -25,19 +33,13 @@ from tonne.selling.accounts.lookup import require_organisation
 
 RECORDS: tuple[ValueColumn[PersonRecord], ...] = (
     ValueColumn("type", lambda r: r.kind),
-    ValueColumn("id", lambda r: r.id),
-    TimeColumn("created_at", lambda r: r.created_at, head="created"),
-    ValueColumn("is_erasable", lambda r: r.is_erasable, head="erased by erase"),
+    *columns("id", "created_at: created", "is_erasable: erased by erase"),
     ValueColumn("data", lambda r: r.data, in_table=False),
 )
 ERASURES: tuple[ValueColumn[Erasure], ...] = (
-    ValueColumn("id", lambda e: e.id),
-    TimeColumn("started_at", lambda e: e.started_at, head="started"),
-    TimeColumn("finished_at", lambda e: e.finished_at, head="finished"),
-    ValueColumn("found_by", lambda e: e.found_by),
+    *columns("id", "started_at: started", "finished_at: finished", "found_by"),
     ValueColumn("orders", lambda e: e.counts.get("orders")),
-    ValueColumn("organisation_id", lambda e: e.organisation_id, head="organisation"),
-    ValueColumn("mode", lambda e: e.mode),
+    *columns("organisation_id: organisation", "mode"),
     ValueColumn("started_by", lambda e: e.started_by, shrinks=True),
     ValueColumn("person_hash", lambda e: e.person_hash.hex(), in_table=False),
     ValueColumn("salt", lambda e: e.salt.hex(), in_table=False),

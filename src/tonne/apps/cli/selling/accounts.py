@@ -7,7 +7,15 @@ from datetime import datetime, timedelta
 import click
 
 from tonne.apps.cli.database import ACTOR, run_for_account, run_in_transaction
-from tonne.apps.cli.output import MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_object, print_rows
+from tonne.apps.cli.output import (
+    MoneyColumn,
+    Output,
+    ValueColumn,
+    columns,
+    output_options,
+    print_object,
+    print_rows,
+)
 from tonne.apps.cli.parameters import BUNDLE_CHOICE, MODE
 from tonne.apps.cli.selling.closing import close_account_command, reopen_account_command
 from tonne.money.refunds.disputes.resume_orders import resume_orders
@@ -35,27 +43,13 @@ COLUMNS: tuple[ValueColumn[Account], ...] = (
     ValueColumn("id", lambda a: a.scope.account_id),
     ValueColumn("mode", lambda a: a.scope.mode),
     ValueColumn("name", lambda a: a.name, shrinks=True),
-    ValueColumn("currency", lambda a: a.currency),
-    ValueColumn("payment_method", lambda a: a.payment_method, head="pays by"),
-    ValueColumn("kind", lambda a: a.kind),
+    *columns("currency", "payment_method: pays by", "kind"),
     ValueColumn("beneficiary", lambda a: a.beneficiary, shrinks=True),
-    ValueColumn("billing", lambda a: a.billing, in_table=False),
-    MoneyColumn("billing_threshold", lambda a: a.billing_threshold_minor, lambda a: a.currency, in_table=False),
-    ValueColumn("fulfil", lambda a: a.fulfil, in_table=False),
-    MoneyColumn("credit_limit", lambda a: a.credit_limit_minor, lambda a: a.currency, in_table=False),
-    ValueColumn("refunds_by_api", lambda a: a.refunds_by_api, head="refunds by API", in_table=False),
-    ValueColumn("receipt_email", lambda a: a.receipt_email, head="receipts to", in_table=False),
-    ValueColumn("card_email", lambda a: a.card_email, head="card problems to", in_table=False),
-    ValueColumn("language", lambda a: a.language, in_table=False),
-    ValueColumn("auto_advance", lambda a: a.auto_advance, head="advances", in_table=False),
-    ValueColumn("handle", lambda a: a.handle, in_table=False),
-    ValueColumn(
-        "external_pages_visibility", lambda a: a.external_pages_visibility, head="public pages", in_table=False
-    ),
-    ValueColumn("reference", lambda a: a.reference, in_table=False),
-    TimeColumn("archived_at", lambda a: a.archived_at, head="archived", in_table=False),
-    ValueColumn("organisation_id", lambda a: a.scope.organisation_id, in_table=False),
-    TimeColumn("created_at", lambda a: a.created_at, head="created", in_table=False),
+    *columns("billing", "billing_threshold_minor", "fulfil", "credit_limit_minor", in_table=False),
+    *columns("refunds_by_api: refunds by API", "receipt_email: receipts to", in_table=False),
+    *columns("card_email: card problems to", "language", "auto_advance: advances", "handle", in_table=False),
+    *columns("external_pages_visibility: public pages", "reference", "archived_at: archived", in_table=False),
+    *columns("scope.organisation_id", "created_at: created", in_table=False),
 )
 
 
@@ -139,7 +133,7 @@ def list_(organisation_id: str, output: Output) -> None:
         return found, await list_closed_accounts(tx, organisation_id)
 
     found, closed = run_in_transaction(work)
-    closed_at: ValueColumn[Account] = TimeColumn("closed_at", lambda a: closed.get(a.scope.account_id), head="closed")
+    closed_at: ValueColumn[Account] = ValueColumn("closed_at", lambda a: closed.get(a.scope.account_id), head="closed")
     print_rows(found, (*COLUMNS, closed_at), output, empty="No accounts. Create one with `tonne account create`.")
 
 
@@ -164,7 +158,7 @@ def _limits(limits: AccountLimits, spent_minor: int) -> tuple[ValueColumn[Accoun
         MoneyColumn("monthly_limit", lambda _: limits.monthly_limit_minor, lambda a: a.currency),
         MoneyColumn("spent_this_month", lambda _: spent_minor, lambda a: a.currency),
         MoneyColumn("minimum_order", lambda _: limits.minimum_order_minor, lambda a: a.currency),
-        TimeColumn("closed_at", lambda _: closed_at, head="closed"),
+        ValueColumn("closed_at", lambda _: closed_at, head="closed"),
         ValueColumn("closed_reason", lambda _: limits.closed_reason),
     )
 

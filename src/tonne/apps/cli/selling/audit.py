@@ -7,24 +7,19 @@ import click
 import msgspec
 
 from tonne.apps.cli.database import run_in_transaction
-from tonne.apps.cli.output import Format, Output, TimeColumn, ValueColumn, output_options, print_rows
+from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_options, print_rows
 from tonne.apps.cli.parameters import MODE, MOMENT
 from tonne.platform.events.audit.store import AuditFilter, StoredEntry, list_entries_any_account
 from tonne.platform.values.scope import Mode
 
 MAX_CHANGE = 100
 COLUMNS: tuple[ValueColumn[StoredEntry], ...] = (
-    TimeColumn("created_at", lambda e: e.created_at, head="time"),
+    ValueColumn("created_at", lambda e: e.created_at, head="time"),
     ValueColumn("actor", lambda e: str(e.actor), shrinks=True),
-    ValueColumn("action", lambda e: e.action),
-    ValueColumn("subject_id", lambda e: e.subject_id, head="subject"),
+    *columns("action", "subject_id: subject"),
     ValueColumn("details", lambda e: e.details, head="change", show=lambda e: _change(e), shrinks=True),
-    ValueColumn("organisation_id", lambda e: e.organisation_id, head="organisation"),
-    ValueColumn("mode", lambda e: e.mode),
-    ValueColumn("address", lambda e: e.actor.address),
-    ValueColumn("before", lambda e: e.before, in_table=False),
-    ValueColumn("after", lambda e: e.after, in_table=False),
-    ValueColumn("id", lambda e: e.id, in_table=False),
+    *columns("organisation_id: organisation", "mode", "actor.address"),
+    *columns("before", "after", "id", in_table=False),
 )
 
 

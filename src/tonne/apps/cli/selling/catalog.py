@@ -14,6 +14,7 @@ from tonne.apps.cli.output import (
     Output,
     TonnesColumn,
     ValueColumn,
+    columns,
     output_options,
     print_rows,
     print_table,
@@ -43,8 +44,7 @@ class _StockedBundle(NamedTuple):
 
 
 COLUMNS: tuple[ValueColumn[_StockedBundle], ...] = (
-    ValueColumn("id", lambda b: b.bundle.id),
-    ValueColumn("slug", lambda b: b.bundle.slug),
+    *columns("bundle.id", "bundle.slug"),
     MoneyColumn("unit_price", lambda b: b.bundle.unit_price_minor, lambda b: b.bundle.currency, head="price"),
     ValueColumn("enabled", lambda b: b.bundle.enabled),
     TonnesColumn("free_quantity", lambda b: b.free_grams, head="free tonnes"),

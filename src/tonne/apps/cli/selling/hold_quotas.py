@@ -3,7 +3,7 @@
 import click
 
 from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction
-from tonne.apps.cli.output import Output, TonnesColumn, ValueColumn, output_options, print_rows
+from tonne.apps.cli.output import Output, ValueColumn, columns, output_options, print_rows
 from tonne.apps.cli.parameters import MODE
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import utc_now
@@ -14,9 +14,7 @@ from tonne.selling.orders.quotes.hold_quota_store import HoldQuota, list_quotas_
 from tonne.selling.orders.quotes.set_hold_quota import read_quota, set_hold_quota
 
 COLUMNS: tuple[ValueColumn[HoldQuota], ...] = (
-    ValueColumn("subject_id", lambda each: each.subject_id, head="account or organisation"),
-    ValueColumn("mode", lambda each: each.mode),
-    TonnesColumn("quota", lambda each: each.quota_grams, head="tonnes"),
+    *columns("subject_id: account or organisation", "mode", "quota_grams: tonnes"),
     ValueColumn("organisation_id", lambda each: each.organisation_id, in_table=False),
 )
 

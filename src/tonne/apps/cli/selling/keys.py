@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import click
 
 from tonne.apps.cli.database import ACTOR, run_for_account, run_in_transaction
-from tonne.apps.cli.output import MoneyColumn, Output, TimeColumn, ValueColumn, output_options, print_rows
+from tonne.apps.cli.output import MoneyColumn, Output, ValueColumn, columns, output_options, print_rows
 from tonne.platform.db.pool import Connection
 from tonne.platform.http.permissions import PERMISSIONS
 from tonne.platform.values.actor import Actor
@@ -25,23 +25,16 @@ def _permissions(key: ApiKey) -> str:
 
 
 COLUMNS: tuple[ValueColumn[ApiKey], ...] = (
-    ValueColumn("id", lambda k: k.id),
-    ValueColumn("mode", lambda k: k.scope.mode),
+    *columns("id", "scope.mode"),
     ValueColumn("name", lambda k: k.name, shrinks=True),
     ValueColumn("last_four", lambda k: k.last_four, head="key", show=lambda k: f"...{k.last_four}"),
     MoneyColumn("monthly_limit", lambda k: k.monthly_limit_minor, lambda k: k.currency),
     ValueColumn("permissions", lambda k: k.restrictions.permissions, show=_permissions, shrinks=True),
-    ValueColumn("rights", lambda k: k.rights, in_table=False),
-    ValueColumn("account_ids", lambda k: k.restrictions.account_ids, head="accounts", in_table=False),
+    *columns("rights", "restrictions.account_ids: accounts", in_table=False),
     ValueColumn("networks", lambda k: [str(each) for each in k.restrictions.networks], in_table=False),
-    TimeColumn("last_used_at", lambda k: k.last_used_at, head="last used"),
-    TimeColumn("expires_at", lambda k: k.restrictions.expires_at, head="expires"),
-    TimeColumn("revoked_at", lambda k: k.revoked_at, head="revoked"),
-    ValueColumn("account_id", lambda k: k.scope.account_id, head="default account"),
-    ValueColumn("organisation_id", lambda k: k.scope.organisation_id, in_table=False),
-    TimeColumn("created_at", lambda k: k.created_at, in_table=False),
-    ValueColumn("created_by", lambda k: k.created_by, in_table=False),
-    ValueColumn("replaced_by", lambda k: k.replaced_by, in_table=False),
+    *columns("last_used_at: last used", "restrictions.expires_at: expires", "revoked_at: revoked"),
+    *columns("scope.account_id: default account"),
+    *columns("scope.organisation_id", "created_at", "created_by", "replaced_by", in_table=False),
 )
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 import click
 
 from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
-from tonne.apps.cli.output import STATUS_STYLES, Output, TimeColumn, ValueColumn, output_options, print_rows
+from tonne.apps.cli.output import STATUS_STYLES, Output, ValueColumn, columns, output_options, print_rows
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import utc_now
 from tonne.selling.accounts.organisations.open_organisation import check_name
@@ -20,10 +20,9 @@ from tonne.supply.retirements.schemas import MAX_REASON
 COLUMNS: tuple[ValueColumn[StoredCertificate], ...] = (
     ValueColumn("number", lambda c: c.record.number),
     ValueColumn("state", lambda c: c.state.value, styles=STATUS_STYLES),
-    TimeColumn("issued_at", lambda c: datetime.fromisoformat(c.record.issued_at), head="issued"),
+    ValueColumn("issued_at", lambda c: datetime.fromisoformat(c.record.issued_at), head="issued"),
     ValueColumn("beneficiary", lambda c: c.record.beneficiary, shrinks=True),
-    ValueColumn("replaced_by", lambda c: c.replaced_by),
-    TimeColumn("state_changed_at", lambda c: c.state_changed_at, head="until"),
+    *columns("replaced_by", "state_changed_at: until"),
     ValueColumn("state_reason", lambda c: c.state_reason, head="reason", shrinks=True),
     ValueColumn("is_public", lambda c: c.is_public, in_table=False),
 )

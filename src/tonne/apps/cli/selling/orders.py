@@ -13,9 +13,8 @@ from tonne.apps.cli.output import (
     MoneyColumn,
     Output,
     Table,
-    TimeColumn,
-    TonnesColumn,
     ValueColumn,
+    columns,
     output_options,
     print_object,
     print_rows,
@@ -105,24 +104,16 @@ async def _search(
 
 def _columns(names: Names) -> tuple[ValueColumn[FoundOrder], ...]:
     return (
-        ValueColumn("id", lambda o: o.id, head="order"),
-        ValueColumn("status", lambda o: o.status, styles=STATUS_STYLES),
-        TimeColumn("created_at", lambda o: o.created_at, head="received"),
-        TonnesColumn("quantity", lambda o: o.quantity_grams, head="tonnes"),
-        MoneyColumn("total_cost", lambda o: o.total_cost_minor, lambda o: o.currency, head="total"),
+        *columns("id: order", "status", "created_at: received", "quantity_grams: tonnes", "total_cost_minor: total"),
         ValueColumn("account_name", lambda o: names.of(o.account_id), head="account", shrinks=True),
         ValueColumn("payment_state", lambda o: o.payment_state, head="money", styles=STATUS_STYLES),
         ValueColumn("email", lambda o: o.email, head="customer", shrinks=True),
-        ValueColumn("mode", lambda o: o.mode),
-        ValueColumn("payment_method", lambda o: o.payment_method, head="payment"),
+        *columns("mode", "payment_method: payment"),
         MoneyColumn("amount_due", lambda o: o.amount_due_minor, lambda o: o.currency, in_table=False),
         MoneyColumn("refunded_amount", lambda o: o.refunded_minor, lambda o: o.currency, in_table=False),
-        ValueColumn("beneficiary", lambda o: o.beneficiary, in_table=False),
-        ValueColumn("idempotency_key", lambda o: o.idempotency_key, in_table=False),
-        ValueColumn("offset_link_id", lambda o: o.offset_link_id, in_table=False),
+        *columns("beneficiary", "idempotency_key", "offset_link_id", in_table=False),
         ValueColumn("metadata", lambda o: msgspec.json.decode(o.metadata, type=dict[str, msgspec.Raw]), in_table=False),
-        ValueColumn("account_id", lambda o: o.account_id, in_table=False),
-        ValueColumn("organisation_id", lambda o: o.organisation_id, in_table=False),
+        *columns("account_id", "organisation_id", in_table=False),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction
-from tonne.apps.cli.output import Output, ValueColumn, output_options, print_object
+from tonne.apps.cli.output import Output, ValueColumn, columns, output_options, print_object
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.decimals import parse_decimal
 from tonne.platform.values.tax import TaxTreatment, format_rate
@@ -26,13 +26,7 @@ FACTS: tuple[ValueColumn[TaxProfile], ...] = (
         lambda o: None if o.rate is None else format_rate(Fraction(o.rate)),
         show=lambda o: "-" if o.rate is None else f"{format_rate(Fraction(o.rate))} %",
     ),
-    ValueColumn("country", lambda o: o.country),
-    ValueColumn("tax_id", lambda o: o.tax_id),
-    ValueColumn("legal_note", lambda o: o.legal_note),
-    ValueColumn("buyer_reference", lambda o: o.buyer_reference),
-    ValueColumn("street", lambda o: o.street),
-    ValueColumn("postcode", lambda o: o.postcode),
-    ValueColumn("city", lambda o: o.city),
+    *columns("country", "tax_id", "legal_note", "buyer_reference", "street", "postcode", "city"),
 )
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction
-from tonne.apps.cli.output import Output, TimeColumn, ValueColumn, output_options, print_object, print_rows
+from tonne.apps.cli.output import Output, ValueColumn, columns, output_options, print_object, print_rows
 from tonne.apps.cli.parameters import BUNDLE_CHOICE, EMAIL, FEE_RATE, MODE
 from tonne.apps.cli.selling.closing import close_organisation_command, reopen_organisation_command
 from tonne.apps.cli.selling.organisation_tax import tax
@@ -28,18 +28,16 @@ COLUMNS: tuple[ValueColumn[Organisation], ...] = (
     ValueColumn("id", lambda o: o.id),
     ValueColumn("name", lambda o: o.name, shrinks=True),
     ValueColumn("fee_rate", lambda o: _spell(o.fee_rate), align_right=True),
-    TimeColumn("created_at", lambda o: o.created_at, head="created"),
+    ValueColumn("created_at", lambda o: o.created_at, head="created"),
 )
 FACTS: tuple[ValueColumn[OrganisationDetails], ...] = (
-    ValueColumn("id", lambda o: o.organisation.id),
-    ValueColumn("name", lambda o: o.organisation.name),
+    *columns("organisation.id", "organisation.name"),
     ValueColumn("fee_rate", lambda o: _spell(o.organisation.fee_rate)),
-    TimeColumn("created_at", lambda o: o.organisation.created_at, head="created"),
+    ValueColumn("created_at", lambda o: o.organisation.created_at, head="created"),
     ValueColumn(
         "address", lambda o: o.address.split("\n") if o.address else [], show=lambda o: o.address or "-", has_lines=True
     ),
-    ValueColumn("admins", lambda o: o.admins),
-    ValueColumn("redirect_hosts", lambda o: o.redirect_hosts, head="redirects to"),
+    *columns("admins", "redirect_hosts: redirects to"),
     ValueColumn(
         "test_mail_addresses",
         lambda o: o.test_mail_addresses,
@@ -93,7 +91,7 @@ def show(organisation_id: str, output: Output) -> None:
         return await require_organisation(tx, organisation_id), await find_organisation_closed(tx, organisation_id)
 
     found, closed_at = run_in_transaction(work)
-    closed: TimeColumn[OrganisationDetails] = TimeColumn("closed_at", lambda _: closed_at, head="closed")
+    closed: ValueColumn[OrganisationDetails] = ValueColumn("closed_at", lambda _: closed_at, head="closed")
     print_object(found, [*FACTS, closed], output)
 
 

@@ -7,7 +7,7 @@ from typing import cast
 import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction
-from tonne.apps.cli.output import Output, ValueColumn, output_options, print_rows
+from tonne.apps.cli.output import Output, ValueColumn, columns, output_options, print_rows
 from tonne.apps.cli.parameters import MODE
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode
@@ -24,8 +24,7 @@ _bundle_option = click.option("--bundle", metavar="SLUG_OR_ID", help="The bundle
 _project_option = click.option("--project", metavar="SLUG_OR_ID", help="The project that the picture shows.")
 
 COLUMNS: tuple[ValueColumn[PictureSubject], ...] = (
-    ValueColumn("kind", lambda s: s.kind),
-    ValueColumn("slug", lambda s: s.slug),
+    *columns("kind", "slug"),
     ValueColumn("picture", lambda s: s.picture or "drawn"),
     ValueColumn("name", lambda s: s.name, shrinks=True),
 )

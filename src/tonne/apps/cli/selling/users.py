@@ -3,7 +3,7 @@
 import click
 
 from tonne.apps.cli.database import ACTOR, run_connected, run_in_transaction
-from tonne.apps.cli.output import Output, TimeColumn, ValueColumn, output_options, print_rows
+from tonne.apps.cli.output import Output, ValueColumn, columns, output_options, print_rows
 from tonne.apps.cli.parameters import EMAIL
 from tonne.platform.db.pool import Connection
 from tonne.platform.keys.secret_box import SecretBox
@@ -27,12 +27,10 @@ from tonne.selling.users.second_factor.totp import current_code
 
 ROLE = click.Choice([role.value for role in Role])
 COLUMNS: tuple[ValueColumn[User], ...] = (
-    ValueColumn("email", lambda u: u.email, shrinks=True),
-    ValueColumn("name", lambda u: u.name, shrinks=True),
+    *columns("email", "name", shrinks=True),
     ValueColumn("operator", lambda u: u.is_operator, show=lambda u: "operator" if u.is_operator else "-"),
     ValueColumn("second_factor", lambda u: u.has_second_factor, show=lambda u: "on" if u.has_second_factor else "off"),
-    TimeColumn("disabled_at", lambda u: u.disabled_at, head="disabled"),
-    TimeColumn("created_at", lambda u: u.created_at, head="created"),
+    *columns("disabled_at: disabled", "created_at: created"),
     ValueColumn("id", lambda u: u.id, in_table=False),
 )
 

@@ -11,9 +11,9 @@ from tonne.apps.cli.output import (
     STATUS_STYLES,
     Output,
     Table,
-    TimeColumn,
     TonnesColumn,
     ValueColumn,
+    columns,
     detect_output,
     group,
     output_options,
@@ -48,9 +48,7 @@ MAX_REASON = 500
 _mode_option = click.option("--mode", type=MODE, required=True, help="Catalogue to use: live and test have one each.")
 
 COLUMNS: tuple[ValueColumn[ListedLot], ...] = (
-    ValueColumn("id", lambda each: each.id, head="lot"),
-    ValueColumn("registry", lambda each: each.registry),
-    ValueColumn("registry_project_id", lambda each: each.registry_project_id, head="project"),
+    *columns("id: lot", "registry", "registry_project_id: project"),
     ValueColumn("vintage", lambda each: each.vintage, show=lambda each: str(each.vintage)),
     TonnesColumn("quantity", lambda each: each.quantity_grams, head="tonnes"),
     TonnesColumn("free_quantity", lambda each: each.free_grams, head="free"),
@@ -61,16 +59,8 @@ COLUMNS: tuple[ValueColumn[ListedLot], ...] = (
     ),
     ValueColumn("serials", lambda each: _serials(each), shrinks=True),
     ValueColumn("unit_cost", lambda each: each.unit_cost, show=lambda each: _cost(each), head="cost", align_right=True),
-    ValueColumn("cost_currency", lambda each: each.cost_currency, in_table=False),
-    ValueColumn("mode", lambda each: each.mode, in_table=False),
-    ValueColumn("serial_block", lambda each: each.serial_block, in_table=False),
-    ValueColumn("first_number", lambda each: each.first_number, in_table=False),
-    ValueColumn("last_number", lambda each: each.last_number, in_table=False),
-    TimeColumn("retired_on", lambda each: each.retired_on, in_table=False),
-    TimeColumn("withdrawn_at", lambda each: each.withdrawn_at, in_table=False),
-    TimeColumn("invalidated_at", lambda each: each.invalidated_at, in_table=False),
-    ValueColumn("reason", lambda each: each.reason, in_table=False),
-    TimeColumn("created_at", lambda each: each.created_at, head="imported", in_table=False),
+    *columns("cost_currency", "mode", "serial_block", "first_number", "last_number", "retired_on", in_table=False),
+    *columns("withdrawn_at", "invalidated_at", "reason", "created_at: imported", in_table=False),
 )
 _HIDDEN_FACTS = {
     *("serial_block", "first_number", "last_number", "retired_on", "withdrawn_at", "invalidated_at", "reason"),
@@ -86,8 +76,7 @@ HOLDER_COLUMNS: tuple[ValueColumn[LotHolder], ...] = (
     ValueColumn("certificate_state", lambda each: each.certificate_state, head="state"),
     ValueColumn("invalid_credits", lambda each: each.case_state, head="decision"),
     ValueColumn("beneficiary", lambda each: each.beneficiary, shrinks=True),
-    ValueColumn("account_id", lambda each: each.account_id, in_table=False),
-    ValueColumn("organisation_id", lambda each: each.organisation_id, in_table=False),
+    *columns("account_id", "organisation_id", in_table=False),
 )
 
 
@@ -128,9 +117,7 @@ def show(lot_id: str, output: Output) -> None:
     parcel_columns: tuple[ValueColumn[ListedParcel], ...] = (
         ValueColumn("id", lambda each: each.id, head="parcel"),
         ValueColumn("serials", lambda each: _parcel_serials(found, each)),
-        TonnesColumn("quantity", lambda each: each.quantity_grams, head="tonnes"),
-        ValueColumn("status", lambda each: each.status, styles=STATUS_STYLES),
-        TimeColumn("retired_on", lambda each: each.retired_on, head="retired"),
+        *columns("quantity_grams: tonnes", "status", "retired_on: retired"),
         ValueColumn("order_ids", lambda each: each.order_ids, head="orders", shrinks=True),
     )
     tables: list[Table[Any]] = [Table("orders", holders, HOLDER_COLUMNS), Table("parcels", parcels, parcel_columns)]

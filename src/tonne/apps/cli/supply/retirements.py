@@ -6,7 +6,14 @@ import click
 
 from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.apps.cli.imports import FILE, read_file, reported_errors
-from tonne.apps.cli.output import Format, Output, TimeColumn, TonnesColumn, ValueColumn, output_options, print_rows
+from tonne.apps.cli.output import (
+    Format,
+    Output,
+    ValueColumn,
+    columns,
+    output_options,
+    print_rows,
+)
 from tonne.apps.cli.parameters import MODE
 from tonne.apps.cli.progress import bars_on_terminal
 from tonne.platform.documents.sheets.errors import quoted
@@ -22,19 +29,11 @@ SHOWN = 100
 _mode_option = click.option("--mode", type=MODE, required=True, help="Work list to use: live and test have one each.")
 
 COLUMNS: tuple[ValueColumn[Task], ...] = (
-    ValueColumn("parcel_id", lambda t: t.parcel_id, head="parcel"),
-    ValueColumn("registry", lambda t: t.registry),
-    ValueColumn("registry_project_id", lambda t: t.registry_project_id, head="project"),
-    TonnesColumn("quantity", lambda t: t.quantity_grams, head="tonnes"),
-    TimeColumn("opened_at", lambda t: t.opened_at, head="waiting since"),
+    *columns("parcel_id: parcel", "registry", "registry_project_id: project", "quantity_grams: tonnes"),
+    *columns("opened_at: waiting since"),
     ValueColumn("serials", lambda t: t.serials, shrinks=True),
     ValueColumn("beneficiary", lambda t: t.named, show=lambda t: quoted(t.named), shrinks=True),
-    ValueColumn("project_name", lambda t: t.project_name, in_table=False),
-    ValueColumn("vintage", lambda t: t.vintage, in_table=False),
-    ValueColumn("serial_block", lambda t: t.serial_block, in_table=False),
-    ValueColumn("first_number", lambda t: t.first_number, in_table=False),
-    ValueColumn("last_number", lambda t: t.last_number, in_table=False),
-    ValueColumn("parcel_ids", lambda t: t.parcel_ids, in_table=False),
+    *columns("project_name", "vintage", "serial_block", "first_number", "last_number", "parcel_ids", in_table=False),
 )
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 import click
 
 from tonne.apps.cli.database import ACTOR, run_connected, run_in_transaction
-from tonne.apps.cli.output import Output, TimeColumn, ValueColumn, output_options, print_rows
+from tonne.apps.cli.output import Output, ValueColumn, columns, output_options, print_rows
 from tonne.apps.cli.parameters import PAST
 from tonne.platform.db.pool import Connection
 from tonne.platform.keys.secret_box import SecretBox
@@ -17,11 +17,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import utc_now
 
 COLUMNS: tuple[ValueColumn[KeyRecord], ...] = (
-    ValueColumn("id", lambda key: key.id),
-    ValueColumn("purpose", lambda key: key.purpose),
-    TimeColumn("created_at", lambda key: key.created_at, head="created"),
-    TimeColumn("retired_at", lambda key: key.retired_at, head="retired"),
-    TimeColumn("revoked_from", lambda key: key.revoked_from, head="revoked from"),
+    *columns("id", "purpose", "created_at: created", "retired_at: retired", "revoked_from"),
     ValueColumn("public", lambda key: key.public, in_table=False),
 )
 

@@ -4,11 +4,10 @@ import click
 
 from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.apps.cli.output import (
-    STATUS_STYLES,
     Output,
-    TimeColumn,
     TonnesColumn,
     ValueColumn,
+    columns,
     output_options,
     print_rows,
 )
@@ -19,24 +18,17 @@ from tonne.platform.values.scope import Mode
 from tonne.supply.stock.parcels.units import Unit, close_unit_any_account, list_units_any_account
 
 COLUMNS: tuple[ValueColumn[Unit], ...] = (
-    ValueColumn("id", lambda unit: unit.id, head="unit"),
-    ValueColumn("mode", lambda unit: unit.mode),
-    ValueColumn("status", lambda unit: unit.status, styles=STATUS_STYLES),
-    ValueColumn("registry_project_id", lambda unit: unit.registry_project_id, head="project"),
+    *columns("id: unit", "mode", "status", "registry_project_id: project"),
     TonnesColumn("allocated_quantity", lambda unit: unit.allocated_grams, head="sold"),
     TonnesColumn("quantity", lambda unit: unit.quantity_grams, head="of"),
     ValueColumn(
         "fill_percent", lambda unit: unit.fill_percent, head="fill", show=lambda unit: f"{unit.fill_percent} %"
     ),
-    TimeColumn("close_at", lambda unit: unit.close_at, head="closes"),
+    ValueColumn("close_at", lambda unit: unit.close_at, head="closes"),
     ValueColumn("orders_waiting", lambda unit: len(unit.order_ids), head="waiting"),
     ValueColumn("beneficiary", lambda unit: unit.beneficiary, head="in the name of", shrinks=True),
     TonnesColumn("free_quantity", lambda unit: unit.free_grams, in_table=False),
-    ValueColumn("registry", lambda unit: unit.registry, in_table=False),
-    ValueColumn("project_name", lambda unit: unit.project_name, in_table=False),
-    ValueColumn("account_id", lambda unit: unit.account_id, in_table=False),
-    ValueColumn("order_ids", lambda unit: unit.order_ids, in_table=False),
-    TimeColumn("opened_at", lambda unit: unit.opened_at, in_table=False),
+    *columns("registry", "project_name", "account_id", "order_ids", "opened_at", in_table=False),
 )
 
 
