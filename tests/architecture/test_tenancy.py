@@ -102,7 +102,7 @@ ACROSS_ACCOUNTS = {
     "channels/checkout/links/offset_page.py": "finds a link by its id, which cannot be guessed",
     "channels/public_pages/certificates/certificate_pages.py": "finds a certificate by its number, a secret",
     "selling/orders/scope_store.py": "finds an order that the operator names by its id alone",
-    "apps/lookup/list_store.py": "the operator's: lists of orders of all organisations",
+    "apps/lookup/find_orders.py": "the operator's: lists of orders of all organisations",
     "apps/backoffice/orders_page.py": "the operator's: orders of all organisations",
     "apps/backoffice/order_page.py": "the operator's: finds an order by its id alone",
     "apps/privacy/erase_person.py": "an operator erases a person in all organisations",

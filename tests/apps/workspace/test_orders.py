@@ -14,9 +14,10 @@ from tests.support.clock import ManualClock
 from tests.support.orders import place, receive
 from tests.support.people import Person, add_user
 from tests.support.world import World
-from tonne.apps.lookup.list_store import SCANNED, OrderFilter, list_page
+from tonne.apps.lookup.find_orders import SCANNED, list_page
 from tonne.apps.wiring.app import Services
 from tonne.selling.orders.model import PaymentState
+from tonne.selling.orders.order_filter import OrderFilter
 from tonne.selling.users.model import Role
 
 MakePerson = Callable[[], Person]

@@ -6,11 +6,11 @@ from tonne.apps.dashboard.menu import OPERATOR_MENU
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import OperatorViewer
 from tonne.apps.lookup.customer_store import search_customers_any_account
-from tonne.apps.lookup.list_store import OrderFilter, list_named
-from tonne.apps.lookup.search_store import find_keys_any_account
+from tonne.apps.lookup.find_orders import find_keys_any_account, list_named
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.paging import START
+from tonne.selling.orders.order_filter import OrderFilter
 from tonne.supply.certificates.store import find_by_number_any_account, normal_number
 
 

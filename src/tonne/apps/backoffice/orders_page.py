@@ -4,10 +4,15 @@ from tonne.apps.dashboard.layout import PageLayout
 from tonne.apps.dashboard.order_query import OrderQuery, read_query
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import OperatorViewer
-from tonne.apps.lookup.list_store import MAX_NAMED, ListedOrders, list_named, list_page_any_account
+from tonne.apps.lookup.find_orders import (
+    MAX_NAMED,
+    ListedOrders,
+    find_keys_any_account,
+    list_named,
+    list_page_any_account,
+)
 from tonne.apps.lookup.order_export import csv_response
 from tonne.apps.lookup.order_text import list_values
-from tonne.apps.lookup.search_store import find_keys_any_account
 from tonne.apps.lookup.stuck_orders import explain_waiting
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.errors import RateLimited

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from tonne.apps.dashboard.menu import MenuGroup
-from tonne.apps.lookup.search_store import FoundOrder
+from tonne.apps.lookup.find_orders import FoundOrder
 
 # A person looks at a few lines at most, and more come from the lists.
 MOST = 8

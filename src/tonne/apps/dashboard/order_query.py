@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 from msgspec import Struct
 
 from tonne.apps.dashboard.form import Form
-from tonne.apps.lookup.list_store import OrderFilter
 from tonne.platform.http.route import Request
 from tonne.platform.values.ids import is_id
 from tonne.platform.values.paging import Position, make_cursor, parse_cursor
@@ -17,6 +16,7 @@ from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.model import OrderStatus, PaymentState
+from tonne.selling.orders.order_filter import OrderFilter
 
 E = TypeVar("E", bound=StrEnum)
 MAX_TERM = 255
@@ -40,7 +40,7 @@ class OrderQuery(Struct, frozen=True):
     @property
     def with_metadata(self) -> OrderFilter:
         """For a term that names no order: it may be in the metadata, where clients keep their own references."""
-        return replace(self.filter, metadata=self.term or None)
+        return replace(self.filter, metadata_part=self.term or None)
 
     @property
     def query_string(self) -> str:
@@ -72,8 +72,8 @@ def read_query(request: Request, mode: Mode, organisation_id: str | None, now: d
         status=_choice(OrderStatus, form.value("status")),
         payment_state=_choice(PaymentState, form.value("payment")),
         payment_method=_choice(PaymentMethod, form.value("method")),
-        since=form.day("since"),
-        until=None if until is None else until + timedelta(days=1),
+        created_after=form.day("since"),
+        created_before=None if until is None else until + timedelta(days=1),
         stuck_at=now if form.value("stuck") else None,
     )
     query = OrderQuery(form.value("q"), wanted, Position(now, ""), shown, form)

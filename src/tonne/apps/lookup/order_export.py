@@ -4,8 +4,7 @@ import csv
 import io
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
-from tonne.apps.lookup.list_store import ListedOrders
-from tonne.apps.lookup.search_store import FoundOrder
+from tonne.apps.lookup.find_orders import FoundOrder, ListedOrders
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.http.route import Response
 from tonne.platform.values.clock import to_wire

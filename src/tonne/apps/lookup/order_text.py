@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from tonne.apps.lookup.list_store import SCANNED
+from tonne.apps.lookup.find_orders import SCANNED
 from tonne.platform.values.timeline import TimelineEntry
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.model import OrderStatus, PaymentState

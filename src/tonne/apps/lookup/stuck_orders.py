@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import asyncpg
 
-from tonne.apps.lookup.search_store import FoundOrder
+from tonne.apps.lookup.find_orders import FoundOrder
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.selling.accounts.model import PaymentMethod

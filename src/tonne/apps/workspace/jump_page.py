@@ -5,11 +5,12 @@ from tonne.apps.dashboard.layout import PageLayout
 from tonne.apps.dashboard.menu import ORGANISATION_MENU, entries_for
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import MemberViewer
-from tonne.apps.lookup.list_store import OrderFilter, find_named, list_named
+from tonne.apps.lookup.find_orders import find_named, list_named
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.ids import is_id
 from tonne.selling.accounts.names import list_account_names
+from tonne.selling.orders.order_filter import OrderFilter
 from tonne.selling.users.model import Right
 from tonne.supply.certificates.list_store import find_certificates
 from tonne.supply.certificates.store import normal_number

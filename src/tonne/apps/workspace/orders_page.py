@@ -4,7 +4,7 @@ from tonne.apps.dashboard.layout import PageLayout
 from tonne.apps.dashboard.order_query import OrderQuery, read_query
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import MemberViewer
-from tonne.apps.lookup.list_store import ListedOrders, find_named, list_named, list_page
+from tonne.apps.lookup.find_orders import ListedOrders, find_named, list_named, list_page
 from tonne.apps.lookup.order_export import csv_response
 from tonne.apps.lookup.order_text import list_values
 from tonne.platform.db.pool import Connection, Database

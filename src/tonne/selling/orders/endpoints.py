@@ -13,7 +13,7 @@ from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.selling.orders import store
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.filter_store import list_filtered
-from tonne.selling.orders.list_filter import ListFilter, read_filter
+from tonne.selling.orders.order_filter import OrderFilter, read_filter
 from tonne.selling.orders.placing.bodies import (
     OrderByEstimateIn,
     OrderByMassIn,
@@ -124,7 +124,7 @@ class OrderEndpoints:
         """
         wanted = read_filter(request)
         paging = Paging.of(request, f"orders {request.scope.account_id} {wanted.name}")
-        if wanted != ListFilter():
+        if wanted != OrderFilter():
             return await self._list_filtered(request, wanted, paging)
         async with self._database.connection() as connection:
             found = await store.list_orders(connection, request.scope, paging.start, paging.fetch)
@@ -135,7 +135,7 @@ class OrderEndpoints:
         page = memoryview(found.joined)[: -surplus - len(b",")]
         return raw_list_response(page, paging.cursor(position_of(page[-last:])))
 
-    async def _list_filtered(self, request: Request, wanted: ListFilter, paging: Paging) -> Response:
+    async def _list_filtered(self, request: Request, wanted: OrderFilter, paging: Paging) -> Response:
         async with self._database.connection() as connection:
             found = await list_filtered(connection, request.scope, wanted, paging.start, paging.limit)
         cursor = None if found.next is None else paging.cursor(found.next)

@@ -11,8 +11,8 @@ import asyncpg
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.paging import Position
 from tonne.platform.values.scope import Scope
-from tonne.selling.orders.list_filter import ListFilter
 from tonne.selling.orders.model import OrderStatus
+from tonne.selling.orders.order_filter import OrderFilter
 
 SCANNED = 10_000
 _EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
@@ -55,17 +55,14 @@ class FilteredOrders:
 
 
 async def list_filtered(
-    connection: Connection, scope: Scope, wanted: ListFilter, start: Position, limit: int
+    connection: Connection, scope: Scope, wanted: OrderFilter, start: Position, limit: int
 ) -> FilteredOrders:
     """One page through the index that fits the filters best."""
-    before = start
-    if wanted.created_before is not None and wanted.created_before <= start.created_at:
-        before = Position(wanted.created_before, "")
-    keys, values = [key for key, _ in wanted.metadata], [value for _, value in wanted.metadata]
+    before = wanted.latest(start)
     parameters = (
         *(before.created_at, before.id, wanted.created_after or _EARLIEST, limit + 1),
         *(wanted.status, wanted.estimate_id, wanted.offset_link_id, wanted.bundle_id),
-        *((keys, values) if keys else (None, None)),
+        *wanted.metadata_arrays,
     )
     if wanted.estimate_id is not None:
         return FilteredOrders(await _list_of_estimate(connection, scope, parameters), limit)

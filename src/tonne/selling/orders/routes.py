@@ -29,7 +29,7 @@ from tonne.selling.orders.errors import (
     SpendingLimitReached,
     SupplyInsufficient,
 )
-from tonne.selling.orders.list_filter import FILTER_PARAMETERS
+from tonne.selling.orders.order_filter import FILTER_PARAMETERS
 from tonne.selling.orders.placing.batch_endpoints import BatchEndpoints
 from tonne.selling.orders.placing.batch_schemas import MAX_BATCH_BYTES, OrderBatchIn, OrderBatchOut
 from tonne.selling.orders.placing.bodies import OrderByEstimateIn, OrderByMassIn, OrderByValueIn

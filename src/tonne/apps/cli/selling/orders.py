@@ -23,15 +23,9 @@ from tonne.apps.cli.parameters import MODE, MOMENT, REASON
 from tonne.apps.cli.selling.order_columns import FACTS, TIMELINE
 from tonne.apps.cli.selling.order_names import certificates, rename
 from tonne.apps.cli.selling.order_resend import resend
+from tonne.apps.lookup.find_orders import FoundOrder, find_keys_any_account, list_newest_any_account
 from tonne.apps.lookup.order_facts import ShownOrder, describe_order
 from tonne.apps.lookup.order_timeline import collect_timeline
-from tonne.apps.lookup.search_store import (
-    FoundOrder,
-    OrderSearch,
-    filter_orders_any_account,
-    find_keys_any_account,
-    search_orders_any_account,
-)
 from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import utc_now
@@ -42,6 +36,7 @@ from tonne.selling.accounts.names import Names, find_names_any_account
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.model import Order, OrderStatus, PaymentState
+from tonne.selling.orders.order_filter import OrderFilter
 from tonne.selling.orders.scope_store import find_scope_any_account
 
 
@@ -61,12 +56,14 @@ def order() -> None:
 @click.option("--account", "account_id", metavar="ID", help="Only orders of this account.")
 @click.option("--email", help="Only orders of the customer with this address.")
 @click.option("--reference", "idempotency_key", help="Only the orders with this idempotency key.")
-@click.option("--metadata", help="Only orders whose metadata contains this text.")
-@click.option("--since", type=MOMENT, help="Only orders received from this time on.")
-@click.option("--until", type=MOMENT, help="Only orders received before this time.")
+@click.option("--metadata", "metadata_part", help="Only orders whose metadata contains this text.")
+@click.option("--since", "created_after", type=MOMENT, help="Only orders received from this time on.")
+@click.option("--until", "created_before", type=MOMENT, help="Only orders received before this time.")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many at most.")
 @output_options
-def list_(term: str | None, limit: int, output: Output, idempotency_key: str | None, **filters: Any) -> None:
+def list_(
+    term: str | None, limit: int, output: Output, *, idempotency_key: str | None, email: str | None, **filters: Any
+) -> None:
     """List the newest orders, or those that TERM names.
 
     TERM is an id, an e-mail address, an idempotency key, the number of a certificate or an invoice, or the reference of
@@ -75,12 +72,13 @@ def list_(term: str | None, limit: int, output: Output, idempotency_key: str | N
     """
 
     async def work(tx: Connection) -> tuple[list[FoundOrder], Names]:
-        search = OrderSearch(**filters)
-        if search.organisation_id is not None:
-            await require_organisation(tx, search.organisation_id)
-        if search.account_id is not None:
-            await require_account_any_account(tx, search.account_id)
-        found = await _search(tx, term, idempotency_key, search, limit + 1)
+        wanted = msgspec.convert(filters, OrderFilter)
+        if wanted.organisation_id is not None:
+            await require_organisation(tx, wanted.organisation_id)
+        if wanted.account_id is not None:
+            account = await require_account_any_account(tx, wanted.account_id)
+            wanted = replace(wanted, organisation_id=wanted.organisation_id or account.scope.organisation_id)
+        found = await _search(tx, (term, idempotency_key, email), wanted, limit + 1)
         return found, await find_names_any_account(tx, [each.account_id for each in found])
 
     found, names = run_in_transaction(work)
@@ -90,16 +88,21 @@ def list_(term: str | None, limit: int, output: Output, idempotency_key: str | N
 
 
 async def _search(
-    tx: Connection, term: str | None, idempotency_key: str | None, search: OrderSearch, limit: int
+    tx: Connection, terms: tuple[str | None, str | None, str | None], wanted: OrderFilter, limit: int
 ) -> list[FoundOrder]:
-    named = [set(await find_keys_any_account(tx, each.strip())) for each in (term, idempotency_key) if each is not None]
-    if term is not None and not named[0] and search.metadata is None:
+    """`terms` are any name of an order, an idempotency key and an e-mail address."""
+    term, idempotency_key, email = terms
+    named = [set(await find_keys_any_account(tx, each.strip())) for each in terms if each is not None]
+    if term is not None and not named[0] and wanted.metadata_part is None:
         # No index has the client's own reference.
-        search, named = replace(search, metadata=term.strip()), named[1:]
-    if not named:
-        return await search_orders_any_account(tx, search, limit)
-    found = await filter_orders_any_account(tx, sorted(set.intersection(*named)), search, limit)
-    return [each for each in found if idempotency_key is None or each.idempotency_key == idempotency_key]
+        wanted, named = replace(wanted, metadata_part=term.strip()), named[1:]
+    keys = sorted(set.intersection(*named)) if named else None
+    return [
+        each
+        for each in await list_newest_any_account(tx, wanted, limit, keys)
+        if (idempotency_key is None or each.idempotency_key == idempotency_key)
+        and (email is None or (each.email or "").lower() == email.strip().lower())
+    ]
 
 
 def _columns(names: Names) -> tuple[ValueColumn[FoundOrder], ...]:

@@ -1,13 +1,16 @@
-"""Filters of an account's list of orders, as clients send them in the query string."""
+"""Which orders to find: one filter for the API, the command line and the dashboard."""
 
 from datetime import UTC, datetime
 
 import msgspec
+from msgspec import Struct
 
 from tonne.platform.http.route import Parameter, Request
 from tonne.platform.values.clock import to_wire
 from tonne.platform.values.errors import Fault, Invalid, TimeRangeInvalid
-from tonne.selling.orders.model import OrderStatus
+from tonne.platform.values.paging import Position
+from tonne.platform.values.scope import Mode
+from tonne.selling.orders.model import OrderStatus, PaymentState
 
 MAX_METADATA_FILTERS = 5
 _TIME = {"type": "string", "format": "date-time", "examples": ["2026-11-01T00:00:00Z"]}
@@ -28,26 +31,52 @@ FILTER_PARAMETERS = (
 )
 
 
-class ListFilter(msgspec.Struct, frozen=True):
-    """All that are set must match. `created_after` is included, `created_before` is not."""
+class OrderFilter(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All that are set must match. `created_after` is included, `created_before` is not.
 
+    The API lists the orders of one account (filter_store.py); command line and dashboard search in all accounts of an
+    organisation, or of all for the operator (apps/lookup/find_orders.py).
+    """
+
+    mode: Mode | None = None
+    organisation_id: str | None = None
+    account_id: str | None = None
     status: OrderStatus | None = None
+    payment_state: PaymentState | None = None
+    payment_method: str | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
     estimate_id: str | None = None
     bundle_id: str | None = None
     offset_link_id: str | None = None
+    # Members of the JSON object, compared as text.
     metadata: tuple[tuple[str, str], ...] = ()
+    # A text anywhere in the JSON.
+    metadata_part: str | None = None
+    # Only orders that have been in an open status for longer than usual at this time.
+    stuck_at: datetime | None = None
 
     @property
     def name(self) -> str:
         """Binds the cursors of a list to its filters."""
-        if self == ListFilter(offset_link_id=self.offset_link_id):
+        if self == OrderFilter(offset_link_id=self.offset_link_id):
             return str(self.offset_link_id)
         return msgspec.json.encode(self).decode()
 
+    @property
+    def metadata_arrays(self) -> tuple[list[str] | None, list[str] | None]:
+        """Keys and values for `unnest`."""
+        if not self.metadata:
+            return None, None
+        return [key for key, _ in self.metadata], [value for _, value in self.metadata]
 
-def read_filter(request: Request) -> ListFilter:
+    def latest(self, start: Position) -> Position:
+        """Where a page begins that would begin at `start` without the filter."""
+        before = self.created_before
+        return start if before is None or before > start.created_at else Position(before, "")
+
+
+def read_filter(request: Request) -> OrderFilter:
     status, after, before, estimate_id, bundle_id, link = request.query(
         "status", "created_after", "created_before", "estimate_id", "bundle_id", "offset_link_id"
     )
@@ -62,7 +91,7 @@ def read_filter(request: Request) -> ListFilter:
             f"created_after ({to_wire(start)}) must be earlier than created_before ({to_wire(end)}).",
             field="created_after",
         )
-    return ListFilter(
+    return OrderFilter(
         status=_read_status(status),
         created_after=start,
         created_before=end,

@@ -1,4 +1,4 @@
-"""Lists of orders for people: of one organisation, or of all, newest first, with filters.
+"""Finds orders for people, newest first: the one engine behind command line and dashboard.
 
 A page reads at most `SCANNED` rows of an index. If too few of them match, the page is short and says from where to
 continue: no combination of filters can make a page slow, however many orders there are.
@@ -10,12 +10,13 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 from msgspec import Struct
 
-from tonne.apps.lookup.search_store import FOUND, FoundOrder
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.paging import START, Position
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 from tonne.selling.orders.model import OrderKey, OrderStatus, PaymentState
+from tonne.selling.orders.order_filter import OrderFilter
 
 SCANNED = 10_000
 # A term may name the orders of an invoice or a customer, which may be very many. The newest are enough to find one.
@@ -26,11 +27,23 @@ id, mode, status, payment_state, created_at, quantity_grams, total_cost_minor, a
 currency, payment_method, email, beneficiary, idempotency_key, offset_link_id, metadata, account_id, organisation_id,
 status_changed_at, hold_reason, requested_quantity_grams, requested_value_minor
 """
+_FOUND = """
+orders.id, orders.mode, orders.status, orders.payment_state, orders.created_at, orders.quantity_grams,
+orders.total_cost_minor, orders.total_cost_minor + orders.tax_minor AS amount_due_minor, orders.refunded_minor,
+orders.currency, orders.payment_method, orders.email, orders.beneficiary, orders.idempotency_key,
+orders.offset_link_id, orders.metadata, orders.account_id, orders.organisation_id, orders.status_changed_at,
+orders.hold_reason, orders.requested_quantity_grams, orders.requested_value_minor, orders.estimate_id
+"""
 _MATCHES = """
 ($1::text IS NULL OR found.organisation_id = $1) AND ($7::text IS NULL OR found.account_id = $7)
   AND ($8::text IS NULL OR found.status = $8) AND ($9::text IS NULL OR found.payment_state = $9)
   AND ($10::text IS NULL OR found.payment_method = $10)
   AND ($11::text IS NULL OR strpos(lower(found.metadata), lower($11)) > 0)
+  AND ($12::text IS NULL OR found.estimate_id = $12) AND ($13::text IS NULL OR found.offset_link_id = $13)
+  AND ($14::text IS NULL OR (SELECT true FROM order_lines line
+       WHERE line.account_id = found.account_id AND line.order_id = found.id AND line.bundle_id = $14 LIMIT 1) IS TRUE)
+  AND ($15::text[] IS NULL OR NOT EXISTS (SELECT FROM unnest($15::text[], $16::text[]) AS wanted (key, value)
+       WHERE found.metadata::json ->> wanted.key IS DISTINCT FROM wanted.value))
 """
 _BEFORE = "orders.mode = $2 AND (orders.created_at, orders.id) < ($3, $4) AND orders.created_at >= $5"
 _NEWEST = f"""
@@ -40,34 +53,31 @@ _NEWEST = f"""
 _SCANNED = f"{_FIELDS}, row_number() OVER () AS place, {_MATCHES} AS matches"
 
 
-class OrderFilter(Struct, frozen=True, kw_only=True):
-    """All that are set must match. `since` is included, `until` is not. `metadata` is a part of the JSON.
-
-    Without `organisation_id`, orders of all organisations: only for the operator.
-    """
-
-    mode: Mode
-    organisation_id: str | None = None
-    account_id: str | None = None
-    status: OrderStatus | None = None
-    payment_state: PaymentState | None = None
-    payment_method: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    metadata: str | None = None
-    # Only orders that have been in an open status for longer than usual at this time.
-    stuck_at: datetime | None = None
-
-    def values(self, start: Position, limit: int) -> tuple[object, ...]:
-        before = start if self.until is None else min(start, Position(self.until, ""), key=_sort_key)
-        return (
-            *(self.organisation_id, self.mode, before.created_at, before.id, self.since or _EARLIEST, limit),
-            *(self.account_id, self.status, self.payment_state, self.payment_method, self.metadata),
-        )
-
-
-def _sort_key(position: Position) -> tuple[datetime, str]:
-    return position.created_at, position.id
+class FoundOrder(Struct, frozen=True, kw_only=True):
+    id: str
+    mode: str
+    status: str
+    payment_state: str
+    created_at: datetime
+    quantity_grams: int | None
+    total_cost_minor: int | None
+    # Null until the tax is known.
+    amount_due_minor: int | None
+    refunded_minor: int
+    currency: str
+    payment_method: str
+    email: str | None
+    beneficiary: str | None
+    idempotency_key: str
+    offset_link_id: str | None
+    metadata: str
+    account_id: str
+    organisation_id: str
+    status_changed_at: datetime
+    hold_reason: str | None
+    # One of the two is set. The quantity and the cost are null until the order is priced.
+    requested_quantity_grams: int | None
+    requested_value_minor: int | None
 
 
 class ListedOrders(Struct, frozen=True):
@@ -78,6 +88,16 @@ class ListedOrders(Struct, frozen=True):
     is_short: bool
 
 
+def _values(wanted: OrderFilter, start: Position, limit: int) -> tuple[object, ...]:
+    """The parameters of the statements below."""
+    before = wanted.latest(start)
+    return (
+        *(wanted.organisation_id, wanted.mode, before.created_at, before.id, wanted.created_after or _EARLIEST, limit),
+        *(wanted.account_id, wanted.status, wanted.payment_state, wanted.payment_method, wanted.metadata_part),
+        *(wanted.estimate_id, wanted.offset_link_id, wanted.bundle_id, *wanted.metadata_arrays),
+    )
+
+
 async def list_page(
     connection: Connection, wanted: OrderFilter, start: Position = START, *, limit: int
 ) -> ListedOrders:
@@ -85,13 +105,13 @@ async def list_page(
     if wanted.organisation_id is None:
         raise LookupError("the filter names no organisation")
     if wanted.account_id is not None:
-        rows = await _list_of_account(connection, wanted.organisation_id, wanted.values(start, limit + 1))
+        rows = await _list_of_account(connection, wanted.organisation_id, _values(wanted, start, limit + 1))
     elif wanted.status is not None and wanted.status is not OrderStatus.COMPLETE:
-        rows = await _list_of_status(connection, wanted.organisation_id, wanted.values(start, limit + 1))
+        rows = await _list_of_status(connection, wanted.organisation_id, _values(wanted, start, limit + 1))
     elif wanted.payment_state in {PaymentState.REFUNDED, PaymentState.DISPUTED}:
-        rows = await _list_of_payment_state(connection, wanted.organisation_id, wanted.values(start, limit + 1))
+        rows = await _list_of_payment_state(connection, wanted.organisation_id, _values(wanted, start, limit + 1))
     else:
-        rows = await _list_of_organisation(connection, wanted.organisation_id, wanted.values(start, limit + 1))
+        rows = await _list_of_organisation(connection, wanted.organisation_id, _values(wanted, start, limit + 1))
     return _page(rows, limit)
 
 
@@ -103,7 +123,7 @@ async def list_page_any_account(
         return _page(await _list_stuck_any_account(connection, wanted, start, limit + 1), limit)
     if wanted.organisation_id is not None:
         return await list_page(connection, wanted, start, limit=limit)
-    values = wanted.values(start, limit + 1)
+    values = _values(wanted, start, limit + 1)
     is_open = wanted.status in {OrderStatus.RECEIVED, OrderStatus.PLACED, OrderStatus.PAID, OrderStatus.RETIRING}
     list_rows = _list_open_any_account if is_open else _list_any_account
     return _page(await list_rows(connection, values), limit)
@@ -121,11 +141,11 @@ def _page(rows: Sequence[asyncpg.Record], limit: int) -> ListedOrders:
 
 _NAMES = tuple(name.strip() for name in _FIELDS.split(","))
 
-# In each statement below, the parameters are those of `OrderFilter.values`.
+# In each statement below, the parameters are those of `_values`.
 LIST_OF_ORGANISATION = f"""
 SELECT {_FIELDS}, place, matches FROM (
     SELECT {_SCANNED} FROM (
-      SELECT {FOUND} FROM orders WHERE orders.organisation_id = $1 AND {_BEFORE} {_NEWEST}
+      SELECT {_FOUND} FROM orders WHERE orders.organisation_id = $1 AND {_BEFORE} {_NEWEST}
 """  # noqa: S608 - constants
 
 
@@ -139,7 +159,7 @@ async def _list_of_organisation(
 LIST_OF_STATUS = f"""
 SELECT {_FIELDS}, place, matches FROM (
     SELECT {_SCANNED} FROM (
-      SELECT {FOUND} FROM orders
+      SELECT {_FOUND} FROM orders
       WHERE orders.organisation_id = $1 AND orders.status = $8 AND orders.status <> 'complete' AND {_BEFORE} {_NEWEST}
 """  # noqa: S608 - constants
 
@@ -153,7 +173,7 @@ async def _list_of_status(
 LIST_OF_PAYMENT_STATE = f"""
 SELECT {_FIELDS}, place, matches FROM (
     SELECT {_SCANNED} FROM (
-      SELECT {FOUND} FROM orders
+      SELECT {_FOUND} FROM orders
       WHERE orders.organisation_id = $1 AND orders.payment_state = $9
         AND orders.payment_state IN ('refunded', 'disputed') AND {_BEFORE} {_NEWEST}
 """  # noqa: S608 - constants
@@ -168,7 +188,7 @@ async def _list_of_payment_state(
 LIST_OF_ACCOUNT = f"""
 SELECT {_FIELDS}, place, matches FROM (
     SELECT {_SCANNED} FROM (
-      SELECT {FOUND} FROM orders
+      SELECT {_FOUND} FROM orders
       WHERE orders.account_id = $7 AND orders.organisation_id = $1 AND {_BEFORE} {_NEWEST}
 """  # noqa: S608 - constants
 
@@ -182,7 +202,7 @@ async def _list_of_account(
 LIST_ALL = f"""
 SELECT {_FIELDS}, place, matches FROM (
     SELECT {_SCANNED} FROM (
-      SELECT {FOUND} FROM orders WHERE {_BEFORE} {_NEWEST}
+      SELECT {_FOUND} FROM orders WHERE {_BEFORE} {_NEWEST}
 """  # noqa: S608 - constants
 
 
@@ -193,7 +213,7 @@ async def _list_any_account(connection: Connection, values: Sequence[object]) ->
 LIST_OPEN = f"""
 SELECT {_FIELDS}, place, matches FROM (
     SELECT {_SCANNED} FROM (
-      SELECT {FOUND} FROM orders
+      SELECT {_FOUND} FROM orders
       WHERE orders.status IN ('received', 'placed', 'paid', 'retiring') AND {_BEFORE} {_NEWEST}
 """  # noqa: S608 - constants
 
@@ -206,13 +226,13 @@ async def _list_open_any_account(connection: Connection, values: Sequence[object
 LIST_STUCK = f"""
 SELECT {_FIELDS}, place, matches FROM (
     SELECT {_FIELDS}, row_number() OVER () AS place, {_MATCHES} AND (
-        found.status IN ('received', 'paid') AND found.status_changed_at < $12
-        OR found.status = 'retiring' AND found.status_changed_at < $13
+        found.status IN ('received', 'paid') AND found.status_changed_at < $17
+        OR found.status = 'retiring' AND found.status_changed_at < $18
         OR found.status = 'placed' AND found.hold_reason IS NOT NULL
         OR found.status = 'placed' AND found.offset_link_id IS NULL
-           AND found.status_changed_at < CASE found.payment_method WHEN 'card' THEN $13 ELSE $14 END::timestamptz
+           AND found.status_changed_at < CASE found.payment_method WHEN 'card' THEN $18 ELSE $19 END::timestamptz
     ) AS matches FROM (
-      SELECT {FOUND} FROM orders
+      SELECT {_FOUND} FROM orders
       WHERE orders.status IN ('received', 'placed', 'paid', 'retiring') AND {_BEFORE} {_NEWEST}
 """  # noqa: S608 - constants
 
@@ -222,7 +242,7 @@ async def _list_stuck_any_account(
 ) -> list[asyncpg.Record]:
     at = wanted.stuck_at or _EARLIEST
     limits = (at - timedelta(hours=1), at - timedelta(days=1), at - timedelta(days=30))
-    return await connection.fetch(LIST_STUCK, *wanted.values(start, limit), *limits)
+    return await connection.fetch(LIST_STUCK, *_values(wanted, start, limit), *limits)
 
 
 # Newest first: ids begin with the time.
@@ -259,7 +279,7 @@ async def find_named(
 LIST_NAMED = f"""
 SELECT {_FIELDS}, 0 AS place, matches FROM (
     SELECT {_FIELDS}, {_MATCHES} AS matches FROM (
-        SELECT {FOUND} FROM unnest($12::text[], $13::text[]) AS wanted (account_id, id)
+        SELECT {_FOUND} FROM unnest($17::text[], $18::text[]) AS wanted (account_id, id)
         JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
         WHERE {_BEFORE}) AS found
 ) AS named WHERE matches ORDER BY created_at DESC, id DESC LIMIT $6
@@ -270,5 +290,52 @@ async def list_named(
     connection: Connection, keys: Sequence[OrderKey], wanted: OrderFilter, start: Position = START, *, limit: int
 ) -> ListedOrders:
     """Those of the orders that match the filter."""
-    rows = await connection.fetch(LIST_NAMED, *wanted.values(start, limit + 1), *columns(keys, "account_id, id"))
+    rows = await connection.fetch(LIST_NAMED, *_values(wanted, start, limit + 1), *columns(keys, "account_id, id"))
     return _page(rows, limit)
+
+
+async def list_newest_any_account(
+    connection: Connection, wanted: OrderFilter, limit: int, keys: Sequence[OrderKey] | None = None
+) -> list[FoundOrder]:
+    """At most `limit`, of both modes unless the filter names one. With `keys`, only these orders."""
+    found: list[FoundOrder] = []
+    for mode in Mode if wanted.mode is None else (wanted.mode,):
+        of_mode, left = replace(wanted, mode=mode), limit
+        start: Position | None = START
+        while start is not None and left > 0:
+            page = (
+                await list_page_any_account(connection, of_mode, start, limit=left)
+                if keys is None
+                else await list_named(connection, keys, of_mode, start, limit=left)
+            )
+            found += page.orders
+            left, start = left - len(page.orders), page.next
+    return sorted(found, key=lambda each: (each.created_at, each.id), reverse=True)[:limit]
+
+
+# Each part uses an index: ids and idempotency keys are looked up once per account.
+FIND_KEYS = """
+SELECT orders.account_id, orders.id FROM accounts JOIN orders ON orders.account_id = accounts.id AND orders.id = $1
+UNION SELECT orders.account_id, orders.id
+FROM accounts JOIN orders ON orders.account_id = accounts.id AND orders.idempotency_key = $1
+UNION SELECT account_id, id FROM orders WHERE email IS NOT NULL AND lower(email) = lower($1)
+UNION SELECT account_id, order_id FROM certificates WHERE number = upper($1)
+UNION SELECT charges.account_id, coalesce(charges.order_id, billed.order_id) FROM charges
+      LEFT JOIN invoice_orders billed ON billed.invoice_id = charges.invoice_id
+      WHERE charges.id = $1 OR charges.reference = $1
+UNION SELECT billed.account_id, billed.order_id FROM invoices
+      JOIN invoice_orders billed ON billed.invoice_id = invoices.id
+      WHERE invoices.id = $1 OR invoices.reference = upper($1)
+UNION SELECT billed.account_id, billed.order_id FROM bank_transfers transfer
+      JOIN invoice_orders billed ON billed.invoice_id = transfer.invoice_id
+      WHERE transfer.id = $1 OR transfer.reference = $1
+UNION SELECT account_id, order_id FROM checkouts WHERE id = $1 AND order_id IS NOT NULL
+"""
+
+
+async def find_keys_any_account(connection: Connection, term: str) -> list[OrderKey]:
+    """The orders that a term names: an id, e-mail address, idempotency key, certificate, invoice or reference.
+
+    The id may be the order's, or that of a charge, invoice, transfer or checkout.
+    """
+    return [OrderKey(row["account_id"], row["id"]) for row in await connection.fetch(FIND_KEYS, term)]
