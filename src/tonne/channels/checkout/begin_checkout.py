@@ -17,6 +17,7 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.http.client_fields import read_idempotency_key
 from tonne.platform.values.ids import new_id
+from tonne.platform.values.same_named import same_named
 from tonne.selling.accounts.errors import NameInvalid
 from tonne.selling.accounts.organisations.open_organisation import check_name
 from tonne.selling.catalogue.prices.price import PriceRequest
@@ -90,7 +91,9 @@ def compose_checkout(
     metadata: str | None = None,
 ) -> Checkout:
     """A new checkout with the offer that is shown."""
-    return Checkout(
+    return same_named(
+        Checkout,
+        visitor,
         scope=link.scope,
         id=new_id("chk"),
         offset_link_id=link.id,
@@ -103,13 +106,8 @@ def compose_checkout(
         quantity_grams=offer.priced.quantity_grams,
         offer_digest=offer.digest,
         currency=offer.priced.currency,
-        email=visitor.email,
-        external_id=visitor.external_id,
-        is_verified=visitor.is_verified,
-        redirect=visitor.redirect,
         order_id=None,
         created_at=now,
         expires_at=expires_at,
         metadata=metadata,
-        beneficiary=visitor.beneficiary,
     )

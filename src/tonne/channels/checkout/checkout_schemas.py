@@ -18,6 +18,7 @@ from tonne.platform.values.clock import to_wire
 from tonne.platform.values.erased import ERASED
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.money import format_money
+from tonne.platform.values.same_named import same_named
 from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.schemas import BundleId, CurrencyCode, Money, Timestamp, Tonnes
 from tonne.selling.estimates.schemas import MetadataOut
@@ -155,22 +156,19 @@ class CheckoutOut(msgspec.Struct):
 def checkout_out(found: ApiCheckout, url: str | None, now: datetime) -> CheckoutOut:
     checkout = found.checkout
     grams, minor = checkout.requested_quantity_grams, checkout.requested_value_minor
-    return CheckoutOut(
-        id=checkout.id,
+    return same_named(
+        CheckoutOut,
+        checkout,
         url=url,
         status=_status(found, now),
-        offset_link_id=checkout.offset_link_id,
-        order_id=checkout.order_id,
         requested_quantity=None if grams is None else format_tonnes(grams),
         requested_value=None if minor is None else format_money(minor, checkout.currency),
         quantity=format_tonnes(checkout.quantity_grams or 0),
         total_cost=format_money(checkout.total_cost_minor, checkout.currency),
         tax=format_money(checkout.tax_minor, checkout.currency),
         amount_due=format_money(checkout.amount_due_minor, checkout.currency),
-        currency=checkout.currency,
         bundle_ids=[choice["bundle_id"] for choice in checkout.bundle_selection],
         email=checkout.email or None,
-        external_id=checkout.external_id,
         **checkout.redirect.named(),
         metadata=msgspec.Raw((checkout.metadata or "{}").encode()),
         idempotency_key=found.idempotency_key,

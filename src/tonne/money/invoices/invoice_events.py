@@ -14,6 +14,7 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.events.further import FurtherEvent, find_wanting, record_further
 from tonne.platform.events.notification import Stream
 from tonne.platform.values.money import format_money
+from tonne.platform.values.same_named import same_named
 from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.catalogue.schemas import CurrencyCode, Money
@@ -73,17 +74,14 @@ async def record_invoices(tx: Connection, invoices: Sequence[Invoice], event_typ
 
 def _event(event_type: str, invoice: Invoice, order_ids: list[str]) -> FurtherEvent:
     order_id = order_ids[0] if invoice.order_count == 1 else None
-    document = InvoiceOut(
-        id=invoice.id,
+    document = same_named(
+        InvoiceOut,
+        invoice,
         number=invoice.reference,
-        status=invoice.status,
-        payment_method=invoice.payment_method,
-        currency=invoice.currency,
         total=format_money(invoice.total_minor, invoice.currency),
         amount_due=format_money(invoice.due_minor, invoice.currency),
         issued_on=invoice.issued_on.isoformat(),
         due_on=invoice.due_on.isoformat(),
         order_ids=order_ids,
-        order_count=invoice.order_count,
     )
     return FurtherEvent(event_type, order_id or invoice.id, msgspec.json.encode(document), order_id)

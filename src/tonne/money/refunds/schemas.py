@@ -12,6 +12,7 @@ from tonne.platform.http.json_body import JsonNumber
 from tonne.platform.values.clock import to_wire
 from tonne.platform.values.decimals import PATTERN, parse_decimal
 from tonne.platform.values.money import format_money
+from tonne.platform.values.same_named import same_named
 from tonne.selling.catalogue.schemas import CurrencyCode, Money, Timestamp
 from tonne.selling.orders.schemas import OrderId
 
@@ -84,15 +85,10 @@ class RefundOut(msgspec.Struct):
 
 
 def refund_out(refund: Refund) -> RefundOut:
-    return RefundOut(
-        id=refund.id,
-        order_id=refund.order_id,
+    return same_named(
+        RefundOut,
+        refund,
         amount=format_money(refund.amount_minor, refund.currency),
-        currency=refund.currency,
-        state=refund.state,
-        method=refund.method,
-        reason=refund.reason,
-        attempt=refund.attempt,
         created_at=to_wire(refund.created_at),
         settled_at=None if refund.settled_at is None else to_wire(refund.settled_at),
     )

@@ -17,6 +17,7 @@ from tonne.platform.http.route import Parameter, Request, Response, Route, Route
 from tonne.platform.values.actor import Actor, ActorKind
 from tonne.platform.values.clock import to_wire
 from tonne.platform.values.errors import Fault, Invalid
+from tonne.platform.values.same_named import same_named
 from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.errors import AuditLogNotAvailable
 from tonne.selling.accounts.keys import store as key_store
@@ -186,16 +187,12 @@ def _parse_time(text: str | None, name: str) -> datetime | None:
 
 
 def _entry_out(entry: StoredEntry, operators: frozenset[str]) -> AuditEntryOut:
-    return AuditEntryOut(
-        id=entry.id,
+    return same_named(
+        AuditEntryOut,
+        entry,
         created_at=to_wire(entry.created_at),
         account_type=entry.mode,
         actor=_actor_out(entry.actor, operators),
-        action=entry.action,
-        subject_id=entry.subject_id,
-        before=entry.before,
-        after=entry.after,
-        details=entry.details,
     )
 
 

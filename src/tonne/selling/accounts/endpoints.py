@@ -8,6 +8,7 @@ from tonne.platform.db.pool import Database
 from tonne.platform.http.errors import AccountNotFound
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
 from tonne.platform.values.clock import to_wire
+from tonne.platform.values.same_named import same_named
 from tonne.platform.values.scope import Mode
 from tonne.selling.accounts import store
 from tonne.selling.accounts.model import Account, AccountKind, PaymentMethod
@@ -75,16 +76,11 @@ def account_routes(endpoints: AccountEndpoints) -> list[Route]:
 
 
 def _account_out(account: Account) -> AccountOut:
-    return AccountOut(
+    return same_named(
+        AccountOut,
+        account,
         id=account.scope.account_id,
         organisation_id=account.scope.organisation_id,
         account_type=account.scope.mode,
-        kind=account.kind,
-        name=account.name,
-        currency=account.currency,
-        beneficiary=account.beneficiary,
-        auto_advance=account.auto_advance,
-        payment_method=account.payment_method,
-        language=account.language,
         created_at=to_wire(account.created_at),
     )

@@ -9,6 +9,7 @@ from msgspec import Meta
 from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.same_named import same_named
 from tonne.platform.values.tax import TaxTerms, TaxTreatment, format_rate
 from tonne.selling.accounts.errors import TaxProfileNotAvailable
 from tonne.selling.accounts.keys import store as key_store
@@ -78,15 +79,10 @@ def tax_routes(endpoints: TaxEndpoints) -> list[Route]:
 
 
 def _profile_out(profile: TaxProfile, terms: TaxTerms) -> TaxProfileOut:
-    return TaxProfileOut(
+    return same_named(
+        TaxProfileOut,
+        profile,
         treatment=terms.treatment,
         rate=format_rate(Fraction(terms.rate)) if terms.treatment is TaxTreatment.STANDARD else None,
         is_default=profile.treatment is None,
-        country=profile.country,
-        tax_id=profile.tax_id,
-        legal_note=profile.legal_note,
-        buyer_reference=profile.buyer_reference,
-        street=profile.street,
-        postcode=profile.postcode,
-        city=profile.city,
     )
