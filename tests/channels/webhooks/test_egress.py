@@ -167,7 +167,7 @@ async def test_a_receiver_that_demands_a_certificate_gets_ours(
 def test_a_renewed_certificate_is_loaded_and_a_broken_file_keeps_the_former_one(
     authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tonne.channels.webhooks.sending.client_identity.LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("tonne.channels.webhooks.sending.client_identity.CHECK_EVERY_S", 0.0)
     both = tmp_path / "client.pem"
     authority.write_client_certificate(both, "Tonne")
     identity = ClientIdentity(str(both), "")

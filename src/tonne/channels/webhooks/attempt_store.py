@@ -11,7 +11,7 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.values.ids import made_at
 from tonne.platform.values.paging import Position
 
-# The clocks of processes and of the database differ by less.
+# More than the clocks of processes and of the database differ.
 _AROUND = timedelta(days=1)
 COLUMNS = "organisation_id, webhook_id, id, at, positions, acknowledged, status, error, duration_ms, answer"
 
@@ -33,8 +33,8 @@ async def record_attempt(
     await tx.execute(RECORD_ATTEMPT, lease.organisation_id, lease.id, *attempt)
 
 
-# No outage that a settlement is retried in lasts longer than a lease. now(), because clock_timestamp() would look into
-# every partition.
+# A settlement is retried for no longer than a lease lasts, so its attempt is recent. now(), because with
+# clock_timestamp() every partition would be searched.
 IS_RECORDED = """
 SELECT true FROM webhook_attempts
 WHERE organisation_id = $1 AND webhook_id = $2 AND at > now() - interval '15 minutes' AND id = $3

@@ -157,7 +157,7 @@ class WebhookEndpoints:
         return json_response(webhook_test_out(*await self.send_test(request.scope, request.path("webhook_id"))))
 
     async def send_test(self, scope: Scope, webhook_id: str) -> tuple[str, SendOutcome]:
-        """The id of the test event, and what came of it."""
+        """The id of the test event, and the outcome of the request."""
         async with self._database.connection() as connection:
             webhook = await registration_store.find_webhook(connection, scope, webhook_id)
             sealed = await registration_store.find_sealed_secrets(connection, webhook)

@@ -31,18 +31,16 @@ class EventType(StrEnum):
     WEBHOOK_TEST = "webhook.test"
 
 
-# What a webhook can name. A test event is sent on request only, to any webhook.
+# The types that a webhook can name. A test event is sent on request only, to any webhook.
 NAMEABLE = tuple(each for each in EventType if each is not EventType.WEBHOOK_TEST)
-# The seven types that report the status of an order: what a webhook gets that names none.
+# The seven types that report the status of an order. A webhook that names no types gets these.
 STATUS_TYPES = tuple(each.value for each in NAMEABLE[:7])
-# What webhooks get that were registered before types could be named: all types of that time.
-EARLIER_TYPES = tuple(each.value for each in NAMEABLE[:9])
+# All types that are about an order as a whole.
+ORDER_TYPES = tuple(each.value for each in NAMEABLE[:9])
 
 
-def delivered_types(named: tuple[str, ...] | None) -> tuple[str, ...]:
-    """The types that a webhook gets. None if it was registered before types could be named."""
-    if named is None:
-        return EARLIER_TYPES
+def delivered_types(named: tuple[str, ...]) -> tuple[str, ...]:
+    """The types that a webhook gets which names these."""
     return named or STATUS_TYPES
 
 
@@ -52,15 +50,7 @@ def in_order(named: Iterable[str]) -> tuple[str, ...]:
     return tuple(each.value for each in EventType if each.value in given)
 
 
-def _array(types: Iterable[str]) -> str:
-    quoted = ", ".join(f"'{each}'" for each in types)
-    return f"ARRAY[{quoted}]"
-
-
 def types_of(row: str) -> str:
     """An SQL expression: `delivered_types` of a row with `event_types`."""
-    named = f"{row}.event_types"
-    return (
-        f"CASE WHEN {named} IS NULL THEN {_array(EARLIER_TYPES)} "
-        f"WHEN {named} = '{{}}' THEN {_array(STATUS_TYPES)} ELSE {named} END"
-    )
+    status_types = ", ".join(f"'{each}'" for each in STATUS_TYPES)
+    return f"CASE WHEN {row}.event_types = '{{}}' THEN ARRAY[{status_types}] ELSE {row}.event_types END"

@@ -21,7 +21,7 @@ class DisabledReason(StrEnum):
 class Webhook(Struct, frozen=True):
     """A registration. An empty `account_ids` means all accounts of the organisation in that mode.
 
-    `event_types` are those that it names. None: it was registered before types could be named.
+    `event_types` are those that it names. Without any it gets those that report the status of an order.
     """
 
     organisation_id: str
@@ -32,7 +32,7 @@ class Webhook(Struct, frozen=True):
     account_ids: tuple[str, ...]
     created_at: datetime
     secret_last_four: str
-    event_types: tuple[str, ...] | None = ()
+    event_types: tuple[str, ...] = ()
     disabled_reason: DisabledReason | None = None
 
     @property
@@ -65,7 +65,7 @@ class Progress(Struct, frozen=True):
 
     @property
     def waiting_events(self) -> int:
-        """Including those out of scope."""
+        """How many events are ahead of the cursor, including those out of scope."""
         return self.last_position - self.cursor_position
 
 
@@ -77,8 +77,8 @@ class Lease(Struct, frozen=True):
     id: str
     url: str
     account_ids: tuple[str, ...]
-    # Those that it names: see Webhook.
-    event_types: tuple[str, ...] | None
+    # The types that the webhook names.
+    event_types: tuple[str, ...]
     sealed_secret: bytes
     # The previous secret, which still signs while a rotation overlaps.
     old_sealed_secret: bytes | None

@@ -82,9 +82,10 @@ ORDER BY created_at DESC, id DESC LIMIT $5
 async def list_webhooks(
     connection: Connection, scope: Scope, start: Position, limit: int, account_ids: Sequence[str] = ()
 ) -> list[Webhook]:
-    """Those that get events of one of these accounts; all without accounts."""
-    place = (scope.organisation_id, scope.mode, start.created_at, start.id)
-    rows = await connection.fetch(LIST_WEBHOOKS, *place, limit, account_ids)
+    """The webhooks that get events of one of these accounts; without accounts, all webhooks."""
+    rows = await connection.fetch(
+        LIST_WEBHOOKS, scope.organisation_id, scope.mode, start.created_at, start.id, limit, account_ids
+    )
     return [_webhook(row) for row in rows]
 
 
@@ -168,11 +169,11 @@ async def find_foreign_accounts(connection: Connection, scope: Scope, account_id
 def _webhook(row: asyncpg.Record | None) -> Webhook:
     if row is None:
         raise WebhookNotFound
-    types, reason = row["event_types"], row["disabled_reason"]
+    reason = row["disabled_reason"]
     typed = {
         "mode": Mode(row["mode"]),
         "account_ids": tuple(row["account_ids"]),
-        "event_types": None if types is None else tuple(types),
+        "event_types": tuple(row["event_types"]),
         "disabled_reason": None if reason is None else DisabledReason(reason),
     }
     return Webhook(**{**row, **typed})

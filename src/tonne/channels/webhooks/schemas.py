@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from tonne.channels.webhooks.delivery.outcomes import Delivered, SendOutcome
-from tonne.channels.webhooks.event_types import EARLIER_TYPES, EventType, in_order
+from tonne.channels.webhooks.event_types import EventType, in_order
 from tonne.channels.webhooks.model import DisabledReason, Progress, Webhook
 from tonne.platform.values.clock import to_wire
 from tonne.platform.values.replace import replace
@@ -206,9 +206,7 @@ def webhook_out(webhook: Webhook, progress: Progress, secret: str | None = None)
         account_type=webhook.mode,
         account_ids=list(webhook.account_ids),
         # Not converted: a newer release may know more types.
-        event_types=cast(
-            "list[EventType]", list(EARLIER_TYPES if webhook.event_types is None else webhook.event_types)
-        ),
+        event_types=cast("list[EventType]", list(webhook.event_types)),
         disabled_reason=webhook.disabled_reason,
         created_at=to_wire(webhook.created_at),
         secret=secret or f"whsec_...{webhook.secret_last_four}",

@@ -17,7 +17,7 @@ from tonne.platform.values.ids import new_id
 async def send_test_event(
     sender: Sender, webhook: Webhook, account_id: str, *, brand: str, signing_secrets: Sequence[str], now: datetime
 ) -> tuple[str, SendOutcome]:
-    """The id of the event, and what came of it."""
+    """The id of the event, and the outcome of the request."""
     event_id = new_id("evt")
     event = {
         "api_version": API_VERSION,

@@ -11,9 +11,9 @@ from tonne.platform.events.timeline import before_order
 from tonne.platform.values.scope import Scope
 from tonne.platform.values.timeline import TimelineEntry
 
-# The attempts to deliver an event: none was before it, but clocks may differ. If the event is a day older than the
-# oldest attempt, those of its time were deleted, and none is looked for, unless the webhook was registered after the
-# event: it may have been rewound.
+# The attempts to deliver an event. They come after it, except that clocks may differ. If the event is a day older than
+# the oldest attempt, the attempts of its time were deleted, and no partition is searched for them. A webhook that was
+# registered after the event may have been rewound, so its attempts are always searched.
 _ATTEMPTS = """
 webhook_attempts WHERE organisation_id = event.organisation_id AND webhook_id = webhook.id
   AND event.position = ANY (positions) AND at >= event.sequence - interval '1 minute'
@@ -115,8 +115,8 @@ async def list_deliveries(
     connection: Connection, scope: Scope, order_id: str, *, created_at: datetime
 ) -> list[EventDelivery]:
     """The deliveries of all events of the order to all webhooks, in the order of the events."""
-    place = (scope.organisation_id, scope.mode, scope.account_id, order_id, before_order(created_at))
-    return [EventDelivery(**row) for row in await connection.fetch(LIST_DELIVERIES_OF_ORDER, *place)]
+    key = (scope.organisation_id, scope.mode, scope.account_id, order_id, before_order(created_at))
+    return [EventDelivery(**row) for row in await connection.fetch(LIST_DELIVERIES_OF_ORDER, *key)]
 
 
 LIST_DELIVERIES_OF_EVENT = f"SELECT {_DELIVERIES} AND event.position = $3 ORDER BY webhook.id"
@@ -132,7 +132,7 @@ async def event_deliveries(connection: Connection, scope: Scope, position: int) 
 async def webhook_timeline(
     connection: Connection, scope: Scope, order_id: str, *, created_at: datetime
 ) -> list[TimelineEntry]:
-    """Delivered, skipped or still waiting."""
+    """For each event and webhook: delivered, skipped or still waiting."""
     return [_entry(each) for each in await list_deliveries(connection, scope, order_id, created_at=created_at)]
 
 

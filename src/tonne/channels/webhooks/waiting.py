@@ -27,7 +27,7 @@ _BEHIND = f"""
 """  # noqa: S608 - a number
 
 QUEUES = (
-    # Events of parked accounts are not among them. Webhooks that are disabled wait for nothing.
+    # Without events of parked accounts, and without those of disabled webhooks, which are not due.
     Queue(
         "events",
         f"""

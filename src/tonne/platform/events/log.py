@@ -82,14 +82,14 @@ async def append(tx: Connection, scope: Scope, events: Sequence[NewEvent], now: 
 
 LIST_UNLOCKED_STREAMS = """
 SELECT stream.organisation_id, stream.mode FROM event_streams stream
-JOIN unnest($1::text[], $2::text[]) AS wanted (organisation_id, mode)
-  ON stream.organisation_id = wanted.organisation_id AND stream.mode = wanted.mode
+JOIN unnest($1::text[], $2::text[]) AS named (organisation_id, mode)
+  ON stream.organisation_id = named.organisation_id AND stream.mode = named.mode
 FOR UPDATE OF stream SKIP LOCKED
 """
 
 
 async def list_unlocked_streams(connection: Connection, keys: Sequence[Stream]) -> set[Stream]:
-    """Those that no other transaction has locked now. Call it outside of a transaction: it holds no lock."""
+    """The streams that no other transaction has locked. Call it outside of a transaction, so that it keeps no lock."""
     rows = await connection.fetch(LIST_UNLOCKED_STREAMS, *columns(keys, "organisation_id, mode"))
     return {Stream(row["organisation_id"], Mode(row["mode"])) for row in rows}
 
@@ -98,14 +98,14 @@ async def list_unlocked_streams(connection: Connection, keys: Sequence[Stream]) 
 LOCK_STREAMS = """
 SELECT stream.organisation_id, stream.mode FROM event_streams stream
 JOIN (SELECT DISTINCT organisation_id, mode
-      FROM unnest($1::text[], $2::text[]) AS one (organisation_id, mode)) wanted
-  ON stream.organisation_id = wanted.organisation_id AND stream.mode = wanted.mode
+      FROM unnest($1::text[], $2::text[]) AS each (organisation_id, mode)) named
+  ON stream.organisation_id = named.organisation_id AND stream.mode = named.mode
 ORDER BY stream.organisation_id, stream.mode FOR UPDATE OF stream
 """
 
 
 async def lock_streams(tx: Connection, streams: Sequence[Stream]) -> None:
-    """For a transaction that appends to several streams in several calls. Lock nothing else after that."""
+    """Call it before several appends to several streams in one transaction, and lock nothing else afterwards."""
     await tx.execute(LOCK_STREAMS, *columns(streams, "organisation_id, mode"))
 
 

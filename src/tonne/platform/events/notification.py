@@ -51,7 +51,7 @@ class Notification(msgspec.Struct, frozen=True):
 
     @property
     def payload(self) -> str:
-        """An empty payload means work of any kind, as in releases that named none."""
+        """An empty payload means work of any kind."""
         if self.kinds is None:
             return ""
         return msgspec.json.encode(_Payload(sorted(self.kinds), sorted(self.streams))).decode()

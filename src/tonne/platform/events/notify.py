@@ -114,7 +114,7 @@ async def listen(
 
 
 async def _check_until(connection: Connection, stop: asyncio.Event) -> None:
-    """A statement from time to time: a connection to a host that vanished looks open for ever."""
+    """Run a statement from time to time: without one, a connection to a host that has vanished seems open for ever."""
     while not await _wait(stop, CHECK_EVERY_S):
         await connection.execute("SELECT")
 

@@ -32,8 +32,8 @@ WHERE organisation_id = $1 AND mode = $2 AND account_id = $3 AND subject_id = $4
 async def list_of_order(
     connection: Connection, scope: Scope, order_id: str, *, created_at: datetime
 ) -> list[StoredEvent]:
-    place = (scope.organisation_id, scope.mode, scope.account_id, order_id, before_order(created_at))
-    return [_stored_event(row) for row in await connection.fetch(LIST_OF_ORDER, *place)]
+    key = (scope.organisation_id, scope.mode, scope.account_id, order_id, before_order(created_at))
+    return [_stored_event(row) for row in await connection.fetch(LIST_OF_ORDER, *key)]
 
 
 def _stored_event(row: asyncpg.Record) -> StoredEvent:

@@ -1,7 +1,7 @@
 """Reads the event log.
 
-Events are partitioned by sequence, and looking into every partition costs several times as much as into one. So reads
-first look within a span of time, and into all partitions only if that does not find everything.
+Events are partitioned by sequence, and searching all partitions costs several times as much as searching one. So reads
+search a span of time first, and all partitions only if that does not find everything.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ from tonne.platform.values.scope import Scope
 # Before and after every event.
 ALWAYS = datetime(1, 1, 2, tzinfo=UTC)
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
-# A page of a list is looked for within this time first.
+# A page of a list is searched within this time first.
 SPAN = timedelta(days=20)
-# The clocks of processes, and an id and the sequence of its event, differ by less.
+# More than the clocks of processes differ, and than the time in an id differs from the sequence of its event.
 _MARGIN = timedelta(days=1)
 
 # A page of the log between two positions, in either direction, of one or all accounts. Four statements instead of one

@@ -6,12 +6,12 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Scope
 from tonne.platform.values.timeline import TimelineEntry
 
-# The clocks of processes differ by less.
+# More than the clocks of processes differ.
 _MARGIN = timedelta(days=1)
 
 
 def before_order(created_at: datetime) -> datetime:
-    """All events of an order have a higher sequence: older partitions are not read."""
+    """A time before all events of an order, so that older partitions are not read."""
     return created_at - _MARGIN
 
 
@@ -24,8 +24,8 @@ WHERE organisation_id = $1 AND mode = $2 AND account_id = $3 AND subject_id = $4
 async def event_timeline(
     connection: Connection, scope: Scope, order_id: str, *, created_at: datetime
 ) -> list[TimelineEntry]:
-    place = (scope.organisation_id, scope.mode, scope.account_id, order_id, before_order(created_at))
+    key = (scope.organisation_id, scope.mode, scope.account_id, order_id, before_order(created_at))
     return [
         TimelineEntry(at=row["sequence"], kind="event", text=row["event_type"], subject_id=row["id"])
-        for row in await connection.fetch(LIST_EVENTS_OF_ORDER, *place)
+        for row in await connection.fetch(LIST_EVENTS_OF_ORDER, *key)
     ]

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from tonne.apps.dashboard.form import Form
-from tonne.channels.webhooks.event_types import EARLIER_TYPES, NAMEABLE
+from tonne.channels.webhooks.event_types import NAMEABLE, ORDER_TYPES
 from tonne.channels.webhooks.schemas import RewindIn
 
 # In hours: both secrets sign for that long.
@@ -31,7 +31,7 @@ CAUSES = {
 
 
 # What the form of a new webhook proposes: a receiver must learn which data it has to erase.
-PROPOSED_TYPES = EARLIER_TYPES
+PROPOSED_TYPES = ORDER_TYPES
 
 
 class Receiver(NamedTuple):

@@ -14,7 +14,7 @@ from tonne.platform.values.language import N_
 from tonne.platform.web.wording import LocalWording, wording_in
 from tonne.selling.accounts.lookup import find_language
 
-# Counts the alert in the same statement, so that each is sent once.
+# Finds and counts a due alert in one statement, so that each is sent once.
 COUNT_ALERT = """
 UPDATE webhooks SET alerts_sent = alerts_sent + 1
 WHERE organisation_id = $1 AND id = $2 AND alerts_sent < cardinality($3::interval[])

@@ -19,12 +19,12 @@ MAX_EVENTS_BYTES = MAX_BATCH_BYTES - len(EventBatch([], b"", 0).body)
 SEARCH_POSITIONS = 1000
 _HEAD = f"{head_of('events')} AS head"
 
-# Most events are delivered at once. Events are partitioned by sequence, and it is cheaper to look only at recent ones
+# Most events are delivered at once. Events are partitioned by sequence, and it is cheaper to search only recent ones
 # first. Positions have no gaps and sequences increase with them: if the first event is found, all after it are.
 RECENT = timedelta(days=2)
 
 # Positions have no gaps, so the count gives the positions. One aggregated value is far cheaper than 100 rows. The last
-# position is given instead of a limit: otherwise a look for recent events would read a whole backlog of older ones.
+# position is given instead of a limit: otherwise a search for recent events would read a whole backlog of older ones.
 READ_STREAM = f"""
 SELECT count(*) AS count, min(position) AS first,
        {joined_heads_of("next")} FILTER (WHERE event_type = ANY ($6)) AS heads,
@@ -136,7 +136,7 @@ ORDER BY event.position LIMIT $8
 async def read_probes(
     connection: Connection, lease: Lease, without_account: str, after: int, limit: int
 ) -> list[Probe]:
-    """In order of position, those after a position that may be ahead of the cursor."""
+    """The probes after a position, which may be ahead of the cursor, in order of position."""
     key, accounts = (lease.organisation_id, lease.mode, lease.cursor_position), list(lease.account_ids)
     search = (accounts, lease.id, without_account, after, limit, lease.delivered_types)
     rows = await connection.fetch(READ_PROBES, *key, *search)
@@ -166,8 +166,8 @@ ORDER BY position LIMIT $6
 
 async def read_parked(connection: Connection, lease: Lease, account_id: str, position: int, limit: int) -> EventBatch:
     """Events of a parked account from `position` up to the cursor. Empty when there are none."""
-    place = (lease.organisation_id, lease.mode, account_id, position, lease.cursor_position)
-    rows = await connection.fetch(READ_PARKED, *place, limit, lease.delivered_types)
+    span = (lease.organisation_id, lease.mode, account_id, position, lease.cursor_position)
+    rows = await connection.fetch(READ_PARKED, *span, limit, lease.delivered_types)
     return _fitting(rows, limit, lease.cursor_position)
 
 

@@ -65,12 +65,12 @@ _DUE = """FROM candidates candidate JOIN webhooks webhook USING (id)
 """
 # While it is leased, a webhook has a due time no later than the end of the lease: after a crash of the worker, the
 # index finds it. A due time ahead stays as it is, so that most claims change no index entry.
-_TAKE = """lease_token = webhook.lease_token + 1, lease_until = clock_timestamp() + $3::interval,
+_SET_LEASE = """lease_token = webhook.lease_token + 1, lease_until = clock_timestamp() + $3::interval,
     last_attempt_at = clock_timestamp(),
     due_at = CASE WHEN webhook.due_at > clock_timestamp() THEN least(webhook.due_at, clock_timestamp() + $3::interval)
                   ELSE clock_timestamp() + $3::interval END"""
 # The webhook that was claimed longest ago comes first, so that no organisation starves another. Failing webhooks, and
-# those due only for a parked account, are limited: their receivers may hang, and the others would wait for a place.
+# those due only for a parked account, are limited: their receivers may hang, and the others would wait for a slot.
 _CLAIM = f"""failing AS (
     SELECT webhook.id {_DUE} AND (webhook.failures > 0 OR NOT main.due)
     ORDER BY webhook.last_attempt_at NULLS FIRST LIMIT $2 FOR UPDATE OF webhook SKIP LOCKED
@@ -80,7 +80,7 @@ _CLAIM = f"""failing AS (
 ), due AS (
     SELECT id FROM failing UNION ALL SELECT id FROM healthy
 )
-UPDATE webhooks webhook SET {_TAKE}
+UPDATE webhooks webhook SET {_SET_LEASE}
 FROM due WHERE webhook.id = due.id
 RETURNING {LEASE_COLUMNS}
 """  # noqa: S608 - only the constants above are inserted
@@ -109,16 +109,17 @@ WITH due AS MATERIALIZED (
       AND (webhook.lease_until IS NULL OR webhook.lease_until < clock_timestamp())
     ORDER BY webhook.last_attempt_at NULLS FIRST LIMIT $4 FOR UPDATE OF webhook SKIP LOCKED
 ), claimed AS (
-    UPDATE webhooks webhook SET {_TAKE}
+    UPDATE webhooks webhook SET {_SET_LEASE}
     FROM due WHERE webhook.id = due.id
     RETURNING {LEASE_COLUMNS}
 )
 SELECT {LEASE_FIELDS}, first.count, first.heads, first.documents, first.filtered, first.oldest_at
-FROM claimed CROSS JOIN LATERAL (SELECT {types_of("claimed")} AS types) wanted LEFT JOIN LATERAL (
-    SELECT count(*) AS count, {joined_heads_of("event")} FILTER (WHERE event.event_type = ANY (wanted.types)) AS heads,
-           array_agg(event.document ORDER BY event.position) FILTER (WHERE event.event_type = ANY (wanted.types))
+FROM claimed CROSS JOIN LATERAL (SELECT {types_of("claimed")} AS types) delivered LEFT JOIN LATERAL (
+    SELECT count(*) AS count,
+           {joined_heads_of("event")} FILTER (WHERE event.event_type = ANY (delivered.types)) AS heads,
+           array_agg(event.document ORDER BY event.position) FILTER (WHERE event.event_type = ANY (delivered.types))
                AS documents,
-           array_agg(event.position) FILTER (WHERE event.event_type <> ALL (wanted.types)) AS filtered,
+           array_agg(event.position) FILTER (WHERE event.event_type <> ALL (delivered.types)) AS filtered,
            extract(epoch FROM min(event.sequence))::float8 AS oldest_at
     FROM events event
     WHERE event.organisation_id = claimed.organisation_id AND event.mode = claimed.mode
@@ -149,7 +150,8 @@ def _first_batch(row: asyncpg.Record) -> EventBatch | None:
     return None if len(batch.events) > MAX_EVENTS_BYTES else batch
 
 
-# The claim has set them as the time to check the lease. New events are found by their stream.
+# A claim sets the due time to the end of its lease. Without waiting events it is not needed: new events are found by
+# their stream.
 CLEAR_DUE = """
 UPDATE webhooks SET due_at = NULL
 WHERE id IN (SELECT webhook.id FROM webhooks webhook JOIN event_streams stream USING (organisation_id, mode)
@@ -214,7 +216,6 @@ def lease_from(
     row: asyncpg.Record, expires_at: float, *, first_batch: EventBatch | None = None, is_released: bool = False
 ) -> Lease:
     values = dict(zip(_FIELD_NAMES, row.values(), strict=False))
-    values["mode"], values["account_ids"] = _MODES[values["mode"]], tuple(values["account_ids"])
-    if values["event_types"] is not None:
-        values["event_types"] = tuple(values["event_types"])
+    values["mode"] = _MODES[values["mode"]]
+    values["account_ids"], values["event_types"] = tuple(values["account_ids"]), tuple(values["event_types"])
     return Lease(**values, expires_at=expires_at, first_batch=first_batch, is_released=is_released)

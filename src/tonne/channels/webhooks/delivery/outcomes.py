@@ -1,8 +1,9 @@
-"""What can come of a delivery. A receiver that refuses is an outcome, not an exception."""
+"""Outcomes of a request to a receiver. A refusal is an outcome, not an exception."""
 
 from msgspec import Struct
 
-# Not authorised, no such page, gone, too busy, or a proxy without a receiver behind it.
+# Statuses that do not depend on the event: not authorised, no such page, gone, too busy, or a proxy without a receiver
+# behind it.
 REFUSES_EVERYTHING = frozenset({401, 403, 404, 405, 408, 410, 429, 502, 503, 504})
 
 
@@ -25,7 +26,7 @@ class Delivered(ReceiverResponse, frozen=True):
 
 
 class Retry(ReceiverResponse, frozen=True):
-    """Anything else acknowledges none of the events. They are sent again after a back-off."""
+    """Another status, or no response: no event is acknowledged, and all are sent again after a back-off."""
 
     # How long the receiver asks to wait (`Retry-After`).
     retry_after_s: float = 0.0

@@ -1,4 +1,4 @@
-"""SQL of parked accounts and of events that were skipped."""
+"""SQL of parked accounts, and of the events that were skipped for them."""
 
 from datetime import datetime, timedelta
 
@@ -32,7 +32,10 @@ ORDER BY parked.next_attempt_at LIMIT 1
 
 
 async def find_due(connection: Connection, lease: Lease) -> ParkedAccount | None:
-    """Not an account whose refused event is ahead of the cursor: after a rewind earlier events must go first."""
+    """The account that has been due for longest.
+
+    Accounts whose refused event is ahead of the cursor are left out: after a rewind earlier events must go first.
+    """
     row = await connection.fetchrow(FIND_DUE, lease.organisation_id, lease.id, lease.mode, lease.cursor_position)
     return None if row is None else ParkedAccount(**row)
 
@@ -70,7 +73,7 @@ async def postpone(tx: Connection, lease: Lease, pause: timedelta) -> None:
     await tx.execute(POSTPONE, lease.organisation_id, lease.id, pause)
 
 
-# To the account's next event up to the cursor. Without one the account is no longer parked.
+# Moves the account to its next event up to the cursor. If there is none, the account is no longer parked.
 ADVANCE_PARKED = f"""
 WITH next AS (
     SELECT min(event.position) AS position
@@ -136,7 +139,8 @@ async def drop_out_of_scope(tx: Connection, webhook: Webhook, cursor_position: i
     )
 
 
-# Of the accounts that stay parked, the waiting events of types that the webhook no longer gets.
+# Skips the waiting events of parked accounts whose types the webhook no longer gets. Returns the accounts that are
+# parked on such an event.
 SKIP_OTHER_TYPES = """
 WITH skipped AS (
     INSERT INTO webhook_skips (organisation_id, webhook_id, position, skipped_at, skipped_by)
@@ -156,6 +160,6 @@ WHERE parked.organisation_id = $1 AND parked.webhook_id = $2 AND event.event_typ
 
 async def skip_other_types(tx: Connection, webhook: Webhook, cursor_position: int, *, by: str) -> None:
     """After a change of the types: parked accounts continue with their next event of a type that is delivered."""
-    place = (webhook.organisation_id, webhook.id, webhook.mode, webhook.delivered_types)
-    for row in await tx.fetch(SKIP_OTHER_TYPES, *place, cursor_position, by):
+    key = (webhook.organisation_id, webhook.id, webhook.mode)
+    for row in await tx.fetch(SKIP_OTHER_TYPES, *key, webhook.delivered_types, cursor_position, by):
         await advance_parked(tx, webhook, row["account_id"], row["position"])

@@ -1,4 +1,4 @@
-"""Find the accounts whose events the receiver refuses, park them, and go on with the others.
+"""Find the accounts whose events the receiver refuses, park them, and continue with the others.
 
 A turn sends single events. When the first event after the cursor is refused, the next event of other accounts follows
 as a probe. An accepted probe proves that the receiver works: every account refused before it in this turn is parked.

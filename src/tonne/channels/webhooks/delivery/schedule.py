@@ -5,12 +5,13 @@ import re
 from datetime import UTC, timedelta
 from email.utils import parsedate_to_datetime
 
-# The last pause repeats without end: an event is never dropped.
+# The pauses between attempts. The last one repeats without end: an event is never dropped.
 BACKOFF_S = (1, 2, 5, 15, 30, 60, 120, 300, 600, 1800, 3600)
+# Each pause is longer or shorter by up to this share.
 SPREAD = 0.2
-# After so many refusals of a single event, sent alone, Tonne probes other accounts: so many of them in one turn, but no
-# more after so many requests without a response.
+# How often the first event, sent alone, is refused before Tonne probes other accounts.
 REFUSALS_BEFORE_PARKING = 5
+# How many accounts a turn probes, and after how many requests without a response it stops.
 PROBES = 20
 MAX_UNANSWERED = 3
 # Admins get a mail when a receiver has been failing for this long, and a second mail.
@@ -18,7 +19,7 @@ ALERT_AFTER = (timedelta(hours=1), timedelta(hours=24))
 
 MAX_BATCH = 100
 MAX_BATCH_BYTES = 512 * 1024
-# Then the webhook is released if others may wait, so that a long backlog does not delay them.
+# After so many batches, the webhook is released if others may wait: a long backlog must not delay them.
 BATCHES_PER_CLAIM = 10
 
 

@@ -19,7 +19,7 @@ class SharedEventReads:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        # In order of request, each with the time until which it is kept.
+        # In the order in which the reads were started, each with the time until which it is kept.
         self._reads: dict[ReadKey, tuple[float, asyncio.Future[EventBatch | None]]] = {}
 
     async def read(self, lease: Lease, after: int, limit: int) -> EventBatch | None:

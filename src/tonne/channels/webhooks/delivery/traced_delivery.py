@@ -17,7 +17,7 @@ _NAME = "deliver webhook"
 
 @asynccontextmanager
 async def delivery_span(database: Database, lease: Lease, batch: EventBatch) -> AsyncIterator[Span]:
-    """Around one request to a receiver.
+    """The span of one request to a receiver.
 
     If all its events belong to one trace, the request is part of that trace. Otherwise it is part of the worker's and
     links to theirs, and each of theirs gets a span that links back, so that every trace shows its delivery.
@@ -55,7 +55,7 @@ def describe_outcome(span: Span, outcome: SendOutcome) -> None:
 
 
 async def _read(database: Database, lease: Lease, batch: EventBatch) -> Sequence[str]:
-    """None if the database does not respond: a delivery must not fail because of its trace."""
+    """Empty if the database does not respond: a delivery must not fail because of its trace."""
     try:
         async with database.connection() as connection:
             return await read_traces(connection, lease.organisation_id, lease.mode, batch.positions)

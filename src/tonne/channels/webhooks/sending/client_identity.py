@@ -9,20 +9,20 @@ import structlog
 
 from tonne.platform.settings.settings import Settings
 
-# How often the files are looked at: certificates are renewed while workers run.
-LOOK_EVERY_S = 60.0
+# How often the files are checked for changes: certificates are renewed while workers run.
+CHECK_EVERY_S = 60.0
 
 _log = structlog.get_logger()
 
 
 class ClientIdentity:
-    """Without files, nothing is presented."""
+    """Presents no certificate if the settings name no files."""
 
     def __init__(self, certificate_file: str, key_file: str) -> None:
         self._files = [Path(path) for path in (certificate_file, key_file) if path]
         self._context: ssl.SSLContext | None = None
         self._loaded: list[float] = []
-        self._look_at = 0.0
+        self._next_check_at = 0.0
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
@@ -37,7 +37,7 @@ class ClientIdentity:
 
     def reload_if_changed(self) -> None:
         """New connections present the new certificate. A half-written file leaves the former one in use."""
-        if not self._files or self._context is None or time.monotonic() < self._look_at:
+        if not self._files or self._context is None or time.monotonic() < self._next_check_at:
             return
         try:
             if self._times() != self._loaded:
@@ -45,13 +45,13 @@ class ClientIdentity:
                 _log.info("client_certificate_loaded")
         except OSError as error:
             _log.error("client_certificate_unreadable", error=repr(error))
-        self._look_at = time.monotonic() + LOOK_EVERY_S
+        self._next_check_at = time.monotonic() + CHECK_EVERY_S
 
     def _load(self, context: ssl.SSLContext) -> None:
         times = self._times()
         # Without a password: OpenSSL would ask for one at the terminal.
         context.load_cert_chain(self._files[0], self._files[-1], password="")
-        self._loaded, self._look_at = times, time.monotonic() + LOOK_EVERY_S
+        self._loaded, self._next_check_at = times, time.monotonic() + CHECK_EVERY_S
 
     def _times(self) -> list[float]:
         return [path.stat().st_mtime for path in self._files]

@@ -25,7 +25,7 @@ from tonne.platform.settings.settings import Settings, parse_networks
 
 MAX_READ_BYTES = 16 * 1024
 MAX_KEPT_BYTES = 2 * 1024
-# The status decides. The response body is not waited for any longer than this.
+# The status decides about the outcome, so the body of the response is read for no longer than this.
 READ_BODY_WITHIN_S = 1.0
 _CACHED_URLS = 10_000
 

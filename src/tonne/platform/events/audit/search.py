@@ -29,8 +29,8 @@ class AuditPage(Struct, frozen=True):
 _COLUMNS = "actor, address, organisation_id, mode, action, subject_id, before, after, details"
 
 
-def _scan(place: str) -> str:
-    """The matching entries among the next ones of a place in the log, and the last one that was read."""
+def _scan(condition: str) -> str:
+    """The matching entries among the next ones that meet a condition, and the last one that was read."""
     return f"""
     SELECT id, at AS created_at, {_COLUMNS}, number, is_match FROM (
         SELECT id, at, {_COLUMNS}, row_number() OVER (ORDER BY at DESC, id DESC) AS number,
@@ -38,12 +38,12 @@ def _scan(place: str) -> str:
                AND ($8::text IS NULL OR starts_with(action, $8)) AND ($9::text IS NULL OR strpos(actor, $9) > 0)
                AND ($10::text IS NULL OR mode = $10 OR mode IS NULL) AS is_match
         FROM (SELECT id, at, {_COLUMNS} FROM audit_log
-              WHERE {place} AND (at, id) < ($2, $3) AND at >= $4 AND at < $5
+              WHERE {condition} AND (at, id) < ($2, $3) AND at >= $4 AND at < $5
               ORDER BY at DESC, id DESC LIMIT {SCANNED}) AS read
     ) AS scanned
     WHERE is_match OR number = {SCANNED}
     ORDER BY at DESC, id DESC LIMIT $11
-    """  # noqa: S608 - our own words
+    """  # noqa: S608 - only our own conditions
 
 
 SCAN_ALL = _scan("$1::text IS NULL")
@@ -52,26 +52,26 @@ SCAN_SUBJECT = _scan("subject_id = $1")
 
 
 async def search_entries_any_account(
-    connection: Connection, organisation_id: str | None, wanted: AuditFilter, start: Position, limit: int
+    connection: Connection, organisation_id: str | None, conditions: AuditFilter, start: Position, limit: int
 ) -> AuditPage:
-    """`wanted.actor` is a part of the name. Entries without a mode concern both."""
-    statement, place = SCAN_ALL, None
-    if wanted.subject_id is not None:
-        statement, place = SCAN_SUBJECT, wanted.subject_id
+    """`conditions.actor` is a part of the name. Entries without a mode concern both."""
+    statement, scanned_id = SCAN_ALL, None
+    if conditions.subject_id is not None:
+        statement, scanned_id = SCAN_SUBJECT, conditions.subject_id
     elif organisation_id is not None:
-        statement, place = SCAN_ORGANISATION, organisation_id
+        statement, scanned_id = SCAN_ORGANISATION, organisation_id
     rows = await connection.fetch(
         statement,
-        place,
+        scanned_id,
         start.created_at,
         start.id,
-        wanted.since or _EARLIEST,
-        wanted.until or _LATEST,
+        conditions.since or _EARLIEST,
+        conditions.until or _LATEST,
         organisation_id,
-        wanted.subject_id,
-        wanted.action,
-        wanted.actor,
-        wanted.mode,
+        conditions.subject_id,
+        conditions.action,
+        conditions.actor,
+        conditions.mode,
         limit + 1,
     )
     matching = [row for row in rows if row["is_match"]]

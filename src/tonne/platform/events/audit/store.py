@@ -52,7 +52,7 @@ ORDER BY at DESC, id DESC LIMIT $10
 
 
 async def list_entries(
-    connection: Connection, scope: Scope, wanted: AuditFilter, start: Position, limit: int
+    connection: Connection, scope: Scope, conditions: AuditFilter, start: Position, limit: int
 ) -> list[StoredEntry]:
     """The entries of the organisation that a key of this mode may read, newest first."""
     rows = await connection.fetch(
@@ -61,11 +61,11 @@ async def list_entries(
         scope.mode,
         start.created_at,
         start.id,
-        wanted.subject_id,
-        wanted.action,
-        wanted.actor,
-        wanted.since or _EARLIEST,
-        wanted.until or _LATEST,
+        conditions.subject_id,
+        conditions.action,
+        conditions.actor,
+        conditions.since or _EARLIEST,
+        conditions.until or _LATEST,
         limit,
     )
     return [entry_of(row) for row in rows]
@@ -81,20 +81,20 @@ ORDER BY at DESC, id DESC LIMIT $10
 
 
 async def list_entries_any_account(
-    connection: Connection, organisation_id: str | None, wanted: AuditFilter, limit: int
+    connection: Connection, organisation_id: str | None, conditions: AuditFilter, limit: int
 ) -> list[StoredEntry]:
-    """For the operator: of all organisations, and those of the operator. `wanted.actor` is a part of the name."""
+    """The entries of all organisations and of the operator. `conditions.actor` is a part of the name."""
     rows = await connection.fetch(
         LIST_ALL_ENTRIES,
         organisation_id,
-        wanted.mode,
+        conditions.mode,
         START.created_at,
         START.id,
-        wanted.subject_id,
-        wanted.action,
-        wanted.actor,
-        wanted.since or _EARLIEST,
-        wanted.until or _LATEST,
+        conditions.subject_id,
+        conditions.action,
+        conditions.actor,
+        conditions.since or _EARLIEST,
+        conditions.until or _LATEST,
         limit,
     )
     return [entry_of(row) for row in rows]

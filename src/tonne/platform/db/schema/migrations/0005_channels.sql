@@ -46,9 +46,8 @@ CREATE TABLE webhooks (
     accepted_probe      bigint,
     -- When waiting events are due. Null: no event waits, so only new ones make the webhook due.
     due_at              timestamptz,
-    -- The types of events that the webhook gets. Empty: the seven that report the status of an order. Null: the nine
-    -- types that there were before types could be named.
-    event_types         text[],
+    -- The types of events that the webhook gets. Empty: the seven that report the status of an order.
+    event_types         text[] NOT NULL DEFAULT '{}',
     -- Why Tonne has disabled it; null if a person did, or if it is enabled.
     disabled_reason     text,
     PRIMARY KEY (organisation_id, mode, id),
@@ -64,7 +63,7 @@ CREATE TABLE webhook_scopes (
     webhook_id       text NOT NULL,
     from_position    bigint NOT NULL,
     account_ids      text[] NOT NULL,
-    event_types      text[],
+    event_types      text[] NOT NULL DEFAULT '{}',
     PRIMARY KEY (organisation_id, webhook_id, from_position)
 );
 
