@@ -118,19 +118,6 @@ async def test_users_and_hosts_of_the_operator_are_not_shown(
     assert "sudo" not in (await api.get(f"{LOG}?limit=100")).text
 
 
-async def test_entries_of_earlier_releases_are_read(api: ApiClient, world: World, populated_db: Database) -> None:
-    async with populated_db.transaction() as tx:
-        await tx.execute(
-            "INSERT INTO audit_log (organisation_id, id, at, actor, action, subject_id) "
-            "VALUES ($1, 'aud_old', $2, 'unpaid invoice', 'thing.old', 'x')",
-            world.ours_live.scope.organisation_id,
-            START,
-        )
-    [entry] = await read(api.as_key(world.ours_live.key), "&action=thing")
-    assert entry["actor"] == {"type": "system", "id": "unpaid invoice", "address": None}
-    assert (entry["account_type"], entry["before"], entry["details"]) == (None, None, {})
-
-
 async def test_filters_combine(api: ApiClient, world: World, populated_db: Database) -> None:
     organisation_id = world.ours_test.scope.organisation_id
     for hours in range(4):

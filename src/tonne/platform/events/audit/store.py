@@ -102,16 +102,9 @@ async def list_entries_any_account(
 
 def entry_of(row: asyncpg.Record | Mapping[str, Any]) -> StoredEntry:
     values = dict(row)
-    actor = _actor(values.pop("actor"), values.pop("address"))
+    kind, _, name = values.pop("actor").partition(":")
+    actor = Actor(ActorKind(kind), name, values.pop("address"))
     mode = values.pop("mode")
     for name in ("before", "after", "details"):
         values[name] = None if values[name] is None else json.loads(values[name])
     return StoredEntry(actor=actor, mode=None if mode is None else Mode(mode), **values)
-
-
-def _actor(text: str, address: str | None) -> Actor:
-    kind, _, name = text.partition(":")
-    if kind in set(ActorKind):
-        return Actor(ActorKind(kind), name, address)
-    # Releases before this format stored only the name of a job.
-    return Actor(ActorKind.SYSTEM, text)
