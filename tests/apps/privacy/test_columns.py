@@ -1,6 +1,6 @@
 """Every column that can hold a text is erased, or holds no data of a customer, or is kept for a reason.
 
-A new column fails this test: erase it in `tonne.persons`, or say here why it needs no erasure.
+A new column fails this test: erase it in `apps.privacy`, or say here why it needs no erasure.
 """
 
 from tests.apps.privacy.everywhere import list_columns
@@ -207,7 +207,7 @@ async def test_every_text_is_erased_or_has_a_reason_to_stay(db: Database) -> Non
         for name, kind in types.items()
         if kind in TEXTS and name not in _words(table)
     }
-    assert forgotten == set(), "erase them in tonne.persons, or add them to KEPT with the reason"
+    assert forgotten == set(), "erase them in tonne.apps.privacy, or add them to KEPT with the reason"
 
 
 async def test_the_lists_name_existing_columns_once(db: Database) -> None:

@@ -37,7 +37,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 def localstripe() -> Iterator[str]:
     """The URL of the server. It exits when its standard input closes, so it never outlives a test run."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.gateways.localstripe_server"],
+        [sys.executable, "-m", "tests.money.cards.gateways.localstripe_server"],
         cwd=ROOT,
         env={**os.environ, "PYTHONWARNINGS": "ignore"},
         stdin=subprocess.PIPE,
