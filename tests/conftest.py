@@ -22,6 +22,7 @@ import structlog
 
 from tests.support.api_client import ApiClient
 from tests.support.cpu_times import (
+    pytest_addoption,
     pytest_runtest_logreport,
     pytest_runtest_makereport,
     pytest_runtest_setup,
@@ -40,6 +41,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock, utc_now
 
 __all__ = [
+    "pytest_addoption",
     "pytest_runtest_logreport",
     "pytest_runtest_makereport",
     "pytest_runtest_setup",

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-LISTED = 20
 NAME = "cpu_ms"
 # The CPU time of PostgreSQL's processes that was seen last, by process id, and of those that have ended.
 _backends: dict[int, float] = {}
@@ -35,6 +34,10 @@ def _cpu_s() -> float:
             _ended += _backends.pop(pid)
     times = os.times()
     return _ended + sum(_backends.values()) + times.user + times.system + times.children_user + times.children_system
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slowest", type=int, default=20, help="How many tests to list by CPU time.")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -76,8 +79,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.section(f"CPU time: {_spent.total() / 1000:.0f} s in {len(_spent):,} tests")
     for folder, ms in _by_folder().most_common():
         terminalreporter.line(f"{ms / 1000:8.1f} s  {folder}")
-    terminalreporter.line(f"The {LISTED} tests that took most of it:")
-    for test, ms in _spent.most_common(LISTED):
+    terminalreporter.line("The tests that took most of it:")
+    for test, ms in _spent.most_common(terminalreporter.config.getoption("--slowest")):
         terminalreporter.line(f"{ms / 1000:8.2f} s  {test}")
 
 
