@@ -30,10 +30,11 @@ test-integration: .venv/dev.done $(SITE)
 	@$(BIN)/python -m tests.integration.programs
 	@$(BIN)/python -m pytest -n auto --dist loadfile -q -m integration tests/integration
 
-# The tests with random lives, months and prices, for ten times as long.
-test-random: .venv/dev.done
-	@ROUNDS=10 $(BIN)/python -m pytest -n auto -q tests/supply/retirements/test_random_lives.py tests/money/accounting/journal/test_random_months.py \
-		tests/selling/catalogue/test_pricing_properties.py
+# All tests in another order, and those with random data for ten times as long. `make test-random SEED=1` repeats an order.
+SEED := $(shell echo $$RANDOM)
+test-random: .venv/dev.done $(SITE)
+	@$(BIN)/python -m tests.browser.chromium
+	ROUNDS=10 $(BIN)/python -m pytest -n auto -q --shuffle=$(SEED)
 
 docs: $(SITE)
 

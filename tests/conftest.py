@@ -22,7 +22,6 @@ import structlog
 
 from tests.support.api_client import ApiClient
 from tests.support.cpu_times import (
-    pytest_addoption,
     pytest_runtest_logreport,
     pytest_runtest_makereport,
     pytest_runtest_setup,
@@ -32,16 +31,18 @@ from tests.support.cpu_times import (
 from tests.support.document_key import shared_document_key
 from tests.support.kept_database import KeptDatabase
 from tests.support.postgres import Databases
+from tests.support.shuffle import pytest_collection_modifyitems
 from tests.support.world import World, build_world
 from tonne.apps.wiring.app import Services, build_app
 from tonne.platform.db.pool import Database
 from tonne.platform.db.server import postmaster
 from tonne.platform.db.server.embedded import EmbeddedServer, start_server
+from tonne.platform.http.asgi import AsgiApp
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock, utc_now
 
 __all__ = [
-    "pytest_addoption",
+    "pytest_collection_modifyitems",
     "pytest_runtest_logreport",
     "pytest_runtest_makereport",
     "pytest_runtest_setup",
@@ -85,6 +86,11 @@ class Server(Databases):
         yield database
         await database.close()
         await self.drop(name)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slowest", type=int, default=20, help="How many tests to list by CPU time.")
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="Run the tests in the order that this number decides.")
 
 
 def pytest_collection_finish() -> None:
@@ -180,10 +186,6 @@ def _one_at_a_time(path: Path) -> Iterator[None]:
 
 
 async def _make_templates(databases: Databases) -> World:
-    async with databases.connection() as connection:
-        # No test needs durability, which costs time.
-        await connection.execute("ALTER SYSTEM SET fsync = off")
-        await connection.execute("SELECT pg_reload_conf()")
     await databases.create(EMPTY)
     await databases.clone(EMPTY, POPULATED)
     return await databases.fill(POPULATED, build_world)
@@ -242,17 +244,23 @@ async def services(populated_db: Database, settings: Settings, clock: Clock) -> 
 
 
 @pytest.fixture
-async def api(services: Services, world: World) -> AsyncIterator[ApiClient]:
+def app(services: Services) -> AsgiApp:
+    """One for all clients of a test: building it takes longer than most requests."""
+    return build_app(services)
+
+
+@pytest.fixture
+async def api(app: AsgiApp, world: World) -> AsyncIterator[ApiClient]:
     """The application in this process, called over HTTP with the test key of `ours`."""
-    transport = httpx.ASGITransport(build_app(services), raise_app_exceptions=False)
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as client:
         yield ApiClient(client, world.ours_test.key)
 
 
 @pytest.fixture
-async def browser(services: Services) -> AsyncIterator[httpx.AsyncClient]:
+async def browser(app: AsgiApp) -> AsyncIterator[httpx.AsyncClient]:
     """A client without a key that keeps cookies and does not follow redirects."""
-    transport = httpx.ASGITransport(build_app(services), raise_app_exceptions=False)
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as client:
         yield client
 

@@ -36,10 +36,6 @@ def _cpu_s() -> float:
     return _ended + sum(_backends.values()) + times.user + times.system + times.children_user + times.children_system
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--slowest", type=int, default=20, help="How many tests to list by CPU time.")
-
-
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
     item.stash[_began] = _cpu_s()

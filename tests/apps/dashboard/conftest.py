@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.clock import ManualClock
 from tests.support.people import Person
-from tonne.apps.wiring.app import Services, build_app
+from tonne.platform.http.asgi import AsgiApp
 
 
 @pytest.fixture
@@ -14,9 +14,9 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-async def person(services: Services) -> AsyncIterator[Callable[[], Person]]:
+async def person(app: AsgiApp) -> AsyncIterator[Callable[[], Person]]:
     """Makes people, each with cookies of their own."""
-    app, clients = build_app(services), list[httpx.AsyncClient]()
+    clients = list[httpx.AsyncClient]()
 
     def make() -> Person:
         client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://tonne.test")

@@ -1,7 +1,6 @@
 """Routes: path, endpoint, access rule, and what the OpenAPI document says about them. Requests and responses."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
@@ -293,8 +292,7 @@ class FileType(msgspec.Struct, frozen=True):
 PDF_FILE = FileType("application/pdf")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class Route(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     path: str
     endpoint: Endpoint
@@ -312,7 +310,7 @@ class Route:
     operation_id: str = ""
     errors: Sequence[type[TonneError]] = ()
     # Changes to the example of the response, which is made of the examples of its fields.
-    shows: Mapping[str, Any] = field(default_factory=dict)
+    shows: Mapping[str, Any] = {}
     # An example of the body; without it the OpenAPI document shows the examples of the body's fields.
     example: Any = None
     # Larger for forms with files.
@@ -322,11 +320,11 @@ class Route:
     # Renders errors as a page, with the request id. Without it, errors are JSON. The request has no body here.
     show_error: ShowError | None = None
     # What an API key needs to call the route, such as `orders:read`; empty for routes without an API key.
-    permission: str = field(init=False, default="")
+    permission: str = ""
 
     def __post_init__(self) -> None:
         if self.access is Access.API_KEY:
-            object.__setattr__(self, "permission", permission_of(self.method, self.path))
+            msgspec.structs.force_setattr(self, "permission", permission_of(self.method, self.path))
 
     @property
     def reads_body(self) -> bool:

@@ -14,14 +14,12 @@ from tonne.platform.http.route import Route
 class Resource:
     """The routes of one path, by method. HEAD is answered by the route for GET."""
 
-    __slots__ = ("allow", "below", "by_method")
+    __slots__ = ("below", "by_method")
 
     def __init__(self) -> None:
         self.by_method: dict[str, Route] = {}
         # The paths one segment below this one, by method: suggestions if this one does not support the method.
         self.below: dict[str, list[str]] = {}
-        # The value of the Allow header.
-        self.allow = ""
 
     def add(self, route: Route) -> None:
         if route.method in self.by_method:
@@ -29,7 +27,11 @@ class Resource:
         self.by_method[route.method] = route
         if route.method == "GET":
             self.by_method["HEAD"] = route
-        self.allow = ", ".join(sorted([*self.by_method, "OPTIONS"]))
+
+    @property
+    def allow(self) -> str:
+        """The value of the Allow header."""
+        return ", ".join(sorted([*self.by_method, "OPTIONS"]))
 
 
 class _Node:
