@@ -26,7 +26,7 @@ UPWARD_READS: frozenset[tuple[str, str]] = frozenset(
         ("money/cards/stored_cards/card_problem_store.py", "invoices"),
         ("money/cards/timeline.py", "invoice_orders"),
         ("money/cards/timeline.py", "invoices"),
-        ("platform/events/further.py", "webhooks"),
+        ("platform/events/optional_events.py", "webhooks"),
         ("selling/accounts/account_pages_store.py", "sustainability_pages"),
         ("selling/accounts/merchant.py", "sustainability_pages"),
         ("selling/accounts/store.py", "sustainability_pages"),

@@ -70,4 +70,18 @@ INVARIANTS = (
         WHERE webhook.cursor_position > stream.last_position
         """,
     ),
+    Invariant(
+        "streams record the types of events that webhooks name",
+        "Events that a webhook names are not recorded, or events are recorded that no webhook names.",
+        """
+        SELECT format('stream of %s in %s mode records %s, webhooks name %s', stream.organisation_id, stream.mode,
+                      stream.recorded_types, named.types) AS "where"
+        FROM event_streams stream CROSS JOIN LATERAL (
+            SELECT ARRAY (SELECT DISTINCT type FROM webhooks webhook CROSS JOIN unnest(webhook.event_types) AS type
+                          WHERE webhook.organisation_id = stream.organisation_id AND webhook.mode = stream.mode
+                            AND webhook.deleted_at IS NULL) AS types
+        ) AS named
+        WHERE NOT (stream.recorded_types @> named.types AND stream.recorded_types <@ named.types)
+        """,
+    ),
 )

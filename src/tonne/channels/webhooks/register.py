@@ -14,6 +14,9 @@ from tonne.channels.webhooks.sending.sender import Sender
 from tonne.channels.webhooks.sending.signing import new_secret
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
+from tonne.platform.events.log import lock_streams
+from tonne.platform.events.notification import Stream
+from tonne.platform.events.optional_events import set_recorded_types
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.ids import new_id
@@ -64,6 +67,7 @@ async def register_webhook(
     )
     await registration_store.insert_webhook(tx, webhook, box.seal(secret, webhook.id))
     await _record(tx, webhook, "webhook.registered", actor, now, after=_audited_values(webhook))
+    await _record_named_types(tx, webhook)
     return webhook, secret
 
 
@@ -83,6 +87,8 @@ async def change_webhook(
         await parked_store.skip_other_types(tx, changed, cursor, by=str(actor))
     before, after = _audited_values(old), _audited_values(changed)
     await _record(tx, changed, "webhook.changed", actor, now, before=before, after=after)
+    if changed.event_types != old.event_types:
+        await _record_named_types(tx, changed)
     return changed
 
 
@@ -90,6 +96,7 @@ async def remove_webhook(tx: Connection, scope: Scope, webhook_id: str, *, actor
     webhook = await registration_store.lock_webhook(tx, scope, webhook_id)
     await registration_store.delete_webhook(tx, webhook)
     await _record(tx, webhook, "webhook.deleted", actor, now, before=_audited_values(webhook))
+    await _record_named_types(tx, webhook)
 
 
 async def rotate_secret(
@@ -129,6 +136,14 @@ async def rewind(tx: Connection, webhook: Webhook, before_position: int, *, acto
 async def _check_accounts(tx: Connection, scope: Scope, account_ids: Sequence[str]) -> None:
     for account_id in await registration_store.find_foreign_accounts(tx, scope, account_ids):
         raise WebhookAccountInvalid(field=f"account_ids[{list(account_ids).index(account_id)}]")
+
+
+async def _record_named_types(tx: Connection, webhook: Webhook) -> None:
+    """Call it last: it locks the stream, so that of two changes at once the second one sees the types of the first."""
+    stream = Stream(webhook.organisation_id, webhook.mode)
+    await lock_streams(tx, [stream])
+    types = await registration_store.list_named_types(tx, webhook)
+    await set_recorded_types(tx, stream, types)
 
 
 async def _record(tx: Connection, webhook: Webhook, action: str, actor: Actor, now: datetime, **values: Any) -> None:

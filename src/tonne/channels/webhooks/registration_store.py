@@ -127,6 +127,17 @@ async def delete_webhook(tx: Connection, webhook: Webhook) -> None:
     await tx.execute(DELETE_WEBHOOK, webhook.organisation_id, webhook.id)
 
 
+LIST_NAMED_TYPES = """
+SELECT DISTINCT unnest(event_types) AS type FROM webhooks
+WHERE organisation_id = $1 AND mode = $2 AND deleted_at IS NULL
+"""
+
+
+async def list_named_types(tx: Connection, webhook: Webhook) -> list[str]:
+    """The types that the webhooks of the same organisation and mode name. Disabled webhooks count: they get the events later."""
+    return [row["type"] for row in await tx.fetch(LIST_NAMED_TYPES, webhook.organisation_id, webhook.mode)]
+
+
 ROTATE = """
 UPDATE webhooks SET secret_box = $3, secret_last_four = $4, old_secret_box = CASE WHEN $5 > 0 THEN secret_box END,
                     old_secret_until = CASE WHEN $5 > 0 THEN clock_timestamp() + $5 * interval '1 second' END

@@ -11,8 +11,8 @@ from msgspec import Meta
 from tonne.money.invoices.issuing.billed_order_store import find_all_order_keys_any_account
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.platform.db.pool import Connection
-from tonne.platform.events.further import FurtherEvent, find_wanting, record_further
 from tonne.platform.events.notification import Stream
+from tonne.platform.events.optional_events import OptionalEvent, find_recording, record_optional
 from tonne.platform.values.money import format_money
 from tonne.platform.values.same_named import same_named
 from tonne.platform.values.scope import Scope
@@ -57,8 +57,8 @@ class InvoiceOut(msgspec.Struct):
 async def record_invoices(tx: Connection, invoices: Sequence[Invoice], event_type: str, now: datetime) -> bool:
     """Record the same event of several invoices, each as it is afterwards. Returns whether there are events."""
     scopes = {invoice.id: Scope(invoice.organisation_id, "", invoice.mode) for invoice in invoices}
-    wanting = await find_wanting(tx, scopes.values(), [event_type])
-    wanted = [each for each in invoices if Stream(each.organisation_id, each.mode) in wanting]
+    recording = await find_recording(tx, scopes.values(), [event_type])
+    wanted = [each for each in invoices if Stream(each.organisation_id, each.mode) in recording]
     if not wanted:
         return False
     orders: defaultdict[str, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -69,10 +69,10 @@ async def record_invoices(tx: Connection, invoices: Sequence[Invoice], event_typ
         for invoice in wanted
         for account_id, order_ids in orders[invoice.id].items()
     ]
-    return await record_further(tx, events, now)
+    return await record_optional(tx, events, now)
 
 
-def _event(event_type: str, invoice: Invoice, order_ids: list[str]) -> FurtherEvent:
+def _event(event_type: str, invoice: Invoice, order_ids: list[str]) -> OptionalEvent:
     order_id = order_ids[0] if invoice.order_count == 1 else None
     document = same_named(
         InvoiceOut,
@@ -84,4 +84,4 @@ def _event(event_type: str, invoice: Invoice, order_ids: list[str]) -> FurtherEv
         due_on=invoice.due_on.isoformat(),
         order_ids=order_ids,
     )
-    return FurtherEvent(event_type, order_id or invoice.id, msgspec.json.encode(document), order_id)
+    return OptionalEvent(event_type, order_id or invoice.id, msgspec.json.encode(document), order_id)

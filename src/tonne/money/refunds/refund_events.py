@@ -8,7 +8,7 @@ import msgspec
 from tonne.money.refunds.model import Refund, RefundState
 from tonne.money.refunds.schemas import refund_out
 from tonne.platform.db.pool import Connection
-from tonne.platform.events.further import FurtherEvent, record_further
+from tonne.platform.events.optional_events import OptionalEvent, record_optional
 
 # Without `pending`: the card gateway has accepted a refund that was reported before.
 EVENT_TYPES: Mapping[RefundState, str] = {
@@ -25,5 +25,5 @@ async def record_refund(tx: Connection, refund: Refund, now: datetime) -> None:
     event_type = EVENT_TYPES.get(refund.state)
     if event_type is not None:
         document = msgspec.json.encode(refund_out(refund))
-        event = FurtherEvent(event_type, refund.order_id, document, refund.order_id)
-        await record_further(tx, [(refund.scope, event)], now)
+        event = OptionalEvent(event_type, refund.order_id, document, refund.order_id)
+        await record_optional(tx, [(refund.scope, event)], now)

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.events.further import FurtherEvent, record_further
+from tonne.platform.events.optional_events import OptionalEvent, record_optional
 from tonne.platform.values.clock import to_wire
 from tonne.selling.catalogue.schemas import Timestamp
 from tonne.selling.orders.model import Order
@@ -55,5 +55,5 @@ async def record_replacement(
         url=order.certificate_url or f"{base_url}/v1/orders/{order.id}/certificate",
         public_url=order.public_certificate_url,
     )
-    event = FurtherEvent(REPLACED, order.id, msgspec.json.encode(certificate), order.id)
-    await record_further(tx, [(order.scope, event)], now)
+    event = OptionalEvent(REPLACED, order.id, msgspec.json.encode(certificate), order.id)
+    await record_optional(tx, [(order.scope, event)], now)

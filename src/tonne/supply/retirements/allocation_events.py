@@ -13,8 +13,8 @@ from msgspec import Meta
 
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
-from tonne.platform.events.further import FurtherEvent, find_wanting, record_further
 from tonne.platform.events.notification import Stream
+from tonne.platform.events.optional_events import OptionalEvent, find_recording, record_optional
 from tonne.platform.values.clock import to_wire
 from tonne.platform.values.mass import format_tonnes
 from tonne.selling.catalogue.schemas import Timestamp
@@ -91,17 +91,17 @@ async def record_allocations(tx: Connection, orders: Sequence[Order], now: datet
 
     Returns whether there are events.
     """
-    wanting = await find_wanting(tx, [order.scope for order in orders], [NEW, RETIRED])
-    wanted = [order for order in orders if Stream(order.scope.organisation_id, order.scope.mode) in wanting]
+    recording = await find_recording(tx, [order.scope for order in orders], [NEW, RETIRED])
+    wanted = [order for order in orders if Stream(order.scope.organisation_id, order.scope.mode) in recording]
     if not wanted:
         return False
     before = await _read_before(tx, wanted)
-    return await record_further(
+    return await record_optional(
         tx, [(order.scope, event) for order in wanted for event in _events_of(order, before[order.id], now)], now
     )
 
 
-def _events_of(order: Order, before: _OrderBefore, now: datetime) -> Iterable[FurtherEvent]:
+def _events_of(order: Order, before: _OrderBefore, now: datetime) -> Iterable[OptionalEvent]:
     present = [
         _ShownProject(each.project_id, format_tonnes(each.quantity_grams), each.status) for each in order.projects
     ]
@@ -127,9 +127,9 @@ def _events_of(order: Order, before: _OrderBefore, now: datetime) -> Iterable[Fu
             yield _event(RETIRED, allocation)
 
 
-def _event(event_type: str, allocation: AllocationOut) -> FurtherEvent:
+def _event(event_type: str, allocation: AllocationOut) -> OptionalEvent:
     order_id = allocation.order_id
-    return FurtherEvent(event_type, order_id, msgspec.json.encode(allocation), order_id)
+    return OptionalEvent(event_type, order_id, msgspec.json.encode(allocation), order_id)
 
 
 def _numbered(projects: Iterable[_ShownProject]) -> Iterable[tuple[tuple[str, int], _ShownProject]]:

@@ -98,6 +98,8 @@ CREATE TABLE event_streams (
     -- the last one.
     floor_position   bigint NOT NULL DEFAULT 0,
     floor_sequence   timestamptz,
+    -- The types of events beside those of orders that are recorded, sorted: those that a webhook names.
+    recorded_types   text[] NOT NULL DEFAULT '{}',
     PRIMARY KEY (organisation_id, mode)
 ) WITH (fillfactor = 50);
 -- BRIN, so that appending events still updates the row without new index entries (HOT; from PostgreSQL 16 on). One page

@@ -20,7 +20,7 @@ from tonne.channels.webhooks.event_types import NAMEABLE
 from tonne.channels.webhooks.register import register_webhook, remove_webhook
 from tonne.money.invoices.cancel_order import cancel_order_by_id
 from tonne.platform.db.pool import Database
-from tonne.platform.events.further import FurtherEvent, record_further
+from tonne.platform.events.optional_events import OptionalEvent, record_optional
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode, Scope
@@ -46,7 +46,7 @@ async def subscribe(scene: Scene, scope: Scope, event_types: Sequence[str] = NAM
     return webhook.id
 
 
-async def further(scene: Scene, subject_id: str | None = None) -> list[StoredEvent]:
+async def optional_events(scene: Scene, subject_id: str | None = None) -> list[StoredEvent]:
     """The events beside those of orders, each checked against its description."""
     async with scene.database.connection() as connection:
         events = await stored_events(connection, subject_id)
@@ -73,13 +73,13 @@ async def test_allocations_and_replaced_certificates(populated_db: Database, set
     scope = world.ours_live.scope
     before = await shop.buy(scope, 2 * TONNE, "mix")
     await shop.work()
-    assert await further(shop) == [], "nobody has named the types"
+    assert await optional_events(shop) == [], "nobody has named the types"
     webhook_id = await subscribe(shop, scope)
 
     order = await shop.buy(scope, 4 * TONNE, "mix")
     shop.clock.advance(minutes=1)
     await shop.work()
-    new = await further(shop, order.id)
+    new = await optional_events(shop, order.id)
     assert [event.event_type for event in new] == ["allocation.new"] * 2
     assert {(data(event)["quantity"], data(event)["status"], data(event)["order_id"]) for event in new} == {
         ("2", "new", order.id)
@@ -92,23 +92,23 @@ async def test_allocations_and_replaced_certificates(populated_db: Database, set
     await shop.confirm(*(task for task in await shop.work_list() if task.registry_project_id == "A"))
     await shop.work()
     await shop.work()
-    [retired] = (await further(shop, order.id))[2:]
+    [retired] = (await optional_events(shop, order.id))[2:]
     first = next(event for event in new if data(event)["id"] == data(retired)["id"])
     assert data(retired) == {**data(first), "status": "retired"}
     assert retired.content["data"]["order"]["status"] == "retiring"
     await shop.confirm(*await shop.work_list())
     await shop.work()
     assert await shop.statuses(order, before) == ["complete", "complete"]
-    assert [event.event_type for event in await further(shop, order.id)][3:] == ["allocation.retired"]
+    assert [event.event_type for event in await optional_events(shop, order.id)][3:] == ["allocation.retired"]
     # Allocated before anybody asked: only what happens from then on is reported.
-    assert {event.event_type for event in await further(shop, before.id)} == {"allocation.retired"}
+    assert {event.event_type for event in await optional_events(shop, before.id)} == {"allocation.retired"}
 
     async with shop.database.transaction() as tx:
         name = Beneficiary("Fjord Bakery AS", BeneficiaryKind.ORGANISATION)
         await rename_order(
             tx, scope, order.id, name, reason="Misspelt.", settings=shop.settings, actor=TESTER, now=shop.clock()
         )
-    [replaced] = (await further(shop, order.id))[4:]
+    [replaced] = (await optional_events(shop, order.id))[4:]
     states = dict(await shop.certificate_states(order))
     assert {states[data(replaced)[name]] for name in ("number", "replaces")} == {"valid", "replaced"}
     assert replaced.content["data"]["order"]["beneficiary"] == {"name": "Fjord Bakery AS"}
@@ -119,16 +119,16 @@ async def test_allocations_and_replaced_certificates(populated_db: Database, set
     await shop.work()
     await shop.confirm(*await shop.work_list())
     await shop.work()
-    types = [event.event_type for event in (await further(shop, order.id))[5:]]
+    types = [event.event_type for event in (await optional_events(shop, order.id))[5:]]
     assert types == ["allocation.new", "allocation.retired", "certificate.replaced"]
     await shop.check_invariants()
 
     async with shop.database.transaction() as tx:
         await remove_webhook(tx, scope, webhook_id, actor=TESTER, now=shop.clock())
-    count = len(await further(shop))
+    count = len(await optional_events(shop))
     await shop.buy(scope, TONNE, "mix")
     await shop.work()
-    assert len(await further(shop)) == count
+    assert len(await optional_events(shop)) == count
 
 
 async def test_invoices(populated_db: Database, settings: Settings, world: World) -> None:
@@ -145,11 +145,11 @@ async def test_invoices(populated_db: Database, settings: Settings, world: World
     await billing.work()
     clock.turn_to(6, 20)
     await billing.work()
-    first = await further(billing, paid.id)
+    first = await optional_events(billing, paid.id)
     assert [event.event_type for event in first] == ["invoice.issued", "invoice.paid"]
     assert [data(event)["order_ids"] for event in first] == [[paid.id]] * 2
     assert (data(first[1])["status"], first[1].content["data"]["order"]["status"]) == ("paid", "paid")
-    second = await further(billing, unpaid.id)
+    second = await optional_events(billing, unpaid.id)
     assert [event.event_type for event in second] == ["invoice.issued", "invoice.overdue", "invoice.cancelled"]
     assert [data(event)["status"] for event in second] == ["open", "open", "cancelled"]
     assert (data(second[2])["amount_due"], second[2].content["data"]["order"]["status"]) == ("0.00", "cancelled")
@@ -164,14 +164,14 @@ async def test_invoices(populated_db: Database, settings: Settings, world: World
     clock.turn_to(7, 2)
     await billing.work()
     invoice = await billing.invoice(orders[0])
-    issued = await further(billing, invoice.id)
+    issued = await optional_events(billing, invoice.id)
     assert [(event.account_id, sorted(data(event)["order_ids"])) for event in issued] == sorted(
         [(scope.account_id, sorted([orders[0].id, orders[1].id])), (client.account_id, [orders[2].id])]
     )
     assert all(data(event)["order_count"] == 3 and "order" not in event.content["data"] for event in issued)
     async with billing.database.transaction() as tx:
         await cancel_order_by_id(tx, scope, orders[1].id, actor=TESTER, reason=None, now=clock())
-    credited = (await further(billing, invoice.id))[2:]
+    credited = (await optional_events(billing, invoice.id))[2:]
     assert [event.event_type for event in credited] == ["invoice.credited"] * 2
     assert float(data(credited[0])["amount_due"]) < float(data(credited[0])["total"])
     await billing.check_invariants()
@@ -182,25 +182,25 @@ async def test_refunds_and_what_rolls_back(services: Services, world: World) -> 
     scope = world.ours_test.scope
     order = await scene.paid()
     await scene.refund(order, 100)
-    assert await further(scene) == []
+    assert await optional_events(scene) == []
     await subscribe(scene, scope, ["refund.requested", "refund.succeeded"])
     await scene.send()
     await scene.refund(order, 200)
     await scene.send()
-    events = await further(scene, order.id)
+    events = await optional_events(scene, order.id)
     assert [event.event_type for event in events] == ["refund.succeeded", "refund.requested", "refund.succeeded"]
     assert [data(event)["amount"] for event in events] == ["1.00", "2.00", "2.00"]
     assert [event.content["data"]["order"]["refunded_amount"] for event in events] == ["1.00", "1.00", "3.00"]
 
-    event = FurtherEvent("refund.succeeded", order.id, b"{}", order.id)
+    event = OptionalEvent("refund.succeeded", order.id, b"{}", order.id)
     async with scene.database.transaction() as tx:
-        assert await record_further(tx, [(scope, event)], scene.clock())
+        assert await record_optional(tx, [(scope, event)], scene.clock())
         savepoint = tx.transaction()
         await savepoint.start()
-        await record_further(tx, [(scope, event)] * 3, scene.clock())
+        await record_optional(tx, [(scope, event)] * 3, scene.clock())
         await savepoint.rollback()
         others = msgspec.structs.replace(event, event_type="refund.failed")
-        assert not await record_further(tx, [(scope, others), (world.theirs_test.scope, event)], scene.clock())
+        assert not await record_optional(tx, [(scope, others), (world.theirs_test.scope, event)], scene.clock())
     async with scene.database.connection() as connection:
         stored = await stored_events(connection, order.id)
     assert [each.event_type for each in stored].count("refund.succeeded") == 3

@@ -1,4 +1,4 @@
-"""Events beside those of orders: they are recorded only where a webhook names their type.
+"""Events beside those of orders: a stream records only the types that a webhook names.
 
 They are appended when the transaction commits, by a trigger of `pending_events`: the changes that cause them lock
 invoices, transfers and number series afterwards, and a stream must be locked last. If the event is about one order, the
@@ -18,7 +18,7 @@ from tonne.platform.values.ids import new_id
 from tonne.platform.values.scope import Scope
 
 
-class FurtherEvent(msgspec.Struct, frozen=True):
+class OptionalEvent(msgspec.Struct, frozen=True):
     """`document` is the JSON of what the event is about; the type starts with its name and a point.
 
     `subject_id` is the order if there is one, so that the event is found with the order.
@@ -31,18 +31,29 @@ class FurtherEvent(msgspec.Struct, frozen=True):
     trace: str | None = msgspec.field(default_factory=tracing.sampled_context)
 
 
-FIND_WANTED = """
-SELECT DISTINCT webhook.organisation_id, webhook.mode
-FROM unnest($1::text[], $2::mode[]) AS wanted (organisation_id, mode)
-JOIN webhooks webhook USING (organisation_id, mode)
-WHERE webhook.deleted_at IS NULL AND webhook.event_types && $3::text[]
+SET_RECORDED_TYPES = """
+UPDATE event_streams SET recorded_types = $3
+WHERE organisation_id = $1 AND mode = $2 AND recorded_types IS DISTINCT FROM $3
 """
 
 
-async def find_wanting(tx: Connection, scopes: Collection[Scope], types: Sequence[str]) -> set[Stream]:
-    """The streams of these accounts that have a webhook which names one of the types. A disabled one counts, too."""
+async def set_recorded_types(tx: Connection, stream: Stream, types: Sequence[str]) -> None:
+    """The types that the stream records from now on. The caller has locked the stream with `lock_streams`."""
+    await tx.execute(SET_RECORDED_TYPES, stream.organisation_id, stream.mode, sorted(types))
+
+
+FIND_RECORDING = """
+SELECT stream.organisation_id, stream.mode
+FROM unnest($1::text[], $2::mode[]) AS named (organisation_id, mode)
+JOIN event_streams stream USING (organisation_id, mode)
+WHERE stream.recorded_types && $3::text[]
+"""
+
+
+async def find_recording(tx: Connection, scopes: Collection[Scope], types: Sequence[str]) -> set[Stream]:
+    """The streams of these accounts that record one of the types."""
     streams = {Stream(scope.organisation_id, scope.mode) for scope in scopes}
-    rows = await tx.fetch(FIND_WANTED, *columns(list(streams), "organisation_id, mode"), types)
+    rows = await tx.fetch(FIND_RECORDING, *columns(list(streams), "organisation_id, mode"), types)
     return {Stream(row["organisation_id"], row["mode"]) for row in rows}
 
 
@@ -51,15 +62,15 @@ RECORD = f"""
 INSERT INTO pending_events ({_COLUMNS}, at) SELECT {_COLUMNS}, $1
 FROM unnest($2::text[], $3::mode[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bytea[],
             $10::text[]) WITH ORDINALITY AS event ({_COLUMNS}, n)
-WHERE EXISTS (SELECT FROM webhooks webhook
-              WHERE webhook.organisation_id = event.organisation_id AND webhook.mode = event.mode
-                AND webhook.deleted_at IS NULL AND event.event_type = ANY (webhook.event_types))
+WHERE EXISTS (SELECT FROM event_streams stream
+              WHERE stream.organisation_id = event.organisation_id AND stream.mode = event.mode
+                AND event.event_type = ANY (stream.recorded_types))
 ORDER BY n
 """  # noqa: S608 - only the columns above are inserted
 
 
-async def record_further(tx: Connection, events: Sequence[tuple[Scope, FurtherEvent]], now: datetime) -> bool:
-    """Append those events at the commit whose types a webhook names. Call it anywhere in the transaction.
+async def record_optional(tx: Connection, events: Sequence[tuple[Scope, OptionalEvent]], now: datetime) -> bool:
+    """Append those events at the commit whose types their stream records. Call it anywhere in the transaction.
 
     Returns whether there are any. A transaction that also appends events of orders of other organisations locks all
     streams first, with `lock_streams`: the trigger locks those that are missing last.
