@@ -134,7 +134,7 @@ WHERE organisation_id = $1 AND mode = $2 AND deleted_at IS NULL
 
 
 async def list_named_types(tx: Connection, webhook: Webhook) -> list[str]:
-    """The types that the webhooks of the same organisation and mode name. Disabled webhooks count: they get the events later."""
+    """Of all webhooks of the same organisation and mode. Disabled ones count: they get the events later."""
     return [row["type"] for row in await tx.fetch(LIST_NAMED_TYPES, webhook.organisation_id, webhook.mode)]
 
 
