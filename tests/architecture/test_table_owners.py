@@ -27,10 +27,6 @@ UPWARD_READS: frozenset[tuple[str, str]] = frozenset(
         ("money/cards/timeline.py", "invoice_orders"),
         ("money/cards/timeline.py", "invoices"),
         ("platform/events/optional_events.py", "webhooks"),
-        ("selling/accounts/account_pages_store.py", "sustainability_pages"),
-        ("selling/accounts/merchant.py", "sustainability_pages"),
-        ("selling/accounts/store.py", "sustainability_pages"),
-        ("supply/certificates/logo_store.py", "sustainability_pages"),
         ("supply/certificates/mail_store.py", "checkouts"),
     }
 )

@@ -134,7 +134,6 @@ KEPT = {
     "schema_migrations": {"checksum name": SERVICE},
     "serial_blocks": {"block canonical registry": SELLER},
     "pictures": {"content digest size": SELLER},
-    "price_changes": {"failure": SERVICE},
     "service_holds": {"reason": OPERATOR},
     "staged_files": {"content import_id name": "files of the operator about credits and prices, deleted within a day"},
     "staged_imports": {"currency reference result staged_by": "of the operator, deleted within a day"},
@@ -150,7 +149,7 @@ KEPT = {
         "own_iban": SERVICE,
     },
     "sustainability_pages": {
-        "description logo logo_media_type sections slug title": OWN,
+        "description sections slug title": OWN,
         "description_format title_format": WORDS,
     },
     "sustainability_slugs": {"slug": OWN},

@@ -12,8 +12,8 @@ import httpx
 
 from tests.support.api_client import ApiClient
 from tonne.apps.wiring.app import Services
-from tonne.channels.public_pages.logos.logo import logo_of
 from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.logos.logo import logo_of
 
 PATH = "/v1/sustainability-page"
 TEST_PAGE, LIVE_PAGE = "/sustainability/test/our-forest", "/sustainability/our-forest"

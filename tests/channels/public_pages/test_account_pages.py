@@ -61,23 +61,6 @@ async def test_an_account_has_one_logo(services: Services, api: ApiClient, world
         assert codes(await api.http.get(path)) == ["account_logo_not_found"]
 
 
-async def test_logos_of_earlier_releases_are_shown(services: Services, api: ApiClient, world: World) -> None:
-    """Servers of the previous release store the logo with the page only."""
-    scope = world.ours_test.scope
-    await set_up(api)
-    async with services.database.transaction() as tx:
-        await tx.execute(
-            "UPDATE sustainability_pages SET logo = $1, logo_media_type = 'image/png' WHERE account_id = $2",
-            png(),
-            scope.account_id,
-        )
-    url = (await api.get("/v1/accounts/me")).json()["logo"]
-    for path in (url.removeprefix(services.settings.base_url), f"{TEST_PAGE}/logo"):
-        assert (await api.http.get(path)).content == png()
-    await api.http.delete(f"/v1/accounts/{scope.account_id}/logo", headers=api._headers({}))
-    assert (await api.get("/v1/accounts/me")).json()["logo"] is None
-
-
 async def test_the_visibility_of_an_account_applies_to_its_pages(api: ApiClient, world: World) -> None:
     await set_up(api)
     account = f"/v1/accounts/{world.ours_test.scope.account_id}"

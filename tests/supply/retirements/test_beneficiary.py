@@ -10,8 +10,7 @@ from PIL import Image
 
 from tests.channels.public_pages.certificates import show_page
 from tests.supply.retirements.shop import TONNE, Shop
-from tonne.channels.public_pages.model import Logo
-from tonne.channels.public_pages.store import save_logo
+from tonne.selling.accounts.logos.store import Logo, set_logo
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.model import BeneficiaryKind
 from tonne.supply.certificates.record import CertificateRecord
@@ -113,13 +112,13 @@ async def test_a_certificate_keeps_the_logo_that_the_account_had(live: Shop) -> 
     pixels = io.BytesIO()
     Image.new("RGB", (90, 30), (200, 80, 30)).save(pixels, "PNG")
     async with live.database.transaction() as tx:
-        await save_logo(tx, account, Logo("image/png", pixels.getvalue()))
+        await set_logo(tx, account, Logo("image/png", pixels.getvalue()))
     own = await live.buy(account, TONNE, "wind")
     person = await live.buy(account, TONNE, "wind", beneficiary=Beneficiary("Maria", BeneficiaryKind.PERSON))
     other = await live.buy(account, TONNE, "wind", beneficiary=Beneficiary("Berta Ltd", BeneficiaryKind.ORGANISATION))
     await live.work()
     async with live.database.transaction() as tx:
-        await save_logo(tx, account, None)
+        await set_logo(tx, account, None)
     certificates = [msgspec.convert(await live.certificate(each), CertificateRecord) for each in (own, person, other)]
     assert [each.logo for each in certificates] == [hashlib.sha256(pixels.getvalue()).hexdigest(), None, None]
     assert {each.language for each in certificates} == {own.language}

@@ -23,7 +23,6 @@ from tonne.channels.checkout.paying.payment_lookup import PaymentLookup
 from tonne.channels.checkout.paying.unpaid_holds import find_unpaid_holds_any_account
 from tonne.channels.public_pages.certificates.certificate_pages import CertificatePages
 from tonne.channels.public_pages.endpoints import SustainabilityEndpoints
-from tonne.channels.public_pages.logos.account_logo import AccountLogoEndpoints
 from tonne.channels.public_pages.public_page import PublicPage
 from tonne.channels.public_pages.published_page import PublishedPageEndpoints
 from tonne.channels.webhooks.delivery.deliver import Deliverer
@@ -75,6 +74,7 @@ from tonne.platform.values.scope import Mode
 from tonne.platform.web.forms import FormGuard
 from tonne.platform.web.render import Renderer
 from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.accounts.logos.account_logo import AccountLogoEndpoints
 from tonne.selling.accounts.organisations.activity import ActivityReaders
 from tonne.selling.accounts.organisations.manage_endpoints import ManageAccountEndpoints
 from tonne.selling.catalogue.snapshot import Catalogues

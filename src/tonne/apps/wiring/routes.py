@@ -13,7 +13,6 @@ from tonne.channels.checkout.routes import (
     order_page_routes,
     payment_routes,
 )
-from tonne.channels.public_pages.logos.account_logo import account_logo_routes, public_logo_routes
 from tonne.channels.public_pages.routes import (
     certificate_routes,
     public_page_routes,
@@ -37,6 +36,7 @@ from tonne.platform.web.assets import asset_routes
 from tonne.selling.accounts.audit_endpoints import AuditEndpoints, audit_routes
 from tonne.selling.accounts.endpoints import AccountEndpoints, account_routes
 from tonne.selling.accounts.keys.endpoints import KeyEndpoints, key_routes
+from tonne.selling.accounts.logos.account_logo import account_logo_routes, public_logo_routes
 from tonne.selling.accounts.organisations.manage_routes import manage_account_routes
 from tonne.selling.accounts.tax.endpoints import TaxEndpoints, tax_routes
 from tonne.selling.catalogue.endpoints import CatalogueEndpoints

@@ -13,9 +13,7 @@ from tonne.apps.dashboard.viewer import Fields, MemberViewer
 from tonne.apps.workspace.accounts_of_viewer import list_choices, require_account, require_chosen
 from tonne.channels.public_pages.change_page import PageChange, change_page, with_shown_text
 from tonne.channels.public_pages.embeds import embed_codes
-from tonne.channels.public_pages.logos.logo import MAX_LOGO_BYTES, logo_of
 from tonne.channels.public_pages.model import (
-    Logo,
     PageSection,
     SustainabilityPage,
     check_description,
@@ -25,7 +23,6 @@ from tonne.channels.public_pages.model import (
 )
 from tonne.channels.public_pages.public_page import PublicPage
 from tonne.channels.public_pages.read_page import read_page
-from tonne.channels.public_pages.store import find_logo
 from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings
@@ -33,6 +30,8 @@ from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.replace import replace
 from tonne.platform.web.render import see_other
+from tonne.selling.accounts.logos.logo import MAX_LOGO_BYTES, logo_of
+from tonne.selling.accounts.logos.store import Logo, find_logo
 from tonne.selling.accounts.model import Account
 from tonne.selling.users.model import Right
 

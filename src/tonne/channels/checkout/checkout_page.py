@@ -50,7 +50,7 @@ from tonne.platform.web.render import Renderer, see_other
 from tonne.platform.web.shown_errors import texts_of
 from tonne.platform.web.visitor_language import visitor_language
 from tonne.platform.web.wording import LocalWording
-from tonne.selling.accounts.merchant import Merchant, find_merchant
+from tonne.selling.accounts.logos.merchant import Merchant, find_merchant
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.errors import OfferChanged
 from tonne.selling.orders.load import load_orders

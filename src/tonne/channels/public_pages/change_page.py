@@ -9,10 +9,8 @@ from tonne.channels.public_pages.errors import (
     SustainabilityPageExists,
     SustainabilityPageNotFound,
 )
-from tonne.channels.public_pages.logos.set_logo import save_logo
 from tonne.channels.public_pages.model import (
     DescriptionFormat,
-    Logo,
     PageSection,
     SustainabilityPage,
     TitleFormat,
@@ -27,6 +25,7 @@ from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
+from tonne.selling.accounts.logos.store import Logo, set_logo
 from tonne.selling.accounts.store import lock_account
 
 # A page keeps every slug it had. Without a limit, one account could take all the good ones.
@@ -81,7 +80,7 @@ async def change_page(
         await _take_slug(tx, scope, new.slug, now)
     await store.save_page(tx, scope, new, now)
     if change.logo is not None or change.removes_logo:
-        await save_logo(tx, scope, change.logo)
+        await set_logo(tx, scope, change.logo)
     saved = await read_page(tx, scope)
     await audit.record(
         tx,

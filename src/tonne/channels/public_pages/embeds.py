@@ -8,7 +8,6 @@ from typing import Any
 from markupsafe import escape
 from msgspec import Struct
 
-from tonne.channels.public_pages.caching import IMAGE_POLICY
 from tonne.channels.public_pages.figures.drawings import Drawings
 from tonne.channels.public_pages.figures.read_figures import PageFigures, ReadFigures
 from tonne.channels.public_pages.model import SustainabilityPage, page_path
@@ -18,6 +17,7 @@ from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode
 from tonne.platform.web import visitor
+from tonne.platform.web.caching import IMAGE_POLICY
 from tonne.platform.web.render import POLICY, Renderer
 from tonne.platform.web.visitor_language import VisitorLanguage, visitor_language
 

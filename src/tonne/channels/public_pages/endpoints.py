@@ -5,7 +5,6 @@ import asyncio
 from tonne.channels.public_pages.change_page import PageChange, change_page
 from tonne.channels.public_pages.change_settings import change_settings
 from tonne.channels.public_pages.errors import SustainabilityPageNotFound
-from tonne.channels.public_pages.logos.logo import read_logo
 from tonne.channels.public_pages.read_page import read_page
 from tonne.channels.public_pages.schemas import SustainabilityPageIn, page_out
 from tonne.channels.public_pages.settings_schemas import PageSettingsIn, PageSettingsOut, page_settings_out
@@ -15,6 +14,7 @@ from tonne.platform.http.json_body import read
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
+from tonne.selling.accounts.logos.logo import read_logo
 
 
 class SustainabilityEndpoints:

@@ -54,35 +54,6 @@ class SlugLimitReached(TonneError, kind=Kind.CONFLICT, code="slug_limit_reached"
     message = "This page already has 20 slugs, which is the limit. Go back to one of them."
 
 
-class LogoInvalid(TonneError, kind=Kind.INVALID, code="logo_invalid"):
-    """The logo is not base64, not a complete PNG, JPEG or WebP image of at most 96 KiB and 4096 pixels a side, or does
-    not match its `media_type`; SVG is not supported.
-
-    Send the unmodified image file in base64.
-    """
-
-    message = "The logo must be a complete PNG, JPEG or WebP image of at most 96 KiB and 4096 pixels a side."
-
-
-class UnsupportedImageFormat(TonneError, kind=Kind.INVALID, code="unsupported_image_format"):
-    """The logo of an account is not a complete PNG, JPEG or WebP image of at most 96 KiB and 4096 pixels a side; SVG
-    is not supported.
-
-    Send the unmodified image file in the field `logo` of a form.
-    """
-
-    message = "The logo must be a complete PNG, JPEG or WebP image of at most 96 KiB and 4096 pixels a side."
-
-
-class AccountLogoNotFound(TonneError, kind=Kind.NOT_FOUND, code="account_logo_not_found"):
-    """The account has another logo now, or none.
-
-    Use the `logo` of the account unchanged.
-    """
-
-    message = "There is no such logo. The account has another one now, or none."
-
-
 class SustainabilityPageExists(TonneError, kind=Kind.CONFLICT, code="sustainability_page_exists"):
     """A Sustainability page is created for an account that has one.
 

@@ -10,7 +10,6 @@ from decimal import Decimal
 
 import msgspec
 
-from tonne.channels.public_pages.caching import ONE_MINUTE
 from tonne.channels.public_pages.errors import SustainabilityPageNotFound
 from tonne.channels.public_pages.figures import figure_store
 from tonne.channels.public_pages.figures.drawings import Drawings
@@ -27,6 +26,7 @@ from tonne.platform.values.language import N_
 from tonne.platform.values.mass import MassUnit, format_tonnes, to_grams
 from tonne.platform.values.paging import START, Position
 from tonne.platform.values.scope import Mode
+from tonne.platform.web.caching import ONE_MINUTE
 from tonne.platform.web.visitor_language import visitor_language
 from tonne.selling.catalogue.model import Catalogue
 from tonne.supply.certificates.record import CertificateRecord

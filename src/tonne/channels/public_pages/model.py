@@ -62,11 +62,6 @@ class DescriptionFormat(StrEnum):
     BY_CUSTOM_DESCRIPTION = "by_custom_description"
 
 
-class Logo(Struct, frozen=True):
-    media_type: str
-    content: bytes
-
-
 class SustainabilityPage(Struct, frozen=True):
     """`logo_version` changes with the logo and is None without one. `updated_at` is None until the page is set up."""
 

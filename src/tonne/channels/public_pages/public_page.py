@@ -8,14 +8,13 @@ from decimal import Decimal
 import msgspec
 
 from tonne.channels.public_pages import store
-from tonne.channels.public_pages.caching import IMAGE_POLICY, ONE_MINUTE, ONE_YEAR
 from tonne.channels.public_pages.certificates.openings import PublishedOpenings
 from tonne.channels.public_pages.embeds import Embeds
 from tonne.channels.public_pages.errors import SustainabilityPageNotFound
 from tonne.channels.public_pages.exports import Exports
 from tonne.channels.public_pages.figures.drawings import Drawings
 from tonne.channels.public_pages.figures.read_figures import PageFigures, ReadFigures, asked_year
-from tonne.channels.public_pages.model import Logo, PageSection, SustainabilityPage, page_path
+from tonne.channels.public_pages.model import PageSection, SustainabilityPage, page_path
 from tonne.channels.public_pages.preview import Previews, preview_record, preview_version
 from tonne.platform.db.replica import Reads
 from tonne.platform.http.lists import Paging
@@ -26,8 +25,10 @@ from tonne.platform.values.mass import MassUnit, to_grams
 from tonne.platform.values.paging import parse_cursor
 from tonne.platform.values.scope import Mode
 from tonne.platform.web import visitor
+from tonne.platform.web.caching import IMAGE_POLICY, ONE_MINUTE, ONE_YEAR
 from tonne.platform.web.render import FRAMED_POLICY, Renderer
 from tonne.platform.web.visitor_language import visitor_language
+from tonne.selling.accounts.logos.store import Logo, find_logo
 from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.supply.transparency.shown_log import ShownLog, find_shown_log
 
@@ -158,7 +159,7 @@ class PublicPage:
 
     async def show_logo(self, request: Request, page: SustainabilityPage) -> Response:
         (version,) = request.query("v")
-        logo = await self._reads.find(lambda tx: store.find_logo(tx, page.scope))
+        logo = await self._reads.find(lambda tx: find_logo(tx, page.scope))
         if logo is None:
             raise SustainabilityPageNotFound
         kept = ONE_YEAR if version == page.logo_version else ONE_MINUTE

@@ -5,7 +5,6 @@ from decimal import Decimal
 from msgspec import UNSET, Struct
 
 from tonne.channels.public_pages import store
-from tonne.channels.public_pages.caching import ONE_MINUTE
 from tonne.channels.public_pages.errors import SustainabilityPageNotFound
 from tonne.channels.public_pages.figures import figure_store
 from tonne.channels.public_pages.figures.figure_store import FigurePeriod, Retired
@@ -25,8 +24,10 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.money import apportion, format_money
 from tonne.platform.values.scope import Mode
+from tonne.platform.web.caching import ONE_MINUTE
 from tonne.selling.accounts.account_schemas import logo_path
 from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.accounts.logos.store import find_organisation_logo
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.show_catalogue import CatalogueOfAccount, ShapeCache
@@ -102,7 +103,7 @@ class PublishedPageEndpoints:
 
     async def _read(self, tx: Connection, page: SustainabilityPage) -> _Published:
         owner = await store.find_owner(tx, page.scope)
-        logo = await store.find_organisation_logo(tx, page.scope)
+        logo = await find_organisation_logo(tx, page.scope)
         retired = await figure_store.sum_retired(tx, page.scope, FigurePeriod())
         is_money = page.title_format is TitleFormat.BY_PRICE
         return _Published(

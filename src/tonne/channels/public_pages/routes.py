@@ -7,7 +7,6 @@ from tonne.channels.public_pages.embeds import THEMES, widget_path
 from tonne.channels.public_pages.endpoints import SustainabilityEndpoints
 from tonne.channels.public_pages.errors import (
     CertificateNotFound,
-    LogoInvalid,
     SlugLimitReached,
     SlugNotUnique,
     SlugReserved,
@@ -29,6 +28,7 @@ from tonne.platform.values.paging import MAX_LIMIT, CursorInvalid, LimitInvalid
 from tonne.platform.values.scope import Mode
 from tonne.platform.web.forms import FormIn
 from tonne.platform.web.render import Renderer
+from tonne.selling.accounts.errors import LogoInvalid
 
 
 def sustainability_routes(endpoints: SustainabilityEndpoints) -> list[Route]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import asyncpg
 
-from tonne.channels.public_pages.model import DescriptionFormat, Logo, PageSection, SustainabilityPage, TitleFormat
+from tonne.channels.public_pages.model import DescriptionFormat, PageSection, SustainabilityPage, TitleFormat
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts.model import PagesVisibility
@@ -25,8 +25,7 @@ async def shows_certificates(connection: Connection, scope: Scope) -> bool:
 
 _PAGE = """page.organisation_id, page.mode, page.account_id, page.slug, page.enabled, page.title, page.description,
        page.sections, page.updated_at, page.title_format, page.description_format,
-       coalesce(account.logo_version, left(encode(sha256(page.logo), 'hex'), 12)) AS logo_version,
-       account.language, account.external_pages_visibility AS visibility"""
+       account.logo_version, account.language, account.external_pages_visibility AS visibility"""
 FIND_PAGE = f"""
 SELECT {_PAGE}
 FROM sustainability_pages page JOIN accounts account ON account.id = page.account_id
@@ -119,15 +118,6 @@ async def save_page(tx: Connection, scope: Scope, page: SustainabilityPage, now:
     )
 
 
-SAVE_LOGO = "UPDATE sustainability_pages SET logo = $2, logo_media_type = $3 WHERE account_id = $1"
-
-
-async def save_logo(tx: Connection, scope: Scope, logo: Logo | None) -> None:
-    """A copy of the account's logo, for servers of earlier releases. Does nothing if there is no page."""
-    content, media_type = (None, None) if logo is None else (logo.content, logo.media_type)
-    await tx.execute(SAVE_LOGO, scope.account_id, content, media_type)
-
-
 FIND_BY_SLUG = f"""
 SELECT {_PAGE}
 FROM sustainability_pages page JOIN accounts account ON account.id = page.account_id
@@ -156,52 +146,6 @@ async def find_by_handle_any_account(
     """The enabled page of the account that has this handle."""
     row = await connection.fetchrow(FIND_BY_HANDLE, organisation_id, mode, handle)
     return None if row is None else _page(row)
-
-
-# Logos of earlier releases are stored with the page only.
-FIND_LOGO = """
-SELECT coalesce(account.logo_media_type, page.logo_media_type) AS logo_media_type,
-       coalesce(account.logo, page.logo) AS logo
-FROM accounts account LEFT JOIN sustainability_pages page ON page.account_id = account.id
-WHERE account.id = $1 AND coalesce(account.logo, page.logo) IS NOT NULL
-"""
-
-
-async def find_logo(connection: Connection, scope: Scope) -> Logo | None:
-    row = await connection.fetchrow(FIND_LOGO, scope.account_id)
-    return None if row is None else Logo(row["logo_media_type"], row["logo"])
-
-
-FIND_ORGANISATION_LOGO = """
-SELECT account.id, coalesce(account.logo_version, left(encode(sha256(page.logo), 'hex'), 12)) AS logo_version
-FROM accounts account LEFT JOIN sustainability_pages page ON page.account_id = account.id
-WHERE account.organisation_id = $1 AND account.mode = $2 AND account.kind = 'account'
-  AND coalesce(account.logo_version, page.logo_media_type) IS NOT NULL
-ORDER BY account.created_at, account.id LIMIT 1
-"""
-
-
-async def find_organisation_logo(connection: Connection, scope: Scope) -> tuple[str, str] | None:
-    """The oldest account of the organisation, in this mode, that has a logo, and the version of the logo."""
-    row = await connection.fetchrow(FIND_ORGANISATION_LOGO, scope.organisation_id, scope.mode)
-    return None if row is None else (row["id"], row["logo_version"])
-
-
-FIND_LOGO_BY_VERSION = """
-SELECT found.logo_media_type, found.logo
-FROM (SELECT coalesce(account.logo_media_type, page.logo_media_type) AS logo_media_type,
-             coalesce(account.logo, page.logo) AS logo,
-             coalesce(account.logo_version, left(encode(sha256(page.logo), 'hex'), 12)) AS logo_version
-      FROM accounts account LEFT JOIN sustainability_pages page ON page.account_id = account.id
-      WHERE account.id = $1) found
-WHERE found.logo_version = $2 AND found.logo IS NOT NULL
-"""
-
-
-async def find_logo_any_account(connection: Connection, account_id: str, version: str) -> Logo | None:
-    """The logo at a public address, which contains its version."""
-    row = await connection.fetchrow(FIND_LOGO_BY_VERSION, account_id, version)
-    return None if row is None else Logo(row["logo_media_type"], row["logo"])
 
 
 def _page(row: asyncpg.Record) -> SustainabilityPage:

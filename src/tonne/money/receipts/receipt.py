@@ -18,7 +18,7 @@ from tonne.platform.documents.pdf import render_pdf
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Scope
 from tonne.platform.web.wording import LocalWording
-from tonne.selling.accounts.merchant import Merchant, find_merchant
+from tonne.selling.accounts.logos.merchant import Merchant, find_merchant
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.model import Order, OrderStatus, PaymentState
 

@@ -279,3 +279,32 @@ class TaxProfileInvalid(TonneError, kind=Kind.INVALID, code="tax_profile_invalid
     """
 
     message = "The tax profile is not valid. Run `tonne org tax --help` to see what it consists of."
+
+
+class LogoInvalid(TonneError, kind=Kind.INVALID, code="logo_invalid"):
+    """The logo is not base64, not a complete PNG, JPEG or WebP image of at most 96 KiB and 4096 pixels a side, or does
+    not match its `media_type`; SVG is not supported.
+
+    Send the unmodified image file in base64.
+    """
+
+    message = "The logo must be a complete PNG, JPEG or WebP image of at most 96 KiB and 4096 pixels a side."
+
+
+class UnsupportedImageFormat(TonneError, kind=Kind.INVALID, code="unsupported_image_format"):
+    """The logo of an account is not a complete PNG, JPEG or WebP image of at most 96 KiB and 4096 pixels a side; SVG
+    is not supported.
+
+    Send the unmodified image file in the field `logo` of a form.
+    """
+
+    message = "The logo must be a complete PNG, JPEG or WebP image of at most 96 KiB and 4096 pixels a side."
+
+
+class AccountLogoNotFound(TonneError, kind=Kind.NOT_FOUND, code="account_logo_not_found"):
+    """The account has another logo now, or none.
+
+    Use the `logo` of the account unchanged.
+    """
+
+    message = "There is no such logo. The account has another one now, or none."

@@ -129,10 +129,7 @@ card_email, refunds_by_api, billing, billing_threshold_minor, fulfil, credit_lim
 has_own_beneficiary, handle, external_pages_visibility, sibling_id, idempotency_key, reference
 """
 # Written by functions of their own.
-ACCOUNT_COLUMNS = f"""{_ACCOUNT}, archived_at,
-coalesce(logo_version, (SELECT left(encode(sha256(page.logo), 'hex'), 12) FROM sustainability_pages page
-                        WHERE page.account_id = accounts.id)) AS logo_version
-"""  # noqa: S608 - columns above
+ACCOUNT_COLUMNS = f"{_ACCOUNT}, archived_at, logo_version"
 INSERT_ACCOUNT = f"""
 INSERT INTO accounts ({_ACCOUNT})
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)
@@ -220,17 +217,6 @@ SET_ARCHIVED = "UPDATE accounts SET archived_at = $3 WHERE organisation_id = $1 
 
 async def set_archived(tx: Connection, scope: Scope, archived_at: datetime | None) -> None:
     await tx.execute(SET_ARCHIVED, scope.organisation_id, scope.account_id, archived_at)
-
-
-SET_LOGO = """
-UPDATE accounts SET logo = $3, logo_media_type = $4, logo_version = left(encode(sha256($3), 'hex'), 12)
-WHERE organisation_id = $1 AND id = $2
-"""
-
-
-async def set_logo(tx: Connection, scope: Scope, content: bytes | None, media_type: str | None) -> None:
-    """Both are None to remove the logo."""
-    await tx.execute(SET_LOGO, scope.organisation_id, scope.account_id, content, media_type)
 
 
 UPDATE_ACCOUNT = """

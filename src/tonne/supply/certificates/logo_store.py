@@ -8,11 +8,8 @@ from tonne.selling.orders.model import BeneficiaryKind, Order
 # Sorted, so that transactions that keep the same new logos cannot deadlock.
 KEEP_LOGOS = """
 WITH logos AS (
-    SELECT account.id AS account_id, sha256(coalesce(account.logo, page.logo)) AS sha256,
-           coalesce(account.logo_media_type, page.logo_media_type) AS logo_media_type,
-           coalesce(account.logo, page.logo) AS logo
-    FROM accounts account LEFT JOIN sustainability_pages page ON page.account_id = account.id
-    WHERE account.id = ANY ($1::text[]) AND coalesce(account.logo, page.logo) IS NOT NULL
+    SELECT id AS account_id, sha256(logo) AS sha256, logo_media_type, logo
+    FROM accounts WHERE id = ANY ($1::text[]) AND logo IS NOT NULL
 ), new AS (
     INSERT INTO certificate_logos (sha256, media_type, content)
     SELECT DISTINCT ON (sha256) sha256, logo_media_type, logo FROM logos

@@ -7,10 +7,11 @@ import click
 from tonne.apps.cli.database import ACTOR, plain_failures, run_for_account, settings_from_environment
 from tonne.apps.cli.output import Output, ValueColumn, columns, detect_output, output_options, print_object
 from tonne.channels.public_pages.change_page import PageChange, change_page
-from tonne.channels.public_pages.logos.logo import MAX_LOGO_BYTES, logo_of
-from tonne.channels.public_pages.model import Logo, PageSection, SustainabilityPage
+from tonne.channels.public_pages.model import PageSection, SustainabilityPage
 from tonne.channels.public_pages.read_page import read_page
 from tonne.platform.values.clock import to_wire, utc_now
+from tonne.selling.accounts.logos.logo import MAX_LOGO_BYTES, logo_of
+from tonne.selling.accounts.logos.store import Logo
 
 
 @click.group("page")

@@ -67,7 +67,8 @@ from tonne.platform.web.shown_errors import texts_of
 from tonne.platform.web.visitor import decimal_sign
 from tonne.platform.web.visitor_language import visitor_language
 from tonne.selling.accounts.directory import AccountDirectory
-from tonne.selling.accounts.merchant import find_merchant, find_merchant_logo
+from tonne.selling.accounts.logos.merchant import find_merchant
+from tonne.selling.accounts.logos.store import find_logo
 from tonne.selling.accounts.redirect_hosts import list_hosts
 from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.selling.orders.beneficiary import Beneficiary
@@ -171,7 +172,7 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
         link_id = request.path("link_id")
         async with self.database.connection() as connection:
             link = await find_link_any_account(connection, link_id) if is_id("lnk", link_id) else None
-            found = None if link is None else await find_merchant_logo(connection, link.scope)
+            found = None if link is None else await find_logo(connection, link.scope)
         if found is None:
             raise OffsetLinkClosed("There is no such picture.")
         (version,) = request.query("v")

@@ -11,7 +11,7 @@ from tonne.money.receipts.expected_completion import Expectation, expected_compl
 from tonne.platform.db.pool import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.web.wording import LocalWording
-from tonne.selling.accounts.merchant import Merchant, find_merchant
+from tonne.selling.accounts.logos.merchant import Merchant, find_merchant
 from tonne.selling.orders.mails.order_links import find_order_url
 from tonne.selling.orders.model import Order, PaymentState
 from tonne.supply.certificates.record import CertificateRecord

@@ -4,7 +4,6 @@ from typing import Any
 
 import msgspec
 
-from tonne.channels.public_pages.caching import ONE_MINUTE
 from tonne.channels.public_pages.errors import SustainabilityPageNotFound
 from tonne.channels.public_pages.figures import figure_store
 from tonne.channels.public_pages.figures.figure_store import FigurePeriod
@@ -17,6 +16,7 @@ from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.language import N_
 from tonne.platform.values.paging import Position, parse_cursor, parse_limit
+from tonne.platform.web.caching import ONE_MINUTE
 from tonne.supply.certificates.proofs.read_proofs import find_evidence
 
 PER_PAGE = 50

@@ -86,8 +86,9 @@ CREATE TABLE accounts (
     reference                  text,
     -- Since then nothing new is ordered.
     archived_at                timestamptz,
-    logo                       bytea,
-    logo_media_type            text,
+    logo                       bytea CHECK (length(logo) <= 131072),
+    logo_media_type            text CHECK (logo_media_type IN ('image/png', 'image/jpeg', 'image/webp')),
+    -- The beginning of the hash of the logo: its addresses contain it.
     logo_version               text,
     PRIMARY KEY (organisation_id, id),
     -- Referenced together with the mode, so that no row can refer to an account of the other mode.
@@ -98,7 +99,8 @@ CREATE TABLE accounts (
     CHECK (fulfil = 'on_payment' OR credit_limit_minor IS NOT NULL),
     -- Orders that a card pays are not fulfilled before the card is charged.
     CHECK (payment_method = 'invoice' OR fulfil = 'on_payment'),
-    CHECK ((closed_at IS NULL) = (closed_reason IS NULL))
+    CHECK ((closed_at IS NULL) = (closed_reason IS NULL)),
+    CHECK ((logo IS NULL) = (logo_media_type IS NULL) AND (logo IS NULL) = (logo_version IS NULL))
 );
 CREATE UNIQUE INDEX accounts_by_handle
     ON accounts (organisation_id, mode, lower(handle)) WHERE handle IS NOT NULL;
@@ -400,15 +402,13 @@ CREATE TABLE price_changes (
     starts_at         timestamptz NOT NULL,
     created_at        timestamptz NOT NULL,
     created_by        text NOT NULL,
-    -- When the job looks at it; NULL when it is applied, cancelled or failed.
+    -- When the job looks at it; NULL when it is applied or cancelled.
     next_attempt_at   timestamptz,
     applied_at        timestamptz,
     cancelled_at      timestamptz,
-    -- Why it could not be applied.
-    failure           text,
     FOREIGN KEY (mode, bundle_id) REFERENCES bundles,
-    CHECK ((next_attempt_at IS NULL) = (applied_at IS NOT NULL OR cancelled_at IS NOT NULL OR failure IS NOT NULL)),
-    CHECK (num_nonnulls(applied_at, cancelled_at, failure) <= 1)
+    CHECK ((next_attempt_at IS NULL) = (applied_at IS NOT NULL OR cancelled_at IS NOT NULL)),
+    CHECK (num_nonnulls(applied_at, cancelled_at) <= 1)
 );
 CREATE INDEX price_changes_due ON price_changes (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
 CREATE INDEX price_changes_newest ON price_changes (mode, starts_at DESC, id DESC);

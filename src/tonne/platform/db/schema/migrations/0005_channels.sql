@@ -137,16 +137,13 @@ CREATE TABLE sustainability_pages (
     description         text NOT NULL DEFAULT '' CHECK (length(description) <= 2000),
     sections            text[] NOT NULL CHECK (sections <@ ARRAY [
                             'bundles_breakdown', 'certificates', 'projects', 'timeline', 'unsdg']),
-    logo                bytea CHECK (length(logo) <= 131072),
-    logo_media_type     text CHECK (logo_media_type IN ('image/png', 'image/jpeg', 'image/webp')),
     updated_at          timestamptz NOT NULL,
     -- What the total is shown in: `by_volume` or `by_price`.
     title_format        text NOT NULL DEFAULT 'by_volume',
     -- `by_custom_description` shows `description`, if there is one.
     description_format  text NOT NULL DEFAULT 'by_custom_description',
     FOREIGN KEY (organisation_id, mode, account_id) REFERENCES accounts (organisation_id, mode, id),
-    FOREIGN KEY (mode, slug) REFERENCES sustainability_slugs,
-    CHECK ((logo IS NULL) = (logo_media_type IS NULL))
+    FOREIGN KEY (mode, slug) REFERENCES sustainability_slugs
 );
 
 -- checkout -----------------------------------------------------------------------------------------------------

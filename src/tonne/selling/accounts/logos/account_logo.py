@@ -6,19 +6,18 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.channels.public_pages import store
-from tonne.channels.public_pages.caching import IMAGE_POLICY, ONE_YEAR
-from tonne.channels.public_pages.errors import AccountLogoNotFound, LogoInvalid, UnsupportedImageFormat
-from tonne.channels.public_pages.logos.logo import logo_of
-from tonne.channels.public_pages.logos.set_logo import change_logo
-from tonne.channels.public_pages.model import Logo
 from tonne.platform.db.pool import Database
 from tonne.platform.http.errors import FormInvalid
 from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker, json_response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.ids import is_id
+from tonne.platform.web.caching import IMAGE_POLICY, ONE_YEAR
 from tonne.selling.accounts.account_schemas import logo_path
+from tonne.selling.accounts.errors import AccountLogoNotFound, LogoInvalid, UnsupportedImageFormat
+from tonne.selling.accounts.logos.change_logo import change_logo
+from tonne.selling.accounts.logos.logo import logo_of
+from tonne.selling.accounts.logos.store import Logo, find_logo_any_account
 from tonne.selling.accounts.model import AccountKind
 from tonne.selling.accounts.organisations.managed_accounts import require_managed
 
@@ -78,7 +77,7 @@ class AccountLogoEndpoints:
         logo = None
         if is_id("acc", account_id):
             async with self._database.connection() as connection:
-                logo = await store.find_logo_any_account(connection, account_id, version)
+                logo = await find_logo_any_account(connection, account_id, version)
         if logo is None:
             raise AccountLogoNotFound
         return Response(logo.content, media_type=logo.media_type.encode(), headers={**ONE_YEAR, **IMAGE_POLICY})

@@ -1,27 +1,19 @@
 from datetime import datetime
 
-from tonne.channels.public_pages import store
-from tonne.channels.public_pages.model import Logo
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.errors import AccountNotFound
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.scope import Scope
-from tonne.selling.accounts.store import find_account, lock_account, set_logo
-
-
-async def save_logo(tx: Connection, scope: Scope, logo: Logo | None) -> None:
-    """An account has one logo: on its page, its certificates and at checkout. None removes it."""
-    content, media_type = (None, None) if logo is None else (logo.content, logo.media_type)
-    await set_logo(tx, scope, content, media_type)
-    await store.save_logo(tx, scope, logo)
+from tonne.selling.accounts.logos.store import Logo, set_logo
+from tonne.selling.accounts.store import find_account, lock_account
 
 
 async def change_logo(tx: Connection, scope: Scope, logo: Logo | None, *, actor: Actor, now: datetime) -> str | None:
     """Returns the version of the new logo, which is part of its address; None without a logo."""
     await lock_account(tx, scope)
     before = await find_account(tx, scope)
-    await save_logo(tx, scope, logo)
+    await set_logo(tx, scope, logo)
     after = await find_account(tx, scope)
     if before is None or after is None:
         raise AccountNotFound

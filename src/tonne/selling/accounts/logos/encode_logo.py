@@ -10,7 +10,7 @@ from typing import Any
 
 from PIL import Image, ImageCms, ImageOps
 
-from tonne.channels.public_pages.errors import LogoInvalid
+from tonne.selling.accounts.errors import LogoInvalid
 
 # The database accepts no more.
 MAX_STORED_BYTES = 128 * 1024

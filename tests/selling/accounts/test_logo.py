@@ -25,9 +25,9 @@ from tests.channels.public_pages.scene import (
 )
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import World
-from tonne.channels.public_pages.errors import LogoInvalid
-from tonne.channels.public_pages.logos.encode_logo import MAX_STORED_BYTES
-from tonne.channels.public_pages.logos.logo import MAX_LOGO_BYTES, logo_of
+from tonne.selling.accounts.errors import LogoInvalid
+from tonne.selling.accounts.logos.encode_logo import MAX_STORED_BYTES
+from tonne.selling.accounts.logos.logo import MAX_LOGO_BYTES, logo_of
 
 GOOD = {
     "png": (png(), "image/png"),

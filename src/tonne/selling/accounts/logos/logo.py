@@ -8,8 +8,8 @@ import binascii
 import struct
 import zlib
 
-from tonne.channels.public_pages.errors import LogoInvalid
-from tonne.channels.public_pages.model import Logo
+from tonne.selling.accounts.errors import LogoInvalid
+from tonne.selling.accounts.logos.store import Logo
 
 MAX_LOGO_BYTES = 96 * 1024
 # A small file can decode to a huge image, which would exhaust the memory of visitors' browsers.
@@ -50,7 +50,7 @@ def logo_of(content: bytes) -> Logo:
         raise LogoInvalid(
             f"The logo has {width} x {height} pixels. At most {MAX_SIDE} a side are allowed.", field="logo.data"
         )
-    from tonne.channels.public_pages.logos.encode_logo import encode_logo  # noqa: PLC0415 - it imports PIL
+    from tonne.selling.accounts.logos.encode_logo import encode_logo  # noqa: PLC0415 - it imports PIL
 
     return Logo(media_type, encode_logo(content, media_type))
 
