@@ -26,8 +26,6 @@ UPWARD_READS: frozenset[tuple[str, str]] = frozenset(
         ("money/cards/stored_cards/card_problem_store.py", "invoices"),
         ("money/cards/timeline.py", "invoice_orders"),
         ("money/cards/timeline.py", "invoices"),
-        ("platform/events/optional_events.py", "webhooks"),
-        ("supply/certificates/mail_store.py", "checkouts"),
     }
 )
 # Tables that a second package still writes. This list may only shrink.

@@ -14,6 +14,7 @@ import msgspec
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.orders.model import OrderKey
 from tonne.supply.certificates.record import CertificateRecord
 
 
@@ -146,6 +147,20 @@ async def claim_mails_any_account(
         )
         for row in await connection.fetch(CLAIM_MAILS, now, leased_until, limit)
     ]
+
+
+FIND_UNMAILED = """
+SELECT checkouts.order_id FROM checkouts
+JOIN unnest($1::text[], $2::text[]) AS named (account_id, order_id)
+  ON checkouts.account_id = named.account_id AND checkouts.order_id = named.order_id
+WHERE checkouts.next_mail_at IS NOT NULL
+"""
+
+
+async def find_unmailed(connection: Connection, keys: Sequence[OrderKey]) -> set[str]:
+    """The ids of those orders whose customer has not been mailed any certificate yet: `mail_certificates` does that."""
+    rows = await connection.fetch(FIND_UNMAILED, *columns(keys, "account_id, id"))
+    return {row["order_id"] for row in rows}
 
 
 FINISH_MAIL = "UPDATE checkouts SET next_mail_at = NULL WHERE account_id = $1 AND id = $2 AND next_mail_at = $3"

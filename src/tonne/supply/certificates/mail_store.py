@@ -13,7 +13,6 @@ from tonne.supply.certificates.record import CertificateRecord
 class DueCertificate(NamedTuple):
     """A new certificate, or a withdrawn one; then `withdrawn_reason` says why.
 
-    `is_first` if the customer has not been mailed any certificate of the order yet: another job does that.
     `leased_until` is the fencing token of the lease.
     """
 
@@ -22,23 +21,20 @@ class DueCertificate(NamedTuple):
     email: str
     record: CertificateRecord
     withdrawn_reason: str | None
-    is_first: bool
     leased_until: datetime
 
 
 CLAIM_CHANGED = """
 UPDATE certificates SET next_mail_at = $2
 FROM (
-    SELECT certificate.account_id, certificate.number, orders.email,
-           EXISTS (SELECT FROM checkouts WHERE checkouts.account_id = certificate.account_id
-                   AND checkouts.order_id = certificate.order_id AND checkouts.next_mail_at IS NOT NULL) AS is_first
+    SELECT certificate.account_id, certificate.number, orders.email
     FROM certificates certificate
     JOIN orders ON orders.account_id = certificate.account_id AND orders.id = certificate.order_id
     WHERE certificate.next_mail_at <= $1
     ORDER BY certificate.next_mail_at LIMIT $3 FOR UPDATE OF certificate SKIP LOCKED) due
 WHERE certificates.account_id = due.account_id AND certificates.number = due.number
 RETURNING certificates.organisation_id, certificates.account_id, certificates.mode, certificates.order_id, due.email,
-          certificates.record, certificates.state_reason, due.is_first, certificates.next_mail_at
+          certificates.record, certificates.state_reason, certificates.next_mail_at
 """
 
 
@@ -53,7 +49,6 @@ async def claim_changed_any_account(
             email=row["email"] or "",
             record=msgspec.json.decode(row["record"], type=CertificateRecord),
             withdrawn_reason=row["state_reason"],
-            is_first=row["is_first"],
             leased_until=row["next_mail_at"],
         )
         for row in await connection.fetch(CLAIM_CHANGED, now, leased_until, limit)

@@ -7,6 +7,7 @@ from tonne.channels.checkout.order_pages.certificate_mails import (
     compose_withdrawal,
     read_certificate_recipient,
 )
+from tonne.channels.checkout.queue import find_unmailed
 from tonne.platform.db.batches import run_each
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.mail.send_mail import is_mail_address
@@ -14,6 +15,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.selling.accounts.customer_mail import enqueue_customer_mail
 from tonne.selling.orders.mails.order_links import order_url
+from tonne.selling.orders.model import OrderKey
 from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
 from tonne.supply.certificates.mail_store import DueCertificate, claim_changed_any_account, finish_changed
 
@@ -36,18 +38,20 @@ class MailChangedCertificates:
         now = self._clock()
         async with self._database.connection() as connection:
             claimed = await claim_changed_any_account(connection, now, now + LEASE, BATCH)
+            orders = [OrderKey(due.scope.account_id, due.order_id) for due in claimed]
+            unmailed = await find_unmailed(connection, orders) if orders else set()
         await run_each(
             claimed,
-            self._mail,
+            lambda due: self._mail(due, is_first=due.order_id in unmailed),
             failure_event="changed_certificate_mail_failed",
             describe=lambda due: {"order_id": due.order_id},
         )
         return bool(claimed)
 
-    async def _mail(self, due: DueCertificate) -> None:
+    async def _mail(self, due: DueCertificate, *, is_first: bool) -> None:
         is_withdrawn = due.withdrawn_reason is not None
         # A customer who has no certificate yet gets this one as the first.
-        if not is_mail_address(due.email) or (due.is_first and not is_withdrawn):
+        if not is_mail_address(due.email) or (is_first and not is_withdrawn):
             async with self._database.transaction() as tx:
                 await finish_changed(tx, due.scope, due)
             return
