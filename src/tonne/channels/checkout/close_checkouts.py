@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from typing import ClassVar
 
 from tonne.channels.checkout import queue
 from tonne.channels.checkout.model import CHECK_INTERVAL
@@ -25,6 +26,8 @@ _Handle = Callable[[Connection, Sequence[DueCheckout]], Awaitable[None]]
 
 class CloseCheckouts:
     """A job of the worker. A checkout with an open charge stays open, because it may still be paid."""
+
+    EVERY_S: ClassVar[float] = 2.0
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database

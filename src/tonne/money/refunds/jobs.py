@@ -10,6 +10,9 @@ from tonne.money.refunds.make_refunds import MakeRefunds
 from tonne.platform.db.pool import Database
 from tonne.platform.values.clock import Clock
 
+# Refunds are not urgent: the jobs do not look for work on every notification.
+EVERY_S = 2.0
+
 
 def refund_jobs(
     database: Database, gateways: Mapping[str, CardGateway], clock: Clock, schedule: RetrySchedule

@@ -1,6 +1,7 @@
 """A job: delete sessions and links that expired long ago, and challenges of passkeys that expired."""
 
 from datetime import timedelta
+from typing import ClassVar
 
 from tonne.platform.db.pool import Database
 from tonne.platform.values.clock import Clock
@@ -13,6 +14,8 @@ KEPT = timedelta(days=90)
 
 
 class PruneSessions:
+    EVERY_S: ClassVar[float] = 300.0
+
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock

@@ -1,6 +1,7 @@
 """A job: note once a day how much of each project was sold, so that the operator sees for how long supply lasts."""
 
 from datetime import date, timedelta
+from typing import ClassVar
 
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.values.clock import Clock
@@ -10,6 +11,8 @@ KEPT_DAYS = 180
 
 
 class NoteSupply:
+    EVERY_S: ClassVar[float] = 300.0
+
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock

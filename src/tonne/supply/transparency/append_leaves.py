@@ -1,6 +1,7 @@
 """A job: appends what happened to the transparency log, as leaves of its Merkle tree."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import msgspec
 import structlog
@@ -39,6 +40,9 @@ _log = structlog.get_logger()
 
 
 class AppendLeaves:
+    # A checkpoint covers what happened within a minute.
+    EVERY_S: ClassVar[float] = 2.0
+
     def __init__(self, database: Database, clock: Clock, settings: Settings, read_stated_rows: ReadStatedRows) -> None:
         self._database = database
         self._clock = clock

@@ -7,6 +7,7 @@ one is kept in a file outside of the database.
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from typing import ClassVar
 
 import structlog
 
@@ -42,6 +43,9 @@ async def without_witnesses(_log_id: int, note: str) -> str:
 
 
 class PublishCheckpoints:
+    # A checkpoint covers what happened within a minute.
+    EVERY_S: ClassVar[float] = 2.0
+
     def __init__(
         self, database: Database, clock: Clock, settings: Settings, keys: LogKeys, cosign: Cosign = without_witnesses
     ) -> None:

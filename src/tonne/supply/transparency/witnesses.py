@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import partial
+from typing import ClassVar
 
 import structlog
 
@@ -41,6 +42,9 @@ _log = structlog.get_logger()
 
 
 class Witnesses:
+    # A checkpoint covers what happened within a minute.
+    EVERY_S: ClassVar[float] = 2.0
+
     def __init__(self, database: Database, settings: Settings, clock: Clock, prove: ConsistencyProof) -> None:
         self._database = database
         self._settings = settings

@@ -1,5 +1,7 @@
 """A job: adds what was counted of offset links to their days, so that reading them stays cheap."""
 
+from typing import ClassVar
+
 from tonne.channels.checkout.link_counts.count_store import fold_counts_any_account
 from tonne.platform.db.pool import Database
 
@@ -7,6 +9,9 @@ BATCH_ROWS = 10_000
 
 
 class FoldLinkCounts:
+    # Totals are exact before their deltas are folded, too.
+    EVERY_S: ClassVar[float] = 10.0
+
     def __init__(self, database: Database) -> None:
         self._database = database
 

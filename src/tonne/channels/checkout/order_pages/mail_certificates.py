@@ -1,6 +1,7 @@
 """Mailing certificates to the people who paid through an offset link."""
 
 from datetime import timedelta
+from typing import ClassVar
 
 import structlog
 
@@ -26,6 +27,8 @@ _log = structlog.get_logger()
 
 class MailCertificates:
     """A job of the worker. Settling the checkout and enqueuing the mail commit together, so each is mailed once."""
+
+    EVERY_S: ClassVar[float] = 2.0
 
     def __init__(self, database: Database, certificates: RenderCertificate, clock: Clock, settings: Settings) -> None:
         self._database = database

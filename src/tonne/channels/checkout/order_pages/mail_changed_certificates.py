@@ -1,6 +1,7 @@
 """Mails to customers whose certificate was replaced or withdrawn."""
 
 from datetime import timedelta
+from typing import ClassVar
 
 from tonne.channels.checkout.order_pages.certificate_mails import (
     compose_replacement,
@@ -26,6 +27,8 @@ LEASE = timedelta(minutes=2)
 
 class MailChangedCertificates:
     """A job of the worker. Finishing the certificate and enqueuing the mail commit together, so each is mailed once."""
+
+    EVERY_S: ClassVar[float] = 2.0
 
     def __init__(self, database: Database, certificates: RenderCertificate, clock: Clock, settings: Settings) -> None:
         self._database = database

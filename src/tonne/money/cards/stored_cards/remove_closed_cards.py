@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import ClassVar
 
 import structlog
 from msgspec import Struct
@@ -77,6 +78,8 @@ async def postpone_removal(tx: Connection, scope: Scope, until: datetime) -> Non
 
 class RemoveClosedCards(Struct, frozen=True):
     """A worker job."""
+
+    EVERY_S: ClassVar[float] = 2.0
 
     database: Database
     gateways: Mapping[str, CardGateway]

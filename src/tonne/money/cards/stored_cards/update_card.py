@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import ClassVar
 
 import structlog
 from msgspec import Struct
@@ -34,6 +35,8 @@ _log = structlog.get_logger()
 
 
 class UpdateCard(Struct, frozen=True):
+    EVERY_S: ClassVar[float] = 2.0
+
     database: Database
     gateways: Mapping[str, CardGateway]
     clock: Clock

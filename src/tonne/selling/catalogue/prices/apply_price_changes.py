@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import ClassVar
 
 from tonne.platform.db.batches import RETRY_AFTER, run_claimed
 from tonne.platform.db.pool import Connection, Database
@@ -15,6 +16,8 @@ JOB = Actor(ActorKind.SYSTEM, "apply_price_changes")
 
 
 class ApplyPriceChanges:
+    EVERY_S: ClassVar[float] = 2.0
+
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock

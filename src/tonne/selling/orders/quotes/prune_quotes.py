@@ -1,6 +1,7 @@
 """A job: delete quotes that expired long ago."""
 
 from datetime import timedelta
+from typing import ClassVar
 
 from tonne.platform.db.pool import Database
 from tonne.platform.values.clock import Clock
@@ -11,6 +12,8 @@ KEPT = timedelta(days=30)
 
 
 class PruneQuotes:
+    EVERY_S: ClassVar[float] = 300.0
+
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock

@@ -1,5 +1,7 @@
 """A job: adds the changes of orders to the totals, so that reading them stays cheap."""
 
+from typing import ClassVar
+
 from tonne.platform.db.pool import Connection, Database
 
 BATCH_ROWS = 10_000
@@ -35,6 +37,9 @@ async def fold_deltas_any_account(connection: Connection, limit: int) -> int:
 
 
 class FoldTotals:
+    # Totals are exact before their deltas are folded, too.
+    EVERY_S: ClassVar[float] = 10.0
+
     def __init__(self, database: Database) -> None:
         self._database = database
 

@@ -6,6 +6,7 @@ key was named.
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -127,6 +128,8 @@ async def scan_next_any_account(tx: Connection, limit: int) -> bool:
 
 class CountMetadata:
     """A job of the worker."""
+
+    EVERY_S: ClassVar[float] = 2.0
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -4,7 +4,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import IO
+from typing import IO, ClassVar
 
 import msgspec
 import structlog
@@ -32,6 +32,8 @@ _log = structlog.get_logger()
 
 
 class MakeAuditPacks:
+    EVERY_S: ClassVar[float] = 2.0
+
     def __init__(self, database: Database, certificates: RenderCertificate, clock: Clock) -> None:
         self._database = database
         self._certificates = certificates

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import ClassVar
 
 import structlog
 from msgspec import structs
@@ -45,6 +46,8 @@ _log = structlog.get_logger()
 
 class ResupplyOrders:
     """A job of the worker. One case is one transaction, so that a crash loses nothing that was done before."""
+
+    EVERY_S: ClassVar[float] = 2.0
 
     def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
         self._database = database

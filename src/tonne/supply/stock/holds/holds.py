@@ -5,7 +5,7 @@ Locked quotes hold supply, too, within a quota.
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import structlog
 
@@ -154,6 +154,8 @@ FindUnpaid = Callable[[Connection, datetime], Awaitable[list[HeldUntil]]]
 
 class ReleaseHolds:
     """A job of the worker: releases what checkouts and quotes hold that expired, failed, or whose order has ended."""
+
+    EVERY_S: ClassVar[int] = 2
 
     def __init__(self, database: Database, clock: Clock, find_unpaid: FindUnpaid) -> None:
         self._database = database
