@@ -76,6 +76,7 @@ KEPT = {
     "erasures": {"counts found_by person_hash salt": "a salted hash, to repeat the erasure after a restore"},
     "emission_factors": {"activity category licence region source source_code unit": OPERATOR},
     "estimates": {"mass_amount mass_unit quantity_trunc": SELLER},
+    "event_streams": {"recorded_types": SERVICE},
     "event_traces": {"trace": "random ids, kept for a few days"},
     "events": {"event_type": SERVICE},
     "pending_events": {"document event_type trace": "only within a transaction; the rows are moved to events"},

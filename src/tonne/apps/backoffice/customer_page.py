@@ -14,8 +14,8 @@ from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
 from tonne.apps.lookup import customer_store
 from tonne.apps.lookup.audit_text import audit_rows, find_actor_names
-from tonne.apps.lookup.close_customer import close_customer, reopen_customer
 from tonne.apps.lookup.customer_store import Customer
+from tonne.channels.public_pages.close_customer import close_customer, reopen_customer
 from tonne.channels.webhooks.model import Progress, Webhook
 from tonne.channels.webhooks.progress_store import read_progress
 from tonne.channels.webhooks.registration_store import list_webhooks

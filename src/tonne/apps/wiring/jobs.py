@@ -22,7 +22,7 @@ from tonne.supply.transparency.publish_checkpoints import PublishCheckpoints
 class ThrottledJob(Protocol):
     """A job that is not urgent: it does not look for work on every notification."""
 
-    EVERY_S: ClassVar[float]
+    EVERY_S: ClassVar[int]
 
     async def run_once(self) -> bool: ...
 

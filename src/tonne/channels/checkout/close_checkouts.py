@@ -27,7 +27,7 @@ _Handle = Callable[[Connection, Sequence[DueCheckout]], Awaitable[None]]
 class CloseCheckouts:
     """A job of the worker. A checkout with an open charge stays open, because it may still be paid."""
 
-    EVERY_S: ClassVar[float] = 2.0
+    EVERY_S: ClassVar[int] = 2
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database

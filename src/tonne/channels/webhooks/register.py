@@ -140,10 +140,9 @@ async def _check_accounts(tx: Connection, scope: Scope, account_ids: Sequence[st
 
 async def _record_named_types(tx: Connection, webhook: Webhook) -> None:
     """Call it last: it locks the stream, so that of two changes at once the second one sees the types of the first."""
-    stream = Stream(webhook.organisation_id, webhook.mode)
-    await lock_streams(tx, [stream])
+    await lock_streams(tx, [Stream(webhook.organisation_id, webhook.mode)])
     types = await registration_store.list_named_types(tx, webhook)
-    await set_recorded_types(tx, stream, types)
+    await set_recorded_types(tx, webhook.organisation_id, webhook.mode, types)
 
 
 async def _record(tx: Connection, webhook: Webhook, action: str, actor: Actor, now: datetime, **values: Any) -> None:

@@ -11,7 +11,7 @@ from tonne.platform.db.pool import Database
 from tonne.platform.values.clock import Clock
 
 # Refunds are not urgent: the jobs do not look for work on every notification.
-EVERY_S = 2.0
+EVERY_S = 2
 
 
 def refund_jobs(

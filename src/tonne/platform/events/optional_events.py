@@ -15,7 +15,7 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.events.notification import Stream
 from tonne.platform.process.telemetry import tracing
 from tonne.platform.values.ids import new_id
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.scope import Mode, Scope
 
 
 class OptionalEvent(msgspec.Struct, frozen=True):
@@ -37,9 +37,9 @@ WHERE organisation_id = $1 AND mode = $2 AND recorded_types IS DISTINCT FROM $3
 """
 
 
-async def set_recorded_types(tx: Connection, stream: Stream, types: Sequence[str]) -> None:
+async def set_recorded_types(tx: Connection, organisation_id: str, mode: Mode, types: Sequence[str]) -> None:
     """The types that the stream records from now on. The caller has locked the stream with `lock_streams`."""
-    await tx.execute(SET_RECORDED_TYPES, stream.organisation_id, stream.mode, sorted(types))
+    await tx.execute(SET_RECORDED_TYPES, organisation_id, mode, sorted(types))
 
 
 FIND_RECORDING = """

@@ -14,7 +14,7 @@ KEPT = timedelta(days=90)
 
 
 class PruneSessions:
-    EVERY_S: ClassVar[float] = 300.0
+    EVERY_S: ClassVar[int] = 300
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database

@@ -11,7 +11,7 @@ KEPT_DAYS = 180
 
 
 class NoteSupply:
-    EVERY_S: ClassVar[float] = 300.0
+    EVERY_S: ClassVar[int] = 300
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database

@@ -41,7 +41,7 @@ _log = structlog.get_logger()
 
 class AppendLeaves:
     # A checkpoint covers what happened within a minute.
-    EVERY_S: ClassVar[float] = 2.0
+    EVERY_S: ClassVar[int] = 2
 
     def __init__(self, database: Database, clock: Clock, settings: Settings, read_stated_rows: ReadStatedRows) -> None:
         self._database = database

@@ -44,7 +44,7 @@ async def without_witnesses(_log_id: int, note: str) -> str:
 
 class PublishCheckpoints:
     # A checkpoint covers what happened within a minute.
-    EVERY_S: ClassVar[float] = 2.0
+    EVERY_S: ClassVar[int] = 2
 
     def __init__(
         self, database: Database, clock: Clock, settings: Settings, keys: LogKeys, cosign: Cosign = without_witnesses

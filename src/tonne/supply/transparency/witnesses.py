@@ -43,7 +43,7 @@ _log = structlog.get_logger()
 
 class Witnesses:
     # A checkpoint covers what happened within a minute.
-    EVERY_S: ClassVar[float] = 2.0
+    EVERY_S: ClassVar[int] = 2
 
     def __init__(self, database: Database, settings: Settings, clock: Clock, prove: ConsistencyProof) -> None:
         self._database = database

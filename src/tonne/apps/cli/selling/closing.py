@@ -4,7 +4,7 @@ import click
 
 from tonne.apps.cli.database import ACTOR, run_for_account, run_in_transaction
 from tonne.apps.cli.parameters import REASON
-from tonne.apps.lookup.close_customer import close_customer, disable_public_page, reopen_customer
+from tonne.channels.public_pages.close_customer import close_customer, disable_public_page, reopen_customer
 from tonne.money.cards.stored_cards.remove_closed_cards import schedule_removal
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import utc_now

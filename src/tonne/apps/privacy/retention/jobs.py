@@ -10,7 +10,7 @@ from tonne.platform.http.request_log.prune_requests import PruneRequests
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 
-EVERY_S = 300.0
+EVERY_S = 300
 
 
 def retention_jobs(database: Database, clock: Clock, settings: Settings) -> Mapping[str, Callable[[], Awaitable[bool]]]:

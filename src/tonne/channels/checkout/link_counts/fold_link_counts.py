@@ -10,7 +10,7 @@ BATCH_ROWS = 10_000
 
 class FoldLinkCounts:
     # Totals are exact before their deltas are folded, too.
-    EVERY_S: ClassVar[float] = 10.0
+    EVERY_S: ClassVar[int] = 10
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -28,7 +28,7 @@ _log = structlog.get_logger()
 class MailCertificates:
     """A job of the worker. Settling the checkout and enqueuing the mail commit together, so each is mailed once."""
 
-    EVERY_S: ClassVar[float] = 2.0
+    EVERY_S: ClassVar[int] = 2
 
     def __init__(self, database: Database, certificates: RenderCertificate, clock: Clock, settings: Settings) -> None:
         self._database = database

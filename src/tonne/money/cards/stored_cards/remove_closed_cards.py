@@ -79,7 +79,7 @@ async def postpone_removal(tx: Connection, scope: Scope, until: datetime) -> Non
 class RemoveClosedCards(Struct, frozen=True):
     """A worker job."""
 
-    EVERY_S: ClassVar[float] = 2.0
+    EVERY_S: ClassVar[int] = 2
 
     database: Database
     gateways: Mapping[str, CardGateway]

@@ -35,7 +35,7 @@ _log = structlog.get_logger()
 
 
 class UpdateCard(Struct, frozen=True):
-    EVERY_S: ClassVar[float] = 2.0
+    EVERY_S: ClassVar[int] = 2
 
     database: Database
     gateways: Mapping[str, CardGateway]

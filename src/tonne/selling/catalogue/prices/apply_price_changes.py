@@ -16,7 +16,7 @@ JOB = Actor(ActorKind.SYSTEM, "apply_price_changes")
 
 
 class ApplyPriceChanges:
-    EVERY_S: ClassVar[float] = 2.0
+    EVERY_S: ClassVar[int] = 2
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database

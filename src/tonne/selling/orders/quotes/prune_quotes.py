@@ -12,7 +12,7 @@ KEPT = timedelta(days=30)
 
 
 class PruneQuotes:
-    EVERY_S: ClassVar[float] = 300.0
+    EVERY_S: ClassVar[int] = 300
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database

@@ -38,7 +38,7 @@ async def fold_deltas_any_account(connection: Connection, limit: int) -> int:
 
 class FoldTotals:
     # Totals are exact before their deltas are folded, too.
-    EVERY_S: ClassVar[float] = 10.0
+    EVERY_S: ClassVar[int] = 10
 
     def __init__(self, database: Database) -> None:
         self._database = database

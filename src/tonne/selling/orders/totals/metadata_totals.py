@@ -129,7 +129,7 @@ async def scan_next_any_account(tx: Connection, limit: int) -> bool:
 class CountMetadata:
     """A job of the worker."""
 
-    EVERY_S: ClassVar[float] = 2.0
+    EVERY_S: ClassVar[int] = 2
 
     def __init__(self, database: Database) -> None:
         self._database = database

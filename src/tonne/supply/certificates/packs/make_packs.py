@@ -32,7 +32,7 @@ _log = structlog.get_logger()
 
 
 class MakeAuditPacks:
-    EVERY_S: ClassVar[float] = 2.0
+    EVERY_S: ClassVar[int] = 2
 
     def __init__(self, database: Database, certificates: RenderCertificate, clock: Clock) -> None:
         self._database = database

@@ -47,7 +47,7 @@ _log = structlog.get_logger()
 class ResupplyOrders:
     """A job of the worker. One case is one transaction, so that a crash loses nothing that was done before."""
 
-    EVERY_S: ClassVar[float] = 2.0
+    EVERY_S: ClassVar[int] = 2
 
     def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""Close a customer with all accounts, and open it again: what the page and `tonne org close` do."""
+"""Close a customer with all accounts, stored cards and public pages, and open it again."""
 
 from datetime import datetime
 
