@@ -5,7 +5,7 @@ SHELL := /bin/bash
 PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+INSTALL := $(PYTHON) tools/install.py .venv
 AUDITOR := pip-audit==2.10.1
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 # Every process would compile all modules again, and tests start many.
@@ -18,10 +18,12 @@ SITE_SOURCES := $(shell find docs tools/docs deploy examples clients -type f -no
 
 .PHONY: run test test-integration test-random docs setup lint format translations clients pages audit bench chaos lock clean
 
-run: .venv/runtime.done $(SITE)
-	@exec $(BIN)/tonne serve --demo
+# The documentation is built in the background, once the service answers.
+run: .venv/runtime.done
+	@$(BIN)/python -m tools.docs.background & exec $(BIN)/tonne serve --demo
 
-test: .venv/dev.done $(SITE)
+# Tests that need the documentation build it.
+test: .venv/dev.done
 	@$(BIN)/python -m tests.browser.chromium
 	@$(BIN)/python -m pytest -n auto -q
 
@@ -63,7 +65,7 @@ pages: .venv/dev.done
 
 # Looks up known vulnerabilities of the locked versions. Needs the internet, so CI does not run it; fails without.
 audit: .venv/dev.done
-	@for file in build runtime otel pkcs11 sentry dev failover; do \
+	@for file in uv build docs runtime otel pkcs11 sentry dev failover; do \
 		echo "requirements/$$file.txt:"; \
 		$(BIN)/uv tool run --quiet $(AUDITOR) --strict --progress-spinner off --disable-pip --require-hashes \
 			-r requirements/$$file.txt || exit 1; \
@@ -76,34 +78,36 @@ chaos: .venv/dev.done
 	@$(BIN)/python -m chaos
 
 lock: .venv/dev.done
+	@$(LOCK) requirements/uv.in -o requirements/uv.txt
 	@$(LOCK) requirements/runtime.in -o requirements/runtime.txt
 	@$(LOCK) requirements/build.in -c requirements/runtime.txt -o requirements/build.txt
+	@$(LOCK) requirements/docs.in -c requirements/runtime.txt -o requirements/docs.txt
 	@$(LOCK) requirements/otel.in -c requirements/runtime.txt -o requirements/otel.txt
 	@$(LOCK) requirements/sentry.in -c requirements/runtime.txt -o requirements/sentry.txt
 	@$(LOCK) requirements/pkcs11.in -c requirements/runtime.txt -o requirements/pkcs11.txt
-	@$(LOCK) requirements/dev.in -c requirements/runtime.txt -c requirements/build.txt -o requirements/dev.txt
+	@$(LOCK) requirements/dev.in -c requirements/runtime.txt -c requirements/build.txt -c requirements/docs.txt \
+		-c requirements/uv.txt -o requirements/dev.txt
 	@$(LOCK) requirements/failover.in -o requirements/failover.txt
 	@$(BIN)/python -m tests.integration.node_packages
 
 clean:
-	@rm -rf .venv var build src/tonne/channels/public_pages/site/documentation
+	@rm -rf .venv var build src/tonne/channels/public_pages/site/documentation src/tonne/channels/public_pages/site/documentation.lock
 
 # Fast if nothing that the site shows has changed.
-$(SITE): $(SITE_SOURCES) | .venv/runtime.done
+$(SITE): $(SITE_SOURCES) | .venv/docs.done
 	@$(BIN)/python -m tools.docs
 	@touch $@
 
-.venv/bin/python:
+.venv/runtime.done: requirements/runtime.txt requirements/uv.txt tools/install.py
 	@[ -n "$(PYTHON)" ] || { echo "Tonne needs Python 3.11 or newer: install it, then run make again." >&2; exit 1; }
 	@echo "Setting up .venv ..."
-	@$(PYTHON) -m venv .venv || { rm -rf .venv; echo "Python's venv module is missing: install it (Debian: python3-venv)." >&2; exit 1; }
-
-.venv/runtime.done: requirements/build.txt requirements/runtime.txt pyproject.toml | .venv/bin/python
-	@$(PIP) --require-hashes -r requirements/build.txt -r requirements/runtime.txt
-	@$(PIP) --no-deps --no-build-isolation --editable .
+	@$(INSTALL) requirements/runtime.txt
 	@touch $@
 
-.venv/dev.done: requirements/dev.txt clients/python/pyproject.toml .venv/runtime.done
-	@$(PIP) --require-hashes -r requirements/dev.txt
-	@$(PIP) --no-deps --no-build-isolation --editable clients/python
+.venv/docs.done: requirements/docs.txt .venv/runtime.done
+	@$(INSTALL) requirements/docs.txt
+	@touch $@
+
+.venv/dev.done: requirements/dev.txt requirements/build.txt requirements/docs.txt .venv/runtime.done
+	@$(INSTALL) requirements/build.txt requirements/docs.txt requirements/dev.txt
 	@touch $@

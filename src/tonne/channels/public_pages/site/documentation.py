@@ -1,9 +1,10 @@
 """The documentation: a static site that `make docs` builds into this package. It loads nothing from other hosts."""
 
+import fcntl
 import gzip
 import hashlib
 import re
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -35,15 +36,33 @@ _FOR_EVER = "public, max-age=31536000, immutable"
 # Pages keep their address when they change.
 _REVALIDATE = "public, no-cache"
 _NOT_FOUND_PAGE = "404.html"
+FOLDER = Path(__file__).with_name("documentation")
+# `make run` holds a lock on this file from its start until the documentation is built.
+BUILD_LOCK = Path(__file__).with_name("documentation.lock")
+RETRY_AFTER_S = 5
 
 
 class DocumentationNotBuilt(TonneError, kind=Kind.NOT_FOUND, code="documentation_not_built"):
     """The service runs from a checkout in which the documentation was not built.
 
-    Run `make docs`, then restart the service.
+    Run `make docs`.
     """
 
-    message = "This installation has no documentation. Build it with `make docs`, then restart the service."
+    message = "This installation has no documentation. Build it with `make docs`, then reload this page."
+
+
+class DocumentationBeingBuilt(TonneError, kind=Kind.UNAVAILABLE, code="documentation_being_built"):
+    """The service was started by `make run` for the first time and is still building the documentation.
+
+    Repeat the request after `Retry-After` seconds.
+    """
+
+    message = "The documentation is being built and will be here in about a minute. This page reloads itself."
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Browsers reload the page by themselves.
+        self.headers |= {"Retry-After": str(RETRY_AFTER_S), "Refresh": str(RETRY_AFTER_S)}
 
 
 class DocumentationFile(Struct, frozen=True):
@@ -59,7 +78,7 @@ class Documentation:
         """A page or a file of the documentation."""
         files = _files()
         if not files:
-            raise DocumentationNotBuilt
+            raise DocumentationBeingBuilt if _is_being_built() else DocumentationNotBuilt
         path = request.location.partition("?")[0].removeprefix("/docs/")
         name = f"{path}index.html" if not path or path.endswith("/") else path
         if name in files:
@@ -99,11 +118,29 @@ def _accepts_gzip(header: bytes) -> bool:
     return False
 
 
-@cache
 def _files() -> dict[str, DocumentationFile]:
-    """All files by their path below /docs/, about 1 MB; empty if the site was not built."""
-    folder = Path(__file__).with_name("documentation")
-    return dict(_read_folder(folder, "")) if folder.is_dir() else {}
+    """All files by their path below /docs/; empty if the site was not built. A site that is built later is found."""
+    try:
+        return _read_site((FOLDER / "index.html.gz").stat().st_mtime_ns)
+    except FileNotFoundError:
+        return {}
+
+
+@lru_cache(1)
+def _read_site(_built_at: int) -> dict[str, DocumentationFile]:
+    """About 1 MB."""
+    return dict(_read_folder(FOLDER, ""))
+
+
+def _is_being_built() -> bool:
+    try:
+        with BUILD_LOCK.open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _read_folder(folder: Path, prefix: str) -> list[tuple[str, DocumentationFile]]:

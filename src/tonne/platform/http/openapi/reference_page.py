@@ -1,10 +1,9 @@
 """The interactive API reference. All its files are served from here: the page loads nothing from other hosts."""
 
+import gzip
 from collections.abc import Callable
 from functools import cache
 from importlib import resources
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,6 +21,8 @@ _ASSETS = {
     "swagger-ui.css": b"text/css",
     "favicon-32x32.png": b"image/png",
 }
+# Of Swagger UI, extracted by `python -m tools.extracts`.
+_COMPRESSED = {"swagger-ui-bundle.js", "swagger-ui.css"}
 
 
 class AssetNotFound(TonneError, kind=Kind.NOT_FOUND, code="asset_not_found"):
@@ -48,7 +49,7 @@ class DocsEndpoints:
         name = request.path("name")
         if name not in _ASSETS:
             raise AssetNotFound
-        body = _own_file(name) if name == "try.js" else _swagger_file(name)
+        body = gzip.decompress(_own_file(f"{name}.gz")) if name in _COMPRESSED else _own_file(name)
         return Response(body, media_type=_ASSETS[name], headers={"Cache-Control": "public, max-age=3600"})
 
     async def document(self, _: Request) -> Response:
@@ -76,12 +77,3 @@ def redirect_to(address: str) -> Endpoint:
 @cache
 def _own_file(name: str) -> bytes:
     return (resources.files("tonne.platform.http.openapi") / "static" / name).read_bytes()
-
-
-@cache
-def _swagger_file(name: str) -> bytes:
-    """A file of the package with Swagger UI, which is located but not imported."""
-    spec = find_spec("swagger_ui")
-    if spec is None or spec.origin is None:
-        raise FileNotFoundError("the package swagger-ui-py is not installed")
-    return (Path(spec.origin).parent / "static" / name).read_bytes()

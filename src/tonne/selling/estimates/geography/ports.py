@@ -1,11 +1,13 @@
 """Ports by UN/LOCODE, of the package searoute."""
 
+import csv
+import io
 from functools import cache, lru_cache
 
 import msgspec
 
+from tonne.selling.estimates.geography.extracts import read_extract
 from tonne.selling.estimates.geography.model import Coordinates, Location
-from tonne.selling.estimates.geography.package_data import data_file
 from tonne.selling.estimates.geography.sea_network import MAX_CACHED_POINTS, haversine_km, nearest_lane, sea_network
 
 # A few places in the list are terminals far from any sea. Ships reach the others on rivers and canals.
@@ -19,35 +21,14 @@ class Port(msgspec.Struct, frozen=True):
     location: Location
 
 
-class _PortProperties(msgspec.Struct):
-    port: str
-    name: str
-
-
-class _PortGeometry(msgspec.Struct):
-    coordinates: tuple[float, float]
-
-
-class _PortFeature(msgspec.Struct):
-    properties: _PortProperties
-    geometry: _PortGeometry
-
-
-class _PortFile(msgspec.Struct):
-    features: list[_PortFeature]
-
-
 @cache
 def _ports() -> dict[str, Port]:
-    ports: dict[str, Port] = {}
-    for feature in msgspec.json.decode(data_file("searoute", "data", "ports.geojson"), type=_PortFile).features:
-        code, (lon, lat) = feature.properties.port, feature.geometry.coordinates
-        # Some ports are listed twice, a few kilometres apart. The first one counts.
-        if len(code) == 5:
-            ports.setdefault(
-                code, Port(code, Location(f"{feature.properties.name} ({code})", Coordinates(lat, lon), code[:2]))
-            )
-    return ports
+    rows = csv.reader(io.StringIO(read_extract("ports.csv").decode("utf-8")))
+    next(rows)
+    return {
+        code: Port(code, Location(f"{name} ({code})", Coordinates(float(lat), float(lon)), code[:2]))
+        for code, name, lat, lon in rows
+    }
 
 
 def find_port(locode: str) -> Port | None:

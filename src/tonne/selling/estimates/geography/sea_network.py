@@ -9,16 +9,15 @@ from collections.abc import Collection, Iterator
 from functools import cache, lru_cache
 from itertools import pairwise
 from math import acos, asin, cos, radians, sin, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
+from tonne.selling.estimates.geography.extracts import read_extract
 from tonne.selling.estimates.geography.model import Coordinates
-from tonne.selling.estimates.geography.package_data import data_file
 
 EARTH_RADIUS_KM = 6371.0088
 MAX_CACHED_POINTS = 8192
-_FILES = ("marnet_searoute.geojson", "segment.geojson")
 
 
 class Lane(NamedTuple):
@@ -32,20 +31,6 @@ class Lane(NamedTuple):
 class NetworkPath(NamedTuple):
     km: float
     nodes: list[int]
-
-
-class _Geometry(msgspec.Struct):
-    type: str
-    coordinates: Any
-
-
-class _Feature(msgspec.Struct):
-    geometry: _Geometry
-    properties: dict[str, Any]
-
-
-class _Features(msgspec.Struct):
-    features: list[_Feature]
 
 
 class SeaNetwork:
@@ -137,12 +122,8 @@ def nearest_lane(point: Coordinates) -> int:
 
 
 def _lines() -> Iterator[tuple[Coordinates, Coordinates, str | None]]:
-    for file in _FILES:
-        for feature in msgspec.json.decode(data_file("searoute", "data", file), type=_Features).features:
-            coordinates = feature.geometry.coordinates
-            lines = coordinates if feature.geometry.type == "MultiLineString" else [coordinates]
-            for line in lines:
-                # The two files and their features meet at points that are equal only when rounded.
-                points = [Coordinates(round(float(lat), 6), round(float(lon), 6)) for lon, lat, *_ in line]
-                for start, end in pairwise(points):
-                    yield start, end, feature.properties.get("passage")
+    decoder = msgspec.json.Decoder(tuple[str | None, list[Coordinates]])
+    for line in read_extract("lanes.jsonl").splitlines():
+        passage, points = decoder.decode(line)
+        for start, end in pairwise(points):
+            yield start, end, passage
