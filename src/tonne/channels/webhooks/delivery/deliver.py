@@ -58,15 +58,7 @@ class Deliverer:
 
         After a crash the lease expires, and a worker sends the unsettled events again.
         """
-        turn = Turn(
-            claimed,
-            self._database,
-            self._shared_reads,
-            self._settlement,
-            self._slots,
-            stopping=self._stopping,
-            parked_open=claimed.has_parked,
-        )
+        turn = Turn(claimed, self._database, self._shared_reads, self._settlement, self._slots, self._stopping)
         try:
             while (upcoming := await next_batch(turn)) is not None:
                 lease, batch, reader = upcoming

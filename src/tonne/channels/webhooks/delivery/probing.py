@@ -77,7 +77,8 @@ class Probing(Struct):
         self.in_round = False
         renewed: Lease | None = None
         if isinstance(outcome, Delivered) and probe is not None:
-            renewed = await self._park(lease, found, probe, outcome)
+            accepted = replace(batch, reaches=found.reached_by(probe))
+            renewed = await settlement.park(lease, accepted, outcome, found.refused)
         elif isinstance(outcome, Delivered) or not found.probes or outcome.ends_turn:
             renewed = await settlement.settle(lease, batch, outcome)
         elif self._refuse(lease, found, probe, outcome):
@@ -96,13 +97,6 @@ class Probing(Struct):
         found.probes_sent += 1
         all_sent = found.probes_sent == len(found.probes)
         return not (all_sent or found.unanswered >= MAX_UNANSWERED or self.turn.stopping.is_set())
-
-    async def _park(self, lease: Lease, found: Round, accepted: Probe, outcome: Delivered) -> Lease | None:
-        reaches = found.reached_by(accepted)
-        # An event that the cursor does not reach is sent again in order.
-        ahead = accepted.position if reaches < accepted.position else None
-        batch = replace(accepted.batch, reaches=reaches)
-        return await self.turn.settlement.park(lease, batch, outcome, found.refused, ahead=ahead)
 
     async def _give_up(self, lease: Lease, found: Round, outcome: Retry) -> None:
         """No event was accepted. The next turn probes the next accounts.

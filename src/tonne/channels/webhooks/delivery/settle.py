@@ -66,18 +66,10 @@ class Settlement:
         return await self._once(lease, settle)
 
     async def park(
-        self,
-        lease: Lease,
-        batch: EventBatch,
-        outcome: Delivered,
-        refused: Sequence[RefusedAccount],
-        *,
-        ahead: int | None,
+        self, lease: Lease, probe: EventBatch, outcome: Delivered, refused: Sequence[RefusedAccount]
     ) -> Lease | None:
-        """Settle an accepted probe: the accounts that were refused before it are parked.
-
-        `ahead` is the position of the probe if the cursor does not reach it.
-        """
+        """Settle an accepted probe: the accounts that were refused before it are parked."""
+        [position] = probe.positions
 
         async def settle(attempt_id: str) -> Lease | None:
             async with self._database.transaction() as tx:
@@ -85,8 +77,9 @@ class Settlement:
                     return self._lost()
                 for account in refused:
                     await parked_store.park(tx, lease, account, self._pause(account.refusals))
-                await _keep_accepted_probe(tx, lease, ahead)
-                _, renewed = await _acknowledge(tx, lease, batch, outcome, self._lease_s, attempt_id=attempt_id)
+                # An event that the cursor does not reach is sent again in order.
+                await _keep_accepted_probe(tx, lease, position if probe.reaches < position else None)
+                _, renewed = await _acknowledge(tx, lease, probe, outcome, self._lease_s, attempt_id=attempt_id)
             for account in refused:
                 self._metrics.parked.inc(lease.mode)
                 _log.warning(

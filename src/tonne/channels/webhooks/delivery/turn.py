@@ -31,16 +31,20 @@ class Turn(Struct):
     settlement: Settlement
     slots: Slots
     stopping: asyncio.Event
-    # Whether a parked account may be served after the main stream. One that is parked during this turn is not.
-    parked_open: bool
     # The reader in use. Without one, the state of the lease decides which is next.
     reader: BatchReader | None = None
     # Whether more events of the main stream may be sent.
     main_open: bool = True
+    # Whether a parked account may be served after the main stream.
+    parked_open: bool = False
     # How many readers were chosen for the main stream.
     chosen: int = 0
     # What the pipeline does while a request is in flight.
     background: tuple[asyncio.Task[Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        # An account that is parked during this turn waits for another one.
+        self.parked_open = self.lease.has_parked
 
     def continue_with(self, renewed: Lease | None) -> None:
         """After None, nothing more of the main stream is sent: a refusal, a lost lease or a disabled webhook."""

@@ -85,7 +85,7 @@ def standard_signature(signing_secrets: Sequence[str], message_id: str, timestam
 
 @lru_cache(_CACHED_KEYS)
 def standard_key(secret: str) -> bytes | None:
-    """The key of a secret in the form of Standard Webhooks. None for older secrets, which are not padded base64."""
+    """The key of a secret in the form of Standard Webhooks. None for another secret, such as one of `tonne listen`."""
     try:
         key = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
     except binascii.Error:
