@@ -1,0 +1,116 @@
+"""The parts of `channels`."""
+
+from tonne.apps.wiring.money_parts import MoneyParts
+from tonne.channels.checkout.checkout_endpoints import CheckoutEndpoints
+from tonne.channels.checkout.checkout_page import CheckoutPage
+from tonne.channels.checkout.close_checkouts import CloseCheckouts
+from tonne.channels.checkout.create_checkout import CreateCheckout
+from tonne.channels.checkout.link_counts.counts import LinkCounts
+from tonne.channels.checkout.links.endpoints import OffsetLinkEndpoints
+from tonne.channels.checkout.links.offset_page import OffsetPage
+from tonne.channels.checkout.order_pages.mail_certificates import MailCertificates
+from tonne.channels.checkout.order_pages.mail_changed_certificates import MailChangedCertificates
+from tonne.channels.checkout.order_pages.order_page import OrderPage
+from tonne.channels.checkout.order_pages.receipt_page import ReceiptPage
+from tonne.channels.checkout.paying.attempt_limit import AttemptLimit, OpenLimit
+from tonne.channels.checkout.paying.consent import WithdrawalTexts
+from tonne.channels.checkout.paying.pay_checkout import PayCheckout
+from tonne.channels.checkout.paying.payment_lookup import PaymentLookup
+from tonne.channels.public_pages.certificates.certificate_pages import CertificatePages
+from tonne.channels.public_pages.endpoints import SustainabilityEndpoints
+from tonne.channels.public_pages.public_page import PublicPage
+from tonne.channels.public_pages.published_page import PublishedPageEndpoints
+from tonne.channels.webhooks.delivery.deliver import Deliverer
+from tonne.channels.webhooks.endpoints import WebhookEndpoints
+from tonne.channels.webhooks.sending.sender import Sender
+from tonne.money.cards.stored_cards.confirm_charge import ConfirmCharge
+from tonne.money.invoices.card_payment.settle_card_invoice import settle_invoice_charge
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock, utc_now
+
+
+class ChannelParts(MoneyParts):
+    def __init__(self, database: Database, settings: Settings, clock: Clock = utc_now, *, process: str = "api") -> None:
+        super().__init__(database, settings, clock, process=process)
+        self.webhooks = WebhookEndpoints(database, self.box, clock=clock, settings=settings)
+        self.deliverer = Deliverer(database, lambda: Sender(settings), self.box, settings)
+        self.sustainability = SustainabilityEndpoints(database, clock=clock, settings=settings)
+        self.public_page = PublicPage(self.reads, self.catalogues, self.renderer, clock=clock, settings=settings)
+        self.published_page = PublishedPageEndpoints(self.reads, self.catalogues, self.directory, settings)
+        self.certificate_pages = CertificatePages(
+            database, self.renderer, self.render_certificate, self.issue_credential, settings=settings
+        )
+        self._open_checkout(clock)
+        self._open_order_pages(clock)
+
+    def _open_checkout(self, clock: Clock) -> None:
+        database, settings = self.database, self.settings
+        self.offset_links = OffsetLinkEndpoints(
+            database, self.catalogues, self.directory, clock=clock, settings=settings, box=self.box
+        )
+        create_checkout = CreateCheckout(
+            database, self.catalogues, self.directory, clock=clock, settings=settings, box=self.box
+        )
+        self.checkouts = CheckoutEndpoints(database, create_checkout, clock=clock, settings=settings, box=self.box)
+        self.close_checkouts = CloseCheckouts(database, clock)
+        self.payment_lookup = PaymentLookup(database, clock=clock, settings=settings)
+        self.link_counts = LinkCounts(database, clock)
+        self.offset_page = OffsetPage(
+            database=database,
+            catalogues=self.catalogues,
+            directory=self.directory,
+            renderer=self.renderer,
+            guard=self.form_guard,
+            clock=clock,
+            settings=settings,
+            box=self.box,
+            begin_limit=AttemptLimit(settings, "begin_checkout"),
+            open_limit=OpenLimit(settings),
+            counts=self.link_counts,
+        )
+        pay = PayCheckout(
+            database,
+            self.card_gateways,
+            self.catalogues,
+            self.directory,
+            clock=clock,
+            settings=settings,
+            notifier=self.notifier,
+        )
+        self.checkout_page = CheckoutPage(
+            database=database,
+            renderer=self.renderer,
+            guard=self.form_guard,
+            clock=clock,
+            payment=pay,
+            withdrawal=WithdrawalTexts(settings),
+            payment_limit=AttemptLimit(settings, "pay_checkout"),
+            certificate_limit=AttemptLimit(settings, "checkout_certificate"),
+            certificates=self.render_certificate,
+            counts=self.link_counts,
+        )
+
+    def _open_order_pages(self, clock: Clock) -> None:
+        database, settings = self.database, self.settings
+        self.mail_certificates = MailCertificates(database, self.render_certificate, clock, settings)
+        self.mail_changed_certificates = MailChangedCertificates(database, self.render_certificate, clock, settings)
+        self.order_page = OrderPage(
+            database=database,
+            renderer=self.renderer,
+            guard=self.form_guard,
+            clock=clock,
+            settings=settings,
+            confirmation=ConfirmCharge(
+                database, self.card_gateways, clock, settings, self.notifier, settle_invoice_charge
+            ),
+            confirm_limit=AttemptLimit(settings, "confirm_payment"),
+            certificate_limit=AttemptLimit(settings, "order_certificate"),
+            certificates=self.render_certificate,
+        )
+        self.receipt_page = ReceiptPage(
+            database=database,
+            renderer=self.renderer,
+            settings=settings,
+            pdf_limit=AttemptLimit(settings, "order_receipt"),
+        )

@@ -1,0 +1,60 @@
+"""The parts of `money`."""
+
+from tonne.apps.wiring.supply_parts import SupplyParts
+from tonne.money.cards.charge_cards import ChargeCards
+from tonne.money.cards.endpoints import CardEndpoints
+from tonne.money.cards.gateways.card_gateways import card_gateways
+from tonne.money.cards.gateways.metered_gateway import GatewayMetrics
+from tonne.money.cards.model import RetrySchedule
+from tonne.money.cards.stored_cards.card_page import CardPage
+from tonne.money.cards.stored_cards.mail_card_problems import MailCardProblems
+from tonne.money.cards.stored_cards.remove_closed_cards import RemoveClosedCards
+from tonne.money.cards.stored_cards.update_card import UpdateCard
+from tonne.money.invoices.card_payment.jobs import invoice_charge_jobs
+from tonne.money.invoices.credit_notes.endpoints import CreditNoteEndpoints
+from tonne.money.invoices.credit_notes.mail_credit_notes import MailCreditNotes
+from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.endpoints import InvoiceEndpoints
+from tonne.money.invoices.follow_up_invoices import FollowUpInvoices
+from tonne.money.invoices.issuing.issue_consolidated_invoices import IssueConsolidatedInvoices
+from tonne.money.invoices.issuing.issue_invoices import IssueInvoices
+from tonne.money.receipts.mail_orders import MailOrders
+from tonne.money.refunds.endpoints import RefundEndpoints
+from tonne.money.refunds.jobs import refund_jobs
+from tonne.platform.db.pool import Database
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock, utc_now
+from tonne.platform.values.scope import Mode
+
+
+class MoneyParts(SupplyParts):
+    def __init__(self, database: Database, settings: Settings, clock: Clock = utc_now, *, process: str = "api") -> None:
+        super().__init__(database, settings, clock, process=process)
+        self.gateway_meter = GatewayMetrics()
+        self.card_gateways = card_gateways(database, settings, self.gateway_meter, self.hold)
+        schedule = RetrySchedule(settings)
+        self.charge_cards = {mode: ChargeCards(database, self.card_gateways, mode, clock, schedule) for mode in Mode}
+        self.invoice_charge_jobs = invoice_charge_jobs(database, self.card_gateways, clock, schedule)
+        self.refund_jobs = refund_jobs(database, self.card_gateways, clock, schedule)
+        self.refunds = RefundEndpoints(database, clock=clock, settings=settings, notifier=self.notifier)
+        self.remove_closed_cards = RemoveClosedCards(database, self.card_gateways, clock)
+        self.cards = CardEndpoints(database, self.card_gateways, clock=clock, settings=settings, notifier=self.notifier)
+        self.update_card = UpdateCard(database, self.card_gateways, clock, settings, self.notifier)
+        self.mail_card_problems = MailCardProblems(database, clock, settings, self.box)
+        self.card_page = CardPage(
+            database, self.renderer, self.form_guard, self.update_card, clock=clock, settings=settings
+        )
+        self._open_invoices(clock)
+
+    def _open_invoices(self, clock: Clock) -> None:
+        database, settings = self.database, self.settings
+        self.render_invoice = RenderInvoice(self.sign_documents)
+        self.issue_invoices = IssueInvoices(database, clock, settings)
+        self.issue_consolidated_invoices = IssueConsolidatedInvoices(database, clock, settings)
+        self.follow_up_invoices = FollowUpInvoices(database, clock, settings, self.render_invoice)
+        self.mail_credit_notes = MailCreditNotes(database, clock, settings, self.render_invoice)
+        self.mail_orders = MailOrders(database, clock, settings, self.render_invoice)
+        self.credit_notes = CreditNoteEndpoints(database, self.render_invoice)
+        self.invoices = InvoiceEndpoints(
+            database, self.render_invoice, clock=clock, settings=settings, notifier=self.notifier
+        )

@@ -1,0 +1,61 @@
+"""The parts of `platform`."""
+
+from tonne.apps.wiring.queues import ALL_QUEUES
+from tonne.platform.db.hold import HoldWatch
+from tonne.platform.db.pool import Database
+from tonne.platform.db.queues import QueueReader
+from tonne.platform.db.replica import Reads
+from tonne.platform.db.server.clock_drift import ClockDrift
+from tonne.platform.documents.mail.outbox import SendMails
+from tonne.platform.documents.mail.send_mail import mail_from_settings
+from tonne.platform.events.notify import Notifier
+from tonne.platform.http.health import HealthEndpoints
+from tonne.platform.http.limits.fair_share import FairShare
+from tonne.platform.http.metrics_endpoint import MetricsEndpoint
+from tonne.platform.http.security_txt import SecurityTxtEndpoints
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.keys.signing.keys import SigningKeys
+from tonne.platform.keys.signing.sign_documents import SignDocuments
+from tonne.platform.process.telemetry.metrics import Metrics
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock, utc_now
+from tonne.platform.web.forms import FormGuard
+from tonne.platform.web.render import Renderer
+
+# Packages with templates of pages.
+TEMPLATES = [
+    *(
+        "tonne.supply.transparency",
+        "tonne.money.cards",
+        "tonne.channels.checkout",
+        "tonne.channels.public_pages",
+        "tonne.channels.public_pages.site",
+    ),
+    *("tonne.apps.dashboard", "tonne.apps.workspace", "tonne.apps.backoffice"),
+]
+
+
+class PlatformParts:
+    """What all parts of a process share. `process` is api or worker."""
+
+    def __init__(self, database: Database, settings: Settings, clock: Clock = utc_now, *, process: str = "api") -> None:
+        self.clock = clock
+        self.database = database
+        self.settings = settings
+        self.box = SecretBox.from_settings(settings)
+        self.signing_keys = SigningKeys(database, self.box, settings, clock)
+        self.sign_documents = SignDocuments(self.signing_keys, settings.document_time_stamp_url)
+        self.security_txt = SecurityTxtEndpoints(settings, clock)
+        self.metrics = Metrics(process)
+        self.reads = Reads(database, settings)
+        self.queues = QueueReader(self.reads.server, ALL_QUEUES)
+        self.metrics_endpoint = MetricsEndpoint(self.metrics, self.queues, settings)
+        self.hold = HoldWatch(database)
+        self.health = HealthEndpoints(database, self.hold)
+        self.clock_drift = ClockDrift(database)
+        self.notifier = Notifier(database)
+        # Waiting for a share holds no connection, so it may take as long as a statement.
+        self.shares = FairShare(max(1, settings.database_connections // 2), settings.statement_timeout_s)
+        self.renderer = Renderer(settings, TEMPLATES)
+        self.form_guard = FormGuard(settings)
+        self.mails = SendMails(database, mail_from_settings(settings), settings)
