@@ -26,6 +26,7 @@ from bench.log import run as log
 from bench.pages import run as pages
 from bench.peer import run as peer
 from bench.report import NotMeasured, Report
+from bench.start import run as start
 
 SUBJECTS: dict[str, Any] = {
     "api": api,
@@ -41,6 +42,7 @@ SUBJECTS: dict[str, Any] = {
     "estimates": estimates,
     "growth": growth,
     "log": log,
+    "start": start,
 }
 # The subjects of `all`.
 USUAL = ("api", "delivery", "life", "billing", "disk")

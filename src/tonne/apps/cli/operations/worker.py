@@ -15,7 +15,6 @@ from tonne.apps.cli.operations.processes import (
     check_worker_port_free,
     require_ready,
 )
-from tonne.apps.wiring.app import Services
 from tonne.platform.db.errors import DATABASE_ERRORS
 from tonne.platform.db.pool import Database
 from tonne.platform.events.notify import ListenMetrics, listen
@@ -52,6 +51,9 @@ def worker(with_parent: bool) -> None:
 
 
 async def _work(url: str, settings: Settings) -> None:
+    # All of Tonne, which takes a second: not for `tonne worker --help`.
+    from tonne.apps.wiring.app import Services  # noqa: PLC0415
+
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

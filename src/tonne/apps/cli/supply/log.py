@@ -18,8 +18,6 @@ from tonne.supply.transparency.log_store import list_logs
 from tonne.supply.transparency.model import Log
 from tonne.supply.transparency.read_openings import read_openings
 from tonne.supply.transparency.reopen_log import reopen_log
-from tonne_verify.monitor import AuditOptions
-from tonne_verify.run import run_audit
 
 FILE = click.Path(path_type=Path)
 
@@ -91,4 +89,7 @@ def audit(url: str, state: Path, issuer: Path | None, openings: Path | None, *, 
 
     The exit code is 0 if nothing has changed, 1 if something is wrong, and 2 if the log cannot be read.
     """
+    from tonne_verify.monitor import AuditOptions  # noqa: PLC0415 - see below
+    from tonne_verify.run import run_audit  # noqa: PLC0415 - it imports pyHanko
+
     sys.exit(run_audit(url, AuditOptions(state, issuer, openings, whole), click.echo, as_json=as_json))

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import click
 
-from tonne_verify.run import VerifyOptions, run_verify
-
 # A missing file is reported like other unreadable ones.
 FILE = click.Path(path_type=Path)
 
@@ -27,4 +25,6 @@ def verify(files: tuple[Path, ...], issuer: Path, *, as_json: bool, online: bool
     Needs no database and no settings. The exit code is 0 if everything that was checked holds, 1 if something does not,
     and 2 if a file cannot be read. The package tonne-verify does the same without this service.
     """
+    from tonne_verify.run import VerifyOptions, run_verify  # noqa: PLC0415 - it imports pyHanko
+
     sys.exit(run_verify(files, VerifyOptions(issuer, as_json, online), click.echo))

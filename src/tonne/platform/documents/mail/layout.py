@@ -12,10 +12,12 @@ Names that other people chose must be on one line (`one_line`): they can then no
 
 import re
 from functools import cache
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 _FACT = re.compile(r"  (\S.*?)(?: {2,}(.*))?")
 _RULE = re.compile(r"  -{3,}")
@@ -136,7 +138,9 @@ def render_mail(text: str, frame: Frame, *, base_url: str) -> str:
 
 
 @cache
-def _template() -> Template:
+def _template() -> "Template":
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - few commands compose a mail
+
     environment = Environment(
         loader=PackageLoader("tonne.platform.documents.mail"),
         autoescape=True,

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
-import aiosmtplib
-
 from tonne.platform.documents.mail.layout import Frame, one_line, render_mail
 from tonne.platform.process.private_files import create_private_folder, narrow_folder, write_private_file
 from tonne.platform.settings.settings import SMTP_SCHEMES, Settings
@@ -50,6 +48,8 @@ class SmtpMail:
         self._timeout_s = timeout_s
 
     async def send(self, sender: str, recipients: list[str], message: bytes) -> list[str]:
+        import aiosmtplib  # noqa: PLC0415 - many commands import this module, and none of them sends
+
         try:
             refused, _ = await aiosmtplib.send(
                 message,
@@ -73,6 +73,8 @@ class SmtpMail:
 
     async def check(self) -> None:
         """Connect and log in, without sending anything. Raises MailRefused."""
+        import aiosmtplib  # noqa: PLC0415 - as above
+
         client = aiosmtplib.SMTP(
             hostname=self._host,
             port=self._port,
