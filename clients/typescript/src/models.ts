@@ -170,7 +170,7 @@ export interface ProjectItem {
   project_logo?: string | undefined;
 }
 
-/** Of a project of an order. */
+/** The status of a project of an order. */
 export type ProjectStatus = "allocated" | "retired";
 
 /** Where the money of an order is. An order may be fulfilled before it is paid. */
@@ -3658,8 +3658,8 @@ export interface OwnAccount {
 export type OrganisationType = "shipper" | "supplier";
 
 /**
- * Of an account's Sustainability page and public certificates. Hidden pages can be opened by their address, but search
- * engines are asked not to list them. Private ones are 404.
+ * The visibility of an account's Sustainability page and public certificates. Hidden pages can be opened by their
+ * address, but search engines are asked not to list them. Private ones are 404.
  */
 export type PagesVisibility = "hidden" | "private" | "public";
 
