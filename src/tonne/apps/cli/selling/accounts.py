@@ -3,8 +3,10 @@
 import os
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import click
+import msgspec
 
 from tonne.apps.cli.database import ACTOR, run_for_account, run_in_transaction
 from tonne.apps.cli.output import (
@@ -23,7 +25,7 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.ids import new_id
-from tonne.platform.values.language import LANGUAGES, LanguageCode
+from tonne.platform.values.language import LANGUAGES
 from tonne.platform.values.scope import Mode, Scope
 from tonne.platform.values.spending_limit import month_of
 from tonne.selling.accounts import lookup
@@ -169,7 +171,10 @@ def _limits(limits: AccountLimits, spent_minor: int) -> tuple[ValueColumn[Accoun
 @click.option("--beneficiary", help="The name credits are retired for.")
 @click.option("--payment-method", type=_METHOD, help="How the account pays for its orders.")
 @click.option(
-    "--advance/--wait", default=None, help="Test accounts: advance orders automatically, or wait for the test helpers."
+    "--advance/--wait",
+    "auto_advance",
+    default=None,
+    help="Test accounts: advance orders automatically, or wait for the test helpers.",
 )
 @click.option("--receipt-email", help="Who gets a receipt for each order paid by the stored card. Empty: nobody.")
 @click.option("--card-email", help="Who is mailed about problems with the card. Empty: the organisation's admins.")
@@ -182,7 +187,9 @@ def _limits(limits: AccountLimits, spent_minor: int) -> tuple[ValueColumn[Accoun
     type=click.Choice([billing.value for billing in Billing]),
     help="Bill each order, or orders together: monthly, or at a threshold.",
 )
-@click.option("--billing-threshold", help="The amount at which orders are billed with --billing threshold.")
+@click.option(
+    "--billing-threshold", "threshold", help="The amount at which orders are billed with --billing threshold."
+)
 @click.option(
     "--fulfil",
     type=click.Choice([fulfil.value for fulfil in Fulfil]),
@@ -191,44 +198,13 @@ def _limits(limits: AccountLimits, spent_minor: int) -> tuple[ValueColumn[Accoun
 @click.option("--credit-limit", help="The most that may be unpaid with --fulfil on_order.")
 @click.option("--monthly-limit", help="How much it may order per calendar month (UTC), such as 1000.00, or none.")
 @click.option("--minimum-order", help="Smallest total of an order, such as 5.00; none: that of the settings.")
-def update(
-    account_id: str,
-    *,
-    monthly_limit: str | None,
-    minimum_order: str | None,
-    name: str | None,
-    beneficiary: str | None,
-    payment_method: str | None,
-    advance: bool | None,
-    receipt_email: str | None,
-    card_email: str | None,
-    language: str | None,
-    refunds_by_api: bool | None,
-    billing: str | None,
-    billing_threshold: str | None,
-    fulfil: str | None,
-    credit_limit: str | None,
-) -> None:
+def update(account_id: str, *, monthly_limit: str | None, minimum_order: str | None, **options: Any) -> None:
     """Change an account. Orders placed earlier keep the old values.
 
     With --advance, orders that waited for the test helpers continue automatically, too.
     """
-    change = AccountChange(
-        name=name,
-        beneficiary=beneficiary,
-        payment_method=None if payment_method is None else PaymentMethod(payment_method),
-        auto_advance=advance,
-        receipt_email=receipt_email,
-        card_email=card_email,
-        language=None if language is None else LanguageCode(language),
-        refunds_by_api=refunds_by_api,
-        billing=BillingChange(
-            billing=None if billing is None else Billing(billing),
-            threshold=billing_threshold,
-            fulfil=None if fulfil is None else Fulfil(fulfil),
-            credit_limit=credit_limit,
-        ),
-    )
+    billing = {name: options.pop(name) for name in BillingChange.__struct_fields__}
+    change = msgspec.convert({**options, "billing": billing}, AccountChange)
     limits = LimitChange(monthly_limit=monthly_limit, minimum_order=minimum_order)
     run_for_account(account_id, _change, change, limits)
     click.echo(f"Account {account_id} is updated.")
