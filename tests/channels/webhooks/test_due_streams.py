@@ -14,7 +14,7 @@ ONE, TWO = Stream("org_1", Mode.TEST), Stream("org_2", Mode.LIVE)
 POLL_S = 60.0
 
 
-def _lease(stream: Stream, number: int = 1) -> Lease:
+def make_lease(stream: Stream, number: int = 1) -> Lease:
     return Lease(
         organisation_id=stream.organisation_id,
         mode=Mode(stream.mode),
@@ -90,7 +90,7 @@ def test_steady_notifications_do_not_replace_the_poll() -> None:
 def test_after_finding_everything_the_worker_does_not_search_again_at_once(due_streams: DueStreams) -> None:
     due_streams.expect({ONE})
     due_streams.next_search(may_be_narrow=True)
-    due_streams.claimed([_lease(ONE)], all_due=True)
+    due_streams.claimed([make_lease(ONE)], all_due=True)
     assert due_streams.next_search(may_be_narrow=True) is None
     assert due_streams.next_search(may_be_narrow=True) is not None, "the next poll"
 
@@ -107,7 +107,7 @@ def test_after_a_failure_everything_is_read(due_streams: DueStreams) -> None:
 
 def test_events_during_a_turn_lead_to_a_search_after_it(due_streams: DueStreams) -> None:
     """The release may have read the stream just before they were committed, and the search finds the webhook leased."""
-    first, second = _lease(ONE, 1), _lease(ONE, 2)
+    first, second = make_lease(ONE, 1), make_lease(ONE, 2)
     due_streams.claimed([first, second], all_due=True)
     due_streams.expect({ONE})
     assert due_streams.next_search(may_be_narrow=True) is not None
@@ -143,7 +143,7 @@ async def test_an_event_is_delivered_without_waiting_for_the_poll(
 
 def test_a_turn_may_stay_while_most_slots_are_free() -> None:
     slots = Slots(4)
-    first, *others = (_lease(ONE, number) for number in range(4))
+    first, *others = (make_lease(ONE, number) for number in range(4))
     slots.acquire(first)
     slots.acquire(others[0])
     assert slots.may_stay(first)
