@@ -50,7 +50,7 @@ FROM (SELECT account_id, (created_at AT TIME ZONE 'UTC')::date AS day, currency:
       UNION ALL
       SELECT account_id, day, currency, status, -orders, -grams, -offset_cost_minor, -cost_minor, -tax_minor,
              -refunded_minor
-      FROM order_deltas WHERE order_id IS NOT NULL) counted
+      FROM order_deltas) counted
 GROUP BY account_id, day, currency, status
 HAVING sum(orders) <> 0 OR sum(grams) <> 0 OR sum(offset_cost_minor) <> 0 OR sum(cost_minor) <> 0 OR sum(tax_minor) <> 0
     OR sum(refunded_minor) <> 0
@@ -75,7 +75,7 @@ WITH net AS MATERIALIZED (
               SELECT account_id, order_id, day, currency,
                      CASE WHEN status IN ('placed', 'paid') THEN -orders ELSE 0 END,
                      CASE WHEN status IN ('retiring', 'complete') THEN -orders ELSE 0 END
-              FROM order_deltas WHERE order_id IS NOT NULL) each
+              FROM order_deltas) each
         GROUP BY account_id, order_id, day, currency
 ), fact AS (
         SELECT net.account_id, net.day, line.bundle_id, '' AS project_id, net.currency, net.waiting AS parts,

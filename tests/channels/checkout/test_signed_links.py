@@ -204,16 +204,6 @@ async def test_the_old_secret_is_valid_during_the_overlap(
         assert (await shopper.open(f"/offset/{link.id}", **query)).status_code == 200
 
 
-async def test_a_link_without_a_secret_accepts_no_signature(
-    services: Services, shopper: Shopper, link: OffsetLink
-) -> None:
-    """A link of an earlier release."""
-    async with services.database.transaction() as tx:
-        await tx.execute("UPDATE offset_links SET secret_box = NULL")
-    assert (await shopper.open(f"/offset/{link.id}")).status_code == 200
-    assert (await shopper.open(f"/offset/{link.id}", **signed(link, external_id="A-1"))).status_code == 400
-
-
 async def test_tracking_parameters_do_not_break_a_signature(shopper: Shopper, link: OffsetLink) -> None:
     query = signed(link, external_id="A-1") | {"utm_source": "newsletter"}
     assert (await shopper.open(f"/offset/{link.id}", **query)).status_code == 200

@@ -114,14 +114,6 @@ async def test_keys_issued_before_keep_their_rights(api: ApiClient) -> None:
     assert codes(await api.get("/v1/api-keys")) == ["key_permission_missing"]
 
 
-async def test_an_earlier_release_does_not_find_a_restricted_key(services: Services, world: World) -> None:
-    _, secret = await issue(services, world.ours_test.scope, "orders:read")
-    async with services.database.connection() as connection:
-        by_hash = "SELECT count(*) FROM api_keys WHERE secret_hash = sha256($1::bytea)"
-        assert await connection.fetchval(by_hash, secret.encode()) == 0
-        assert await connection.fetchval(by_hash, world.ours_test.key.encode()) == 1
-
-
 async def test_a_key_creates_lists_rotates_and_revokes_keys(
     services: Services, manager: ApiClient, api: ApiClient, world: World
 ) -> None:

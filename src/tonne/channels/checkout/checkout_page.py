@@ -294,7 +294,7 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
         """The current offer, or what was ordered."""
         if view.order is not None and view.order.priced is not None:
             order = view.order
-            return PricedOffer(view.order.priced, order.tax, ordered_offer(view.checkout, order).digest)
+            return PricedOffer(view.order.priced, order.tax, ordered_offer(view.checkout).digest)
         return await self.payment.price(view.checkout, view.link)
 
     async def _default_language(self, view: _CheckoutView) -> str:
@@ -329,7 +329,7 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
             checkout=view.checkout,
             state=view.state,
             tax=order.tax,
-            offer=ordered_offer(view.checkout, order).digest.hex(),
+            offer=ordered_offer(view.checkout).digest.hex(),
             refresh_s=None if view.state in {"complete", "cancelled"} else 5,
             **{**summary_values(summary, LocalWording(language.translator, language.locale), settings), **_frame(view)},
         )

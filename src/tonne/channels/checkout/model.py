@@ -40,13 +40,12 @@ class Checkout(Struct, frozen=True, kw_only=True):
     requested_quantity_grams: int | None
     requested_value_minor: int | None
     bundle_selection: list[dict[str, Any]]
-    # The offer that was shown when the checkout began, then the one that was ordered. Checkouts of an earlier release
-    # have only the total.
+    # The offer that was shown when the checkout began, then the one that was ordered.
     total_cost_minor: int
     # On top of the total cost.
     tax_minor: int
-    quantity_grams: int | None
-    offer_digest: bytes | None
+    quantity_grams: int
+    offer_digest: bytes
     currency: str
     email: str
     external_id: str | None

@@ -21,7 +21,6 @@ from tonne.selling.orders.errors import OfferChanged
 from tonne.selling.orders.model import Order, OrderStatus
 from tonne.selling.orders.placing.place_order import CheckoutCustomer, OrderRequest, place_order
 from tonne.selling.orders.queue import lock_order
-from tonne.selling.orders.quotes.offer_digest import digest_offer
 from tonne.supply.stock.holds.hold_store import name_order
 
 
@@ -32,12 +31,8 @@ def price_request_of(checkout: Checkout) -> PriceRequest:
     )
 
 
-def ordered_offer(checkout: Checkout, order: Order) -> ShownOffer:
-    """What was ordered. Checkouts of an earlier release have no digest: then the order has the details."""
-    digest = checkout.offer_digest
-    if digest is None and order.priced is not None:
-        digest = digest_offer(order.priced, order.tax, None)
-    return ShownOffer(checkout.amount_due_minor, digest or b"")
+def ordered_offer(checkout: Checkout) -> ShownOffer:
+    return ShownOffer(checkout.amount_due_minor, checkout.offer_digest)
 
 
 async def order_checkout(
@@ -51,7 +46,7 @@ async def order_checkout(
         raise CheckoutOver
     if checkout.status is CheckoutStatus.ORDERED:
         order = await _lock_order(tx, checkout)
-        if order.status is OrderStatus.PLACED and ordered_offer(checkout, order) != shown:
+        if order.status is OrderStatus.PLACED and ordered_offer(checkout) != shown:
             raise OfferChanged
         return order
     if now >= checkout.expires_at:

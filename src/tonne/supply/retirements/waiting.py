@@ -10,7 +10,7 @@ from tonne.supply.retirements.confirmations.work_list import IS_HELD
 
 
 def _retirement_times(settings: Settings, now: datetime) -> Sequence[object]:
-    return now, timedelta(days=settings.pool_wait_days), timedelta(days=settings.retirement_days)
+    return now, timedelta(days=settings.retirement_days)
 
 
 QUEUES = (
@@ -97,21 +97,20 @@ WAITING = (
         "Credits of customers are not retired yet, or the retirement was not confirmed here.",
         "Write the list with `tonne retirement export --mode live`, retire the credits at their registries, and import "
         "the confirmations with `tonne retirement import`.",
-        # A unit in the service's name is ready since it was closed; one that an earlier release closed was open for the
-        # whole waiting time. Any other parcel is ready since its last order got a share.
+        # A unit in the service's name is ready since it was closed, any other parcel since its last order got a share.
         f"""
         SELECT format('parcel %s: %s t of project %s', parcel.id, trim_scale(parcel.quantity_grams / 1000000.0),
                       parcel.project_id) AS "where"
         FROM parcels parcel
         CROSS JOIN LATERAL (
-            SELECT CASE WHEN parcel.in_service_name THEN coalesce(parcel.closed_at, parcel.opened_at + $2::interval)
+            SELECT CASE WHEN parcel.in_service_name THEN parcel.closed_at
                    ELSE max(orders.status_changed_at) END AS since
             FROM shares share
             JOIN orders ON orders.account_id = share.account_id AND orders.id = share.order_id
             WHERE share.mode = parcel.mode AND share.parcel_id = parcel.id
         ) ready
         WHERE parcel.mode = 'live' AND parcel.status = 'to_retire' AND NOT {IS_HELD}
-          AND ready.since < $1::timestamptz - $3::interval
+          AND ready.since < $1::timestamptz - $2::interval
         ORDER BY ready.since
         """,  # noqa: S608 - a constant
         _retirement_times,

@@ -41,7 +41,7 @@ async def rotate_link_secret(
 
 
 async def open_link_secrets(connection: Connection, link: OffsetLink, box: SecretBox, now: datetime) -> list[str]:
-    """The secrets that are valid now: none for a link of an earlier release, two while a rotation overlaps.
+    """The secrets that are valid now: two while a rotation overlaps.
 
     Raises SecretUnreadable if the current one cannot be opened.
     """

@@ -8,7 +8,7 @@ from tonne.platform.db.pool import Connection
 ROTATE = """
 UPDATE offset_links
 SET secret_box = $5, old_secret_box = CASE WHEN $6::timestamptz IS NOT NULL THEN secret_box END,
-    old_secret_until = CASE WHEN secret_box IS NOT NULL THEN $6::timestamptz END
+    old_secret_until = $6::timestamptz
 WHERE organisation_id = $1 AND mode = $2 AND account_id = $3 AND id = $4
 """
 

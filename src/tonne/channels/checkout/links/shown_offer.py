@@ -61,5 +61,4 @@ def compare_with_start(checkout: Checkout, offer: PricedOffer) -> OfferChange | 
     priced = offer.priced
     total = None if checkout.amount_due_minor == offer.amount_due_minor else checkout.amount_due_minor
     quantity = None if checkout.quantity_grams == priced.quantity_grams else checkout.quantity_grams
-    is_same = offer.digest == checkout.offer_digest or (checkout.offer_digest is None and total is None)
-    return None if is_same else OfferChange(total, quantity)
+    return None if offer.digest == checkout.offer_digest else OfferChange(total, quantity)

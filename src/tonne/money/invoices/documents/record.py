@@ -1,7 +1,4 @@
-"""The content of an invoice, frozen when it is issued. Mails, PDFs and the matching of payments use this record.
-
-Fields with defaults are missing from the records of earlier releases.
-"""
+"""The content of an invoice, frozen when it is issued. Mails, PDFs and the matching of payments use this record."""
 
 from typing import Literal
 

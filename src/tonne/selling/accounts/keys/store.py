@@ -1,6 +1,5 @@
 """SQL for API keys."""
 
-import hashlib
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -23,7 +22,6 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 
 async def insert_key(tx: Connection, key: ApiKey, secret_hash: bytes) -> None:
     scope, limits = key.scope, key.restrictions
-    stored = secret_hash if limits.is_unrestricted else _restricted_hash(secret_hash)
     await tx.execute(
         INSERT_KEY,
         scope.organisation_id,
@@ -31,7 +29,7 @@ async def insert_key(tx: Connection, key: ApiKey, secret_hash: bytes) -> None:
         scope.mode,
         scope.account_id,
         key.name,
-        stored,
+        secret_hash,
         key.last_four,
         key.created_at,
         list(key.rights),
@@ -45,23 +43,18 @@ async def insert_key(tx: Connection, key: ApiKey, secret_hash: bytes) -> None:
     )
 
 
-def _restricted_hash(secret_hash: bytes) -> bytes:
-    """Earlier releases, which know no restrictions, do not find a key by it."""
-    return hashlib.sha256(secret_hash).digest()
-
-
 FIND_VALID_KEY = """
 SELECT key.id, key.organisation_id, key.default_account_id, key.mode, key.rights, key.permissions, key.account_ids,
        key.networks, account.closed_at IS NOT NULL OR organisation.closed_at IS NOT NULL AS is_closed
 FROM api_keys key
 JOIN accounts account ON account.organisation_id = key.organisation_id AND account.id = key.default_account_id
 JOIN organisations organisation ON organisation.id = key.organisation_id
-WHERE key.secret_hash = ANY($1) AND key.revoked_at IS NULL AND (key.expires_at IS NULL OR key.expires_at > $2)
+WHERE key.secret_hash = $1 AND key.revoked_at IS NULL AND (key.expires_at IS NULL OR key.expires_at > $2)
 """
 
 
 async def find_valid_key(connection: Connection, secret_hash: bytes, now: datetime) -> KeyHolder | None:
-    row = await connection.fetchrow(FIND_VALID_KEY, [secret_hash, _restricted_hash(secret_hash)], now)
+    row = await connection.fetchrow(FIND_VALID_KEY, secret_hash, now)
     if row is None:
         return None
     scope = Scope(row["organisation_id"], row["default_account_id"], Mode(row["mode"]))

@@ -19,7 +19,7 @@ chosen AS MATERIALIZED (
 """
 _PENDING = """
 FROM order_deltas
-WHERE organisation_id = $1 AND mode = $2 AND order_id IS NOT NULL AND day BETWEEN $5 AND $6
+WHERE organisation_id = $1 AND mode = $2 AND day BETWEEN $5 AND $6
   AND account_id IN (SELECT id FROM chosen)
 """
 _START = "CASE $7::text WHEN 'day' THEN day WHEN 'month' THEN date_trunc('month', day)::date END"

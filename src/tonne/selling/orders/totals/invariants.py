@@ -24,8 +24,7 @@ TOTALS = (
                       day, currency, sum(orders), sum(grams), sum(cost_minor)) AS "where"
         FROM (SELECT account_id, day, currency, status, {_NAMES} FROM {_OF_ORDERS} one
               UNION ALL SELECT account_id, day, currency, status, {_MINUS} FROM account_totals
-              UNION ALL SELECT account_id, day, currency, status, {_MINUS} FROM order_deltas
-                        WHERE order_id IS NOT NULL) counted
+              UNION ALL SELECT account_id, day, currency, status, {_MINUS} FROM order_deltas) counted
         GROUP BY account_id, day, currency, status HAVING {_DIFFERS}
         """,  # noqa: S608 - constants
     ),
@@ -48,7 +47,7 @@ TOTALS = (
                               SELECT account_id, order_id, day, currency,
                                      CASE WHEN status IN ('placed', 'paid') THEN -orders ELSE 0 END,
                                      CASE WHEN status IN ('retiring', 'complete') THEN -orders ELSE 0 END
-                              FROM order_deltas WHERE order_id IS NOT NULL) each
+                              FROM order_deltas) each
                         GROUP BY account_id, order_id, day, currency)
                     {FACTS_OF_NET}) fact
               UNION ALL

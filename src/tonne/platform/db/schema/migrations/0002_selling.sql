@@ -786,10 +786,10 @@ CREATE TABLE order_deltas (
     cost_minor         bigint NOT NULL,
     tax_minor          bigint NOT NULL,
     refunded_minor     bigint NOT NULL,
-    account_id         text,
-    order_id           text,
-    day                date,
-    offset_cost_minor  bigint,
+    account_id         text NOT NULL,
+    order_id           text NOT NULL,
+    day                date NOT NULL,
+    offset_cost_minor  bigint NOT NULL,
     PRIMARY KEY (organisation_id, mode, id)
 );
 
@@ -803,8 +803,7 @@ BEGIN
                                          cost_minor, tax_minor, refunded_minor)
     SELECT account_id, day, currency, status, sum(orders), sum(grams), sum(offset_cost_minor),
            sum(cost_minor), sum(tax_minor), sum(refunded_minor)
-    FROM gone WHERE order_id IS NOT NULL
-    GROUP BY account_id, day, currency, status ORDER BY account_id, day, currency, status
+    FROM gone GROUP BY account_id, day, currency, status ORDER BY account_id, day, currency, status
     ON CONFLICT (account_id, day, currency, status) DO UPDATE
     SET orders = total.orders + excluded.orders,
         grams = total.grams + excluded.grams,
@@ -819,7 +818,7 @@ BEGIN
         SELECT account_id, order_id, day, currency,
                coalesce(sum(orders) FILTER (WHERE status IN ('placed', 'paid')), 0) AS waiting,
                coalesce(sum(orders) FILTER (WHERE status IN ('retiring', 'complete')), 0) AS allocated
-        FROM gone WHERE order_id IS NOT NULL GROUP BY account_id, order_id, day, currency
+        FROM gone GROUP BY account_id, order_id, day, currency
     ), fact AS (
         SELECT net.account_id, net.day, line.bundle_id, '' AS project_id, net.currency, net.waiting AS parts,
                net.waiting AS bundle_orders,

@@ -233,10 +233,10 @@ CREATE TABLE transfer_assignments (
     recovers         boolean NOT NULL DEFAULT false,
     -- Whose payment it is, in which currency, and on which day it counts: copied from the invoice and the transfer,
     -- which never change them, so that an organisation's payments are summed from one index.
-    organisation_id  text,
-    mode             text,
-    currency         text,
-    day              date,
+    organisation_id  text NOT NULL,
+    mode             text NOT NULL,
+    currency         text NOT NULL,
+    day              date NOT NULL,
     CHECK ((amount_minor < 0) = (undoes IS NOT NULL))
 );
 CREATE INDEX transfer_assignments_of_transfer ON transfer_assignments (transfer_id);
