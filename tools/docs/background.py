@@ -6,6 +6,7 @@ Not before: building it takes both cores, and a first visitor looks for the serv
 import contextlib
 import fcntl
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -38,6 +39,8 @@ def wait_for_service(port: int) -> bool:
 
 
 def main() -> int:
+    # A shell starts background processes with Ctrl-C ignored; this one ends with the service.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     with announced(BUILD_LOCK):
         if not wait_for_service(load_settings(os.environ).port):
             return 1
