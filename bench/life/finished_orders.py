@@ -21,6 +21,7 @@ from tonne.platform.db.pool import Connection
 TABLES = (
     "orders",
     "charges",
+    "charge_orders",
     "order_lines",
     "simulated_charges",
     "certificates",
@@ -111,6 +112,13 @@ FROM charges copy WHERE copy.order_id IN (SELECT order_id FROM bench_copies)
 """
 
 
+INSERT_CHARGE_ORDERS = """
+INSERT INTO charge_orders (account_id, charge_id, order_id, amount_minor)
+SELECT copy.account_id, copy.id, copy.order_id, copy.amount_minor
+FROM charges copy WHERE copy.order_id IN (SELECT order_id FROM bench_copies)
+"""
+
+
 async def _copy_charges(connection: Connection, order: OrderTemplate) -> None:
     number = "lpad(copy.number::text, 26, '0')"
     changes = {
@@ -122,6 +130,7 @@ async def _copy_charges(connection: Connection, order: OrderTemplate) -> None:
         "settled_at": "copy.created_at",
     }
     await copy_rows(connection, "charges", f"{order.rows} AND template.status = 'captured'", changes)
+    await connection.execute(INSERT_CHARGE_ORDERS)
     await connection.execute(INSERT_SIMULATED_CHARGES)
 
 

@@ -15,7 +15,16 @@ from tonne.platform.db.pool import Connection
 from tonne.selling.orders.model import OrderKey
 
 # In an order that satisfies the foreign keys.
-INSERTED = ("simulated_charges", "charges", "parcels", "shares", "order_projects", "certificates", "events")
+INSERTED = (
+    "simulated_charges",
+    "charges",
+    "charge_orders",
+    "parcels",
+    "shares",
+    "order_projects",
+    "certificates",
+    "events",
+)
 UPDATED = ("orders", "parcels", "lots", "event_streams")
 # Sums over many orders, a few rows in all. The limit writes them once, at the end.
 COUNTED = ("retired_totals", "retired_vintages")

@@ -49,8 +49,13 @@ class Desk(Scene):
             self.clock(),
         )
         if state == "part_payment":
-            values = "'asg_1', id, invoice_id, amount_minor, false, NULL, '', imported_at, imported_by"
-            await self.execute(f"INSERT INTO transfer_assignments SELECT {values} FROM bank_transfers")  # noqa: S608
+            await self.execute(
+                "INSERT INTO transfer_assignments (id, transfer_id, invoice_id, amount_minor, by_operator, created_at, "
+                "created_by, day, invoice_reference, organisation_id, mode, currency, invoice_paid) "
+                "SELECT 'asg_1', transfer.id, invoices.id, transfer.amount_minor, false, imported_at, imported_by, "
+                "booked_on, invoices.reference, invoices.organisation_id, invoices.mode, invoices.currency, false "
+                "FROM bank_transfers transfer JOIN invoices ON invoices.id = transfer.invoice_id"
+            )
 
     async def charge(self, status: str) -> None:
         order = await self.order(OrderStatus.PLACED)

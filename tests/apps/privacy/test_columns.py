@@ -54,7 +54,8 @@ KEPT = {
     "audit_packs": {"requested_by": "the actor, as in the audit log", "status": WORDS},
     "audit_pack_parts": {"content pack_id": "certificates: all packs of the organisation are deleted"},
     "bank_transfers": {
-        "bank_references end_to_end_id own_account payer payer_bic payer_iban reference resolution": ACCOUNTING
+        "bank_references end_to_end_id own_account payer payer_bic payer_iban reference resolution": ACCOUNTING,
+        "invoice_reference": "of the invoice",
     },
     "bundles": {"description details name picture primary_image slug": SELLER},
     "card_links": {"session_id": GATEWAY},
@@ -62,6 +63,7 @@ KEPT = {
     "certificate_logos": {"content media_type sha256": OWN},
     "certificate_documents": {"number sha256": "proofs: a PDF cannot be computed from its hash"},
     "certificates": {"number replaced_by replaces": "random numbers"},
+    "charge_invoices": {"reference": "of the invoice"},
     "charges": {"code customer message method outcome reference session_id captured_currency": GATEWAY},
     "checkouts": {
         "beneficiary_kind bundle_selection redirect_label": SELLER,
@@ -156,7 +158,7 @@ KEPT = {
     "sustainability_slugs": {"slug": OWN},
     "tax_profiles": {"buyer_reference city country legal_note postcode street tax_id treatment": OWN},
     "test_mail_addresses": {"email": ADDRESS_IN_USE},
-    "transfer_assignments": {"note undoes": ACCOUNTING, "currency mode": "of the invoice"},
+    "transfer_assignments": {"note undoes": ACCOUNTING, "currency mode invoice_reference": "of the invoice"},
     "transfer_resolutions": {"note undoes": ACCOUNTING},
     "transfer_returns": {"note reason to_bic to_iban to_name": ACCOUNTING},
     "unbilled_orders": {"reference": ACCOUNTING},

@@ -25,6 +25,7 @@ from tonne.money.cards.gateways.payment_record import PaymentNotRead, RecordedPa
 from tonne.money.cards.model import RetrySchedule
 from tonne.money.cards.stored_cards.stored_cards import describe_card, store_card
 from tonne.money.invoices.cancel_order import cancel_order
+from tonne.money.invoices.store import have_invoices
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.orders.model import Order
@@ -135,7 +136,9 @@ class CardScene(Scene):
         return self.tenant.scope
 
     def another_worker(self) -> ChargeCards:
-        return ChargeCards(self.database, self.gateways, Mode.TEST, self.clock, RetrySchedule(self.settings))
+        return ChargeCards(
+            self.database, self.gateways, Mode.TEST, self.clock, RetrySchedule(self.settings), have_invoices
+        )
 
     async def wait_for_helpers(self) -> None:
         """Stop the account from advancing automatically."""

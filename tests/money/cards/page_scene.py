@@ -14,6 +14,7 @@ from tonne.money.cards.gateways.card_stripe import StripeCardGateway
 from tonne.money.cards.gateways.payment_page import PaymentPage
 from tonne.money.cards.model import RetrySchedule
 from tonne.money.cards.open_charges import open_charges
+from tonne.money.invoices.store import have_invoices
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
@@ -50,7 +51,9 @@ class PageScene(CardScene):
         self.refunds = RefundJobs(self.database, self.gateways, self.clock, RetrySchedule(self.settings))
 
     def another_worker(self) -> ChargeCards:
-        return ChargeCards(self.database, self.gateways, Mode.LIVE, self.clock, RetrySchedule(self.settings))
+        return ChargeCards(
+            self.database, self.gateways, Mode.LIVE, self.clock, RetrySchedule(self.settings), have_invoices
+        )
 
     async def begin(self) -> tuple[Order, ChargeRequest]:
         """An order and its pending charge, committed before Stripe is called."""

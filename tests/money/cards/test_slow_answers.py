@@ -18,6 +18,7 @@ from tonne.money.cards.gateways.card import CardDetails
 from tonne.money.cards.gateways.card_stripe import StripeCardGateway
 from tonne.money.cards.model import RetrySchedule
 from tonne.money.cards.stored_cards import stored_card_store
+from tonne.money.invoices.store import have_invoices
 from tonne.platform.values.scope import Mode
 from tonne.selling.orders.model import Order
 
@@ -31,7 +32,9 @@ class SlowScene(CardScene):
         self.slow: set[str] = set()
         self.is_released = asyncio.Event()
         self.gateways = {"stripe": gateway}
-        self.worker = ChargeCards(self.database, self.gateways, Mode.LIVE, self.clock, RetrySchedule(self.settings))
+        self.worker = ChargeCards(
+            self.database, self.gateways, Mode.LIVE, self.clock, RetrySchedule(self.settings), have_invoices
+        )
         stripe_api.respond_with(self.answer)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:

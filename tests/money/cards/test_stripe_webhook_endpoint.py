@@ -26,6 +26,7 @@ from tonne.money.cards.charge_cards import ChargeCards
 from tonne.money.cards.gateways.card import StoredCard
 from tonne.money.cards.model import RetrySchedule
 from tonne.money.cards.stored_cards.stored_cards import describe_card, store_card
+from tonne.money.invoices.store import have_invoices
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.scope import Mode
@@ -70,7 +71,9 @@ class LiveScene(CardScene):
 
     def at_stripe(self, subject: StripeUnderTest) -> None:
         self.gateways = {"stripe": subject.gateway}
-        self.worker = ChargeCards(self.database, self.gateways, Mode.LIVE, self.clock, RetrySchedule(self.settings))
+        self.worker = ChargeCards(
+            self.database, self.gateways, Mode.LIVE, self.clock, RetrySchedule(self.settings), have_invoices
+        )
         self.refunds = RefundJobs(self.database, self.gateways, self.clock, RetrySchedule(self.settings))
 
     async def order_with(self, card: StoredCard) -> Order:

@@ -6,13 +6,18 @@ from tests.money.invoices.billing import Billing
 from tests.support.postgres import undone
 from tests.support.world import TESTER, World
 from tonne.money.accounting.matching.import_statement import import_statement
-from tonne.money.invoices.invariants import INVARIANTS
+from tonne.money.accounting.matching.invariants import INVARIANTS as OF_MATCHES
+from tonne.money.bank.invariants import INVARIANTS as OF_TRANSFERS
+from tonne.money.invoices.invariants import INVARIANTS as OF_INVOICES
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.model import Billing as BillingMode
 
+# An order paid by card has one captured charge: `tests/money/cards/test_invariants.py` breaks that.
+*_, CHARGED = OF_INVOICES
+INVARIANTS = [*(each for each in OF_INVOICES if each is not CHARGED), *OF_TRANSFERS, *OF_MATCHES]
 NUMBERS, STANDING, ORDERS, SUMS, CREDIT_NUMBERS, CREDITS, CREDITED, GROUPS, SPENT, STATES, TRANSFERS, KINDS = (
     invariant.name for invariant in INVARIANTS
 )
@@ -70,9 +75,11 @@ BREACHES: list[tuple[str, str, set[str]]] = [
     (STATES, "UPDATE bank_transfers SET state = 'unmatched' WHERE state = 'matched'", set()),
     (KINDS, "UPDATE bank_transfers SET currency = 'USD' WHERE state = 'part_payment'", set()),
     (KINDS, "UPDATE bank_transfers SET mode = 'test'", set()),
+    (KINDS, "UPDATE transfer_assignments SET invoice_reference = 'TN-LIVE-000001'", set()),
+    (KINDS, "UPDATE transfer_assignments SET invoice_paid = NOT invoice_paid", {STATES}),
     (TRANSFERS, "DELETE FROM transfer_assignments WHERE amount_minor = 1000", {STATES}),
     (TRANSFERS, "UPDATE invoices SET settled_by_hand = false", set()),
-    (TRANSFERS, REOPEN_THIRD, {STANDING, STATES}),
+    (TRANSFERS, REOPEN_THIRD, {STANDING, KINDS}),
 ]
 
 

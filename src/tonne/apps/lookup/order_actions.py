@@ -11,6 +11,7 @@ from tonne.money.cards.gateways.card import CardGateway
 from tonne.money.cards.simulate_payment import simulate_payment
 from tonne.money.invoices.card_payment.simulate_card_invoice import simulate_card_invoice
 from tonne.money.invoices.settle_invoice import settle_test_invoice
+from tonne.money.invoices.store import have_invoices
 from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
 from tonne.money.refunds.permission import require_permission
 from tonne.money.refunds.request_refund import RefundRequest, request_refund
@@ -105,7 +106,13 @@ class OrderActions(Struct, frozen=True):
         match step:
             case HelperStep.PAY:
                 await simulate_payment(
-                    self.database, self.gateways["simulated"], scope, order_id, clock=self.clock, settings=self.settings
+                    self.database,
+                    self.gateways["simulated"],
+                    scope,
+                    order_id,
+                    find_billed=have_invoices,
+                    clock=self.clock,
+                    settings=self.settings,
                 )
             case HelperStep.SETTLE:
                 await self._settle(scope, order_id, actor)

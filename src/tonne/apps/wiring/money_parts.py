@@ -18,6 +18,7 @@ from tonne.money.invoices.endpoints import InvoiceEndpoints
 from tonne.money.invoices.follow_up_invoices import FollowUpInvoices
 from tonne.money.invoices.issuing.issue_consolidated_invoices import IssueConsolidatedInvoices
 from tonne.money.invoices.issuing.issue_invoices import IssueInvoices
+from tonne.money.invoices.store import have_invoices
 from tonne.money.receipts.mail_orders import MailOrders
 from tonne.money.refunds.endpoints import RefundEndpoints
 from tonne.money.refunds.jobs import refund_jobs
@@ -33,12 +34,21 @@ class MoneyParts(SupplyParts):
         self.gateway_meter = GatewayMetrics()
         self.card_gateways = card_gateways(database, settings, self.gateway_meter, self.hold)
         schedule = RetrySchedule(settings)
-        self.charge_cards = {mode: ChargeCards(database, self.card_gateways, mode, clock, schedule) for mode in Mode}
+        self.charge_cards = {
+            mode: ChargeCards(database, self.card_gateways, mode, clock, schedule, have_invoices) for mode in Mode
+        }
         self.invoice_charge_jobs = invoice_charge_jobs(database, self.card_gateways, clock, schedule)
         self.refund_jobs = refund_jobs(database, self.card_gateways, clock, schedule)
         self.refunds = RefundEndpoints(database, clock=clock, settings=settings, notifier=self.notifier)
         self.remove_closed_cards = RemoveClosedCards(database, self.card_gateways, clock)
-        self.cards = CardEndpoints(database, self.card_gateways, clock=clock, settings=settings, notifier=self.notifier)
+        self.cards = CardEndpoints(
+            database,
+            self.card_gateways,
+            clock=clock,
+            settings=settings,
+            notifier=self.notifier,
+            find_billed=have_invoices,
+        )
         self.update_card = UpdateCard(database, self.card_gateways, clock, settings, self.notifier)
         self.mail_card_problems = MailCardProblems(database, clock, settings, self.box)
         self.card_page = CardPage(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from tonne.money.bank.transfer_model import Assignment, Transfer
+from tonne.money.bank.transfer_model import Assignment, PaidInvoice, Transfer
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.ids import new_id
@@ -12,7 +12,7 @@ from tonne.platform.values.ids import new_id
 
 class NewAssignment(NamedTuple):
     transfer_id: str
-    invoice_id: str
+    invoice: PaidInvoice
     amount_minor: int
 
 
@@ -29,11 +29,15 @@ async def sum_received_any_account(connection: Connection, invoice_ids: Sequence
 
 
 INSERT_ASSIGNMENTS = """
-INSERT INTO transfer_assignments (id, transfer_id, invoice_id, amount_minor, by_operator, note, created_at, created_by,
+INSERT INTO transfer_assignments (id, transfer_id, amount_minor, by_operator, note, created_at, created_by, day,
+                                  invoice_id, invoice_reference, organisation_id, mode, currency, invoice_paid,
                                   recovers)
-SELECT new.id, new.transfer_id, new.invoice_id, new.amount_minor, $1, $2, $3, $4, invoices.written_off_at IS NOT NULL
-FROM unnest($5::text[], $6::text[], $7::text[], $8::bigint[]) AS new (id, transfer_id, invoice_id, amount_minor)
-JOIN invoices ON invoices.id = new.invoice_id
+SELECT new.id, new.transfer_id, new.amount_minor, $1, $2, $3, $4, transfer.booked_on, new.invoice_id, new.reference,
+       new.organisation_id, new.mode, new.currency, new.is_paid, new.recovers
+FROM unnest($5::text[], $6::text[], $7::bigint[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[],
+            $13::boolean[], $14::boolean[])
+     AS new (id, transfer_id, amount_minor, invoice_id, reference, organisation_id, mode, currency, is_paid, recovers)
+JOIN bank_transfers transfer ON transfer.id = new.transfer_id
 """
 
 
@@ -47,36 +51,60 @@ async def insert_assignments_any_account(
     now: datetime,
 ) -> None:
     """Insert assignments, at least one. Then refresh the states of the transfers."""
-    rows = [(new_id("asg"), *each) for each in new]
+    rows = [
+        (
+            *(new_id("asg"), each.transfer_id, each.amount_minor, paid.id, paid.reference, paid.organisation_id),
+            *(paid.mode, paid.currency, paid.is_paid, paid.written_off_at is not None),
+        )
+        for each in new
+        for paid in (each.invoice,)
+    ]
     await tx.execute(INSERT_ASSIGNMENTS, by_operator, note, now, str(actor), *zip(*rows, strict=True))
 
 
 UNDO_ASSIGNMENTS = """
-INSERT INTO transfer_assignments (id, transfer_id, invoice_id, amount_minor, by_operator, undoes, note, created_at,
-                                  created_by, recovers)
-SELECT undone.id, assignment.transfer_id, assignment.invoice_id, -assignment.amount_minor, assignment.by_operator,
-       assignment.id, $3, $4, $5, invoices.written_off_at IS NOT NULL
+INSERT INTO transfer_assignments (id, transfer_id, amount_minor, by_operator, undoes, note, created_at, created_by, day,
+                                  invoice_id, invoice_reference, organisation_id, mode, currency, invoice_paid,
+                                  recovers)
+SELECT undone.id, assignment.transfer_id, -assignment.amount_minor, assignment.by_operator, assignment.id, $3, $4, $5,
+       ($4::timestamptz AT TIME ZONE 'UTC')::date, assignment.invoice_id, assignment.invoice_reference,
+       assignment.organisation_id, assignment.mode, assignment.currency, assignment.invoice_paid, $6
 FROM unnest($1::text[], $2::text[]) AS undone (id, undoes)
 JOIN transfer_assignments assignment ON assignment.id = undone.undoes
-JOIN invoices ON invoices.id = assignment.invoice_id
 """
 
 
 async def undo_assignments_any_account(
-    tx: Connection, assignments: Sequence[Assignment], *, note: str, actor: Actor, now: datetime
+    tx: Connection,
+    invoice: PaidInvoice,
+    assignments: Sequence[Assignment],
+    *,
+    note: str,
+    actor: Actor,
+    now: datetime,
 ) -> None:
-    """Record the opposite of assignments. Then refresh the states of the transfers."""
-    ids = [new_id("asg") for _ in assignments]
-    await tx.execute(UNDO_ASSIGNMENTS, ids, [each.id for each in assignments], note, now, str(actor))
+    """Record the opposite of assignments to an invoice. Then refresh the states of the transfers."""
+    ids, recovers = [new_id("asg") for _ in assignments], invoice.written_off_at is not None
+    await tx.execute(UNDO_ASSIGNMENTS, ids, [each.id for each in assignments], note, now, str(actor), recovers)
+
+
+MARK_PAID_INVOICE = """
+UPDATE transfer_assignments SET invoice_paid = true WHERE invoice_id = $1 AND NOT invoice_paid RETURNING transfer_id
+"""
+
+
+async def mark_paid_any_account(tx: Connection, invoice: PaidInvoice) -> list[str]:
+    """An invoice is being paid. Returns the transfers that paid a part of it before: then refresh their states."""
+    return [row["transfer_id"] for row in await tx.fetch(MARK_PAID_INVOICE, invoice.id)]
 
 
 _ASSIGNMENT = """
-assignment.id, assignment.transfer_id, assignment.invoice_id, invoices.reference AS invoice_reference,
-       assignment.amount_minor, invoices.currency, assignment.by_operator,
+assignment.id, assignment.transfer_id, assignment.invoice_id, assignment.invoice_reference,
+       assignment.amount_minor, assignment.currency, assignment.by_operator,
        assignment.undoes IS NOT NULL
        OR EXISTS (SELECT FROM transfer_assignments undo WHERE undo.undoes = assignment.id) AS undone,
        assignment.note, assignment.created_at, assignment.created_by
-FROM transfer_assignments assignment JOIN invoices ON invoices.id = assignment.invoice_id
+FROM transfer_assignments assignment
 """
 
 LIST_OF_TRANSFER = (

@@ -82,7 +82,7 @@ async def return_part_payments(tx: Connection, invoice: PaidInvoice, *, actor: A
         return 0
     assignments = [each for group in received.values() for each in group]
     reason = f"Invoice {invoice.reference} was cancelled before it was paid in full."
-    await assignment_store.undo_assignments_any_account(tx, assignments, note=reason, actor=actor, now=now)
+    await assignment_store.undo_assignments_any_account(tx, invoice, assignments, note=reason, actor=actor, now=now)
     transfers = await lock_transfers_any_account(tx, sorted(received))
     planned = [
         _compose(

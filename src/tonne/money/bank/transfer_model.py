@@ -102,7 +102,7 @@ class Transfer(Struct, frozen=True, kw_only=True):
 
 
 class PaidInvoice(Protocol):
-    """What this package needs to know of an invoice that transfers pay. None of it ever changes."""
+    """What this package needs to know of an invoice that transfers pay. Most of it never changes and is copied."""
 
     @property
     def id(self) -> str: ...
@@ -114,6 +114,10 @@ class PaidInvoice(Protocol):
     def mode(self) -> Mode: ...
     @property
     def currency(self) -> str: ...
+    @property
+    def is_paid(self) -> bool: ...
+    @property
+    def written_off_at(self) -> datetime | None: ...
 
 
 class Assignment(Struct, frozen=True, kw_only=True):

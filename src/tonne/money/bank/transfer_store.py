@@ -7,7 +7,7 @@ import asyncpg
 
 from tonne.money.bank.formats.identity import Identified, StoredLine, reference_key
 from tonne.money.bank.formats.statement import StatementFormat, StatementLine
-from tonne.money.bank.transfer_model import Transfer, TransferState
+from tonne.money.bank.transfer_model import PaidInvoice, Transfer, TransferState
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.ids import new_id
@@ -21,12 +21,11 @@ DONE_WITH_TRANSFER = """
 LEFT JOIN LATERAL (
     SELECT coalesce(sum(each.amount_minor), 0)::bigint AS minor,
            coalesce(bool_or(each.by_operator), false) AS by_operator,
-           coalesce(bool_or(paid.status = 'open'), false) AS is_open
-    FROM (SELECT assignment.invoice_id, sum(assignment.amount_minor) AS amount_minor,
-                 bool_or(assignment.by_operator) AS by_operator
+           coalesce(bool_or(NOT each.invoice_paid), false) AS is_open
+    FROM (SELECT sum(assignment.amount_minor) AS amount_minor, bool_or(assignment.by_operator) AS by_operator,
+                 bool_or(assignment.invoice_paid) AS invoice_paid
           FROM transfer_assignments assignment WHERE assignment.transfer_id = transfer.id
-          GROUP BY assignment.invoice_id HAVING sum(assignment.amount_minor) <> 0) AS each
-    JOIN invoices paid ON paid.id = each.invoice_id) AS assigned ON true
+          GROUP BY assignment.invoice_id HAVING sum(assignment.amount_minor) <> 0) AS each) AS assigned ON true
 LEFT JOIN LATERAL (
     SELECT coalesce(sum(each.amount_minor) FILTER (WHERE each.status <> 'returned'), 0)::bigint AS open_minor,
            coalesce(sum(each.amount_minor) FILTER (WHERE each.status = 'returned'), 0)::bigint AS done_minor,
@@ -51,12 +50,12 @@ CASE WHEN transfer.amount_minor <= 0
 _TRANSFER = """
 transfer.id, transfer.mode, transfer.own_account, transfer.booked_on, transfer.amount_minor, transfer.currency,
 transfer.payer, transfer.payer_iban, transfer.payer_bic, transfer.reference, transfer.end_to_end_id,
-transfer.is_reversal, transfer.state, transfer.invoice_id, invoices.reference AS invoice_reference,
-invoices.organisation_id, assigned.minor AS assigned_minor, sent.open_minor AS returning_minor,
+transfer.is_reversal, transfer.state, transfer.invoice_id, transfer.invoice_reference,
+transfer.organisation_id, assigned.minor AS assigned_minor, sent.open_minor AS returning_minor,
 sent.done_minor AS returned_minor, sent.refund_minor AS refunded_minor, transfer.resolved_minor, transfer.resolution,
 transfer.imported_at, transfer.imported_by
 """
-_FROM = f"FROM bank_transfers transfer LEFT JOIN invoices ON invoices.id = transfer.invoice_id {DONE_WITH_TRANSFER}"
+_FROM = f"FROM bank_transfers transfer {DONE_WITH_TRANSFER}"
 
 
 def _transfer(row: asyncpg.Record) -> Transfer:
@@ -102,16 +101,16 @@ def _stored(row: asyncpg.Record) -> StoredLine:
 
 INSERT_TRANSFERS = """
 INSERT INTO bank_transfers (id, mode, format, booked_on, amount_minor, currency, payer, payer_iban, payer_bic,
-                            reference, end_to_end_id, own_account, bank_references, is_reversal, invoice_id, state,
-                            imported_at, imported_by)
+                            reference, end_to_end_id, own_account, bank_references, is_reversal, invoice_id,
+                            invoice_reference, organisation_id, state, imported_at, imported_by)
 SELECT new.id, $1, $2, new.booked_on, new.amount_minor, new.currency, new.payer, new.payer_iban, new.payer_bic,
        new.reference, new.end_to_end_id, new.own_account,
        CASE WHEN new.bank_reference IS NULL THEN '{}' ELSE ARRAY[new.bank_reference] END, new.is_reversal,
-       new.invoice_id, 'unmatched', $3, $4
+       new.invoice_id, new.invoice_reference, new.organisation_id, 'unmatched', $3, $4
 FROM unnest($5::text[], $6::date[], $7::bigint[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[],
-            $13::text[], $14::text[], $15::text[], $16::boolean[], $17::text[])
+            $13::text[], $14::text[], $15::text[], $16::boolean[], $17::text[], $18::text[], $19::text[])
      AS new (id, booked_on, amount_minor, currency, payer, payer_iban, payer_bic, reference, end_to_end_id, own_account,
-             bank_reference, is_reversal, invoice_id)
+             bank_reference, is_reversal, invoice_id, invoice_reference, organisation_id)
 """
 
 
@@ -119,19 +118,20 @@ async def insert_transfers_any_account(
     tx: Connection,
     mode: Mode,
     format_: StatementFormat,
-    new: Sequence[tuple[Identified, str | None]],
+    new: Sequence[tuple[Identified, PaidInvoice | None]],
     *,
     actor: Actor,
     now: datetime,
 ) -> None:
-    """Insert transfers, at least one, each with the id of the invoice that it names. Then refresh their states."""
+    """Insert transfers, at least one, each with the invoice that it names. Then refresh their states."""
     rows = [
         (
             *(each.transfer_id, line.booked_on, line.amount_minor, line.currency, line.payer, line.payer_iban),
             *(line.payer_bic, line.reference, line.end_to_end_id, line.own_account),
-            *(reference_key(format_, line), line.is_reversal, invoice_id),
+            *(reference_key(format_, line), line.is_reversal),
+            *((None, None, None) if named is None else (named.id, named.reference, named.organisation_id)),
         )
-        for each, invoice_id in new
+        for each, named in new
         for line in (each.line,)
     ]
     await tx.execute(INSERT_TRANSFERS, mode, format_, now, str(actor), *zip(*rows, strict=True))
@@ -168,18 +168,14 @@ REFRESH_STATES = f"""
 UPDATE bank_transfers SET state = derived.state
 FROM (SELECT transfer.id, {STATE_OF_TRANSFER} AS state
       FROM bank_transfers transfer {DONE_WITH_TRANSFER}
-      WHERE transfer.id = ANY ($1::text[])
-         OR transfer.id IN (SELECT each.transfer_id FROM transfer_assignments each
-                            WHERE each.invoice_id = ANY ($2::text[]))) AS derived
+      WHERE transfer.id = ANY ($1::text[])) AS derived
 WHERE bank_transfers.id = derived.id AND bank_transfers.state <> derived.state
 """  # noqa: S608 - constants
 
 
-async def refresh_states_any_account(
-    tx: Connection, transfer_ids: Sequence[str] = (), *, invoice_ids: Sequence[str] = ()
-) -> None:
+async def refresh_states_any_account(tx: Connection, transfer_ids: Sequence[str]) -> None:
     """Derive the states of transfers after anything was done with them, or with invoices that they paid."""
-    await tx.execute(REFRESH_STATES, transfer_ids, invoice_ids)
+    await tx.execute(REFRESH_STATES, transfer_ids)
 
 
 FIND_TRANSFERS = f"SELECT {_TRANSFER} {_FROM} WHERE transfer.id = ANY ($1::text[]) ORDER BY transfer.id"

@@ -13,8 +13,8 @@ from tonne.selling.orders.model import Order, OrderKey
 
 # A charge for an invoice stands under the first of its orders where it does not pay for all of them.
 _FIRST = """
-coalesce(charges.order_id, (SELECT min(billed.order_id) FROM invoice_orders billed
-                            WHERE billed.invoice_id = charges.invoice_id))
+coalesce(charges.order_id, (SELECT min(paid.order_id) FROM charge_orders paid
+                            WHERE paid.account_id = charges.account_id AND paid.charge_id = charges.id))
 """
 _CAPTURED = f"""
 charges.account_id, charges.id, {_FIRST} AS order_id, charges.invoice_id, charges.organisation_id, charges.mode,
@@ -73,18 +73,14 @@ def _captured(row: asyncpg.Record) -> CapturedCharge:
     )
 
 
-# Of the charges for its invoice, the one that paid. A surplus one stands under the first order only. With OR instead of
-# UNION, PostgreSQL would read all charges of the account.
+# Of the charges for its invoice, the one that paid. A surplus one stands under the first order only.
 FIND_CAPTURED = f"""
 SELECT {_CAPTURED} FROM charges
-WHERE account_id = $1 AND order_id = $2 AND reference IS NOT NULL
-UNION ALL
-SELECT {_CAPTURED} FROM charges
-WHERE account_id = $1 AND reference IS NOT NULL AND order_id IS NULL
-  AND invoice_id IN (SELECT billed.invoice_id FROM invoice_orders billed
-                     WHERE billed.account_id = $1 AND billed.order_id = $2)
-  AND status <> 'mismatched' AND (NOT is_surplus OR {_FIRST} = $2)
-ORDER BY id
+WHERE charges.account_id = $1 AND charges.reference IS NOT NULL
+  AND charges.id IN (SELECT paid.charge_id FROM charge_orders paid WHERE paid.account_id = $1 AND paid.order_id = $2)
+  AND (charges.order_id IS NOT NULL
+       OR charges.status <> 'mismatched' AND (NOT charges.is_surplus OR {_FIRST} = $2))
+ORDER BY charges.id
 """  # noqa: S608 - a constant
 
 

@@ -12,7 +12,7 @@ from tonne.money.cards.call_gateway import Answer, GatewayCalls
 from tonne.money.cards.charge_store import claim_pending_any_account, read_chargeable
 from tonne.money.cards.gateways.card import CardGateway
 from tonne.money.cards.model import ChargeAttempt, RetrySchedule
-from tonne.money.cards.open_charges import OpenedCharges, open_charges
+from tonne.money.cards.open_charges import FindBilled, OpenedCharges, open_charges
 from tonne.money.cards.settle_charges import settle_charges
 from tonne.platform.db.batches import run_leased
 from tonne.platform.db.pool import Connection, Database
@@ -49,6 +49,7 @@ class ChargeCards(Struct, frozen=True):
     mode: Mode
     clock: Clock
     schedule: RetrySchedule
+    find_billed: FindBilled
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CONCURRENCY))
     # Settle what the gateway had not answered when `run_once` returned.
     _late: set[asyncio.Task[None]] = field(default_factory=set)
@@ -120,7 +121,10 @@ class ChargeCards(Struct, frozen=True):
         return OpenedCharges([*unclear, *attempts], [key for each in opened for key in each.free])
 
     async def _open(self, tx: Connection, keys: Sequence[OrderKey], now: datetime) -> OpenedCharges:
-        return await open_charges(tx, await read_chargeable(tx, keys), now, now + self.schedule.lease())
+        orders = await read_chargeable(tx, keys)
+        unsure = [order.key for order in orders if order.may_be_billed]
+        billed = await self.find_billed(tx, unsure) if unsure else set()
+        return await open_charges(tx, orders, now, now + self.schedule.lease(), billed=billed)
 
     async def call_gateways(self, batch: OpenedCharges) -> ChargeResults:
         """Charge or look up each attempt, several at a time. An exception becomes the result `unknown`."""

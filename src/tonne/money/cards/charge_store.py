@@ -19,13 +19,18 @@ from tonne.selling.orders.model import Order, OrderKey
 
 # Values of the column `source`, by the type of a payment source.
 _SOURCES = {StoredCard: "stored_card", HostedPage: "hosted_page", type(None): "none"}
-# The columns that `read_attempt` reads.
-ATTEMPT = """
-charges.account_id, charges.id, charges.order_id, charges.invoice_id, charges.organisation_id, charges.mode,
-charges.gateway, charges.source, charges.customer, charges.method, charges.session_id, charges.amount_minor,
-charges.currency, charges.created_at, charges.missing_since, charges.confirm_until,
-(SELECT invoices.reference FROM invoices WHERE invoices.id = charges.invoice_id) AS invoice_reference
+# The columns that `read_attempt` reads: of a charge, and with the reference of its invoice.
+CHARGE_COLUMNS = """
+account_id, id, order_id, invoice_id, organisation_id, mode, gateway, source, customer, method, session_id,
+amount_minor, currency, created_at, missing_since, confirm_until
 """
+# The CASE spares most charges a look into the other table.
+INVOICE_REFERENCE = """
+CASE WHEN charges.invoice_id IS NOT NULL
+     THEN (SELECT document.reference FROM charge_invoices document
+           WHERE document.account_id = charges.account_id AND document.charge_id = charges.id) END AS invoice_reference
+"""
+ATTEMPT = f"{', '.join(f'charges.{name.strip()}' for name in CHARGE_COLUMNS.split(','))}, {INVOICE_REFERENCE}"
 
 
 def read_attempt(
@@ -63,8 +68,8 @@ def read_attempt(
 class ChargeableOrder(Struct, frozen=True, kw_only=True):
     """An order with the payment source and gateway of its next charge.
 
-    `attempts` counts its charges so far. `has_open_charge`: one of them has taken the money, or may have. `is_billed`:
-    it is paid with other orders, by one charge for their invoice.
+    `attempts` counts its charges so far. `has_open_charge`: one of them has taken the money, or may have. `is_untaxed`:
+    it waits for an invoice, and is paid with other orders by one charge for that.
     """
 
     scope: Scope
@@ -75,7 +80,9 @@ class ChargeableOrder(Struct, frozen=True, kw_only=True):
     source: PaymentSource
     attempts: int
     has_open_charge: bool
-    is_billed: bool = False
+    is_untaxed: bool = False
+    # Some orders of the account are on an invoice that its card pays.
+    may_be_billed: bool = False
 
     @property
     def key(self) -> OrderKey:
@@ -90,9 +97,8 @@ READ_CHARGEABLE = """
 SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders.currency,
        orders.total_cost_minor + coalesce(orders.tax_minor, 0) AS amount_due_minor,
        card.gateway, card.customer, card.method, charged.attempts, charged.has_open_charge,
-       orders.tax_minor IS NULL OR EXISTS (
-           SELECT FROM invoice_orders billed WHERE NOT billed.cancelled
-             AND billed.account_id = orders.account_id AND billed.order_id = orders.id) AS is_billed
+       orders.tax_minor IS NULL AS is_untaxed,
+       EXISTS (SELECT FROM card_invoices billed WHERE billed.account_id = orders.account_id) AS may_be_billed
 FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
 JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
 LEFT JOIN account_cards card ON card.account_id = orders.account_id
@@ -120,22 +126,29 @@ def _chargeable(row: asyncpg.Record) -> ChargeableOrder:
         source=None if row["gateway"] is None else StoredCard(row["customer"], row["method"]),
         attempts=row["attempts"],
         has_open_charge=row["has_open_charge"],
-        is_billed=row["is_billed"],
+        is_untaxed=row["is_untaxed"],
+        may_be_billed=row["may_be_billed"],
     )
 
 
 # ON CONFLICT: another worker has just opened a charge for the order. `charges_one_per_order` allows only one.
 INSERT_CHARGES = f"""
-INSERT INTO charges (account_id, id, order_id, organisation_id, mode, attempt, gateway, source, customer, method,
-                     amount_minor, currency, status, created_at, next_attempt_at)
-SELECT account_id, id, order_id, organisation_id, mode, attempt, gateway, source, customer, method, amount_minor,
-       currency, 'pending', $1, $2
-FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::smallint[], $9::text[], $10::text[],
-            $11::text[], $12::text[], $13::bigint[], $14::text[])
-     AS new (account_id, id, order_id, organisation_id, mode, attempt, gateway, source, customer, method, amount_minor,
-             currency)
-ON CONFLICT DO NOTHING
-RETURNING {ATTEMPT}
+WITH opened AS (
+    INSERT INTO charges (account_id, id, order_id, organisation_id, mode, attempt, gateway, source, customer, method,
+                         amount_minor, currency, status, created_at, next_attempt_at)
+    SELECT account_id, id, order_id, organisation_id, mode, attempt, gateway, source, customer, method, amount_minor,
+           currency, 'pending', $1, $2
+    FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::smallint[], $9::text[], $10::text[],
+                $11::text[], $12::text[], $13::bigint[], $14::text[])
+         AS new (account_id, id, order_id, organisation_id, mode, attempt, gateway, source, customer, method,
+                 amount_minor, currency)
+    ON CONFLICT DO NOTHING
+    RETURNING {CHARGE_COLUMNS}
+), paid AS (
+    INSERT INTO charge_orders (account_id, charge_id, order_id, amount_minor)
+    SELECT account_id, id, order_id, amount_minor FROM opened
+)
+SELECT {CHARGE_COLUMNS}, NULL AS invoice_reference FROM opened
 """  # noqa: S608 - a constant
 
 
@@ -184,13 +197,9 @@ async def claim_pending_any_account(
     return [read_attempt(row, is_wanted=row["is_wanted"], is_replaced=row["is_replaced"]) for row in rows]
 
 
-# Not with OR, which would read all charges.
 _OF_ORDER = """
-charges.id IN (
-    SELECT own.id FROM charges own WHERE own.account_id = $1 AND own.order_id = $2
-    UNION ALL
-    SELECT shared.id FROM invoice_orders billed JOIN charges shared ON shared.invoice_id = billed.invoice_id
-    WHERE billed.account_id = $1 AND billed.order_id = $2 AND NOT billed.cancelled)
+charges.account_id = $1
+AND charges.id IN (SELECT paid.charge_id FROM charge_orders paid WHERE paid.account_id = $1 AND paid.order_id = $2)
 """
 FIND_PENDING = f"""
 SELECT {ATTEMPT} FROM charges WHERE {_OF_ORDER} AND status = 'pending'

@@ -10,6 +10,7 @@ from tonne.money.cards.gateways.card import CardGateway
 from tonne.money.cards.gateways.stripe_events import SignatureInvalid, verify_event
 from tonne.money.cards.handle_stripe_event import handle_stripe_event
 from tonne.money.cards.model import DeclineCode
+from tonne.money.cards.open_charges import FindBilled
 from tonne.money.cards.simulate_payment import simulate_decline, simulate_payment
 from tonne.platform.db.pool import Database
 from tonne.platform.events.notification import WorkKind
@@ -52,6 +53,7 @@ class CardEndpoints(msgspec.Struct, frozen=True):
     clock: Clock
     settings: Settings
     notifier: Notifier
+    find_billed: FindBilled
 
     async def pay_test_order(self, request: Request) -> Response:
         """Pay a test order by card.
@@ -65,6 +67,7 @@ class CardEndpoints(msgspec.Struct, frozen=True):
             self.gateways["simulated"],
             request.scope,
             request.path("order_id"),
+            find_billed=self.find_billed,
             clock=self.clock,
             settings=self.settings,
         )
@@ -85,6 +88,7 @@ class CardEndpoints(msgspec.Struct, frozen=True):
             request.scope,
             request.path("order_id"),
             body.code or DeclineCode.CARD_DECLINED,
+            find_billed=self.find_billed,
             clock=self.clock,
             settings=self.settings,
         )

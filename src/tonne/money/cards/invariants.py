@@ -39,21 +39,15 @@ INVARIANTS = (
         """,
     ),
     Invariant(
-        "an order paid by card has one captured charge of its total",
-        "An order was marked as paid without a captured charge, or with another amount.",
+        "the orders of a charge sum to it",
+        "A charge is recorded with other orders or invoices than it is for.",
         """
-        SELECT format('order %s of account %s is %s and costs %s %s, captured: %s', orders.id, orders.account_id,
-                      orders.status, orders.total_cost_minor + coalesce(orders.tax_minor, 0), orders.currency,
-                      coalesce(captured.amount_minor || ' ' || captured.currency, 'nothing')) AS "where"
-        FROM orders
-        LEFT JOIN charges captured ON captured.account_id = orders.account_id AND captured.order_id = orders.id
-                                  AND captured.status IN ('captured', 'refunded') AND NOT captured.is_surplus
-        WHERE orders.payment_method = 'card' AND orders.status IN ('paid', 'retiring', 'complete')
-          AND orders.total_cost_minor > 0
-          AND NOT EXISTS (SELECT FROM invoice_orders billed
-                          WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id)
-          AND (captured.amount_minor, captured.currency)
-              IS DISTINCT FROM (orders.total_cost_minor + coalesce(orders.tax_minor, 0), orders.currency)
+        SELECT format('charge %s of %s %s, orders: %s', charges.id, charges.amount_minor, charges.currency,
+                      coalesce(sum(paid.amount_minor)::text, 'none')) AS "where"
+        FROM charges
+        LEFT JOIN charge_orders paid ON paid.account_id = charges.account_id AND paid.charge_id = charges.id
+        GROUP BY charges.account_id, charges.id
+        HAVING sum(paid.amount_minor) IS DISTINCT FROM charges.amount_minor
         """,
     ),
     Invariant(

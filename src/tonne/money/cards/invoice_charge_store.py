@@ -1,16 +1,17 @@
 """SQL of `card_invoices`, and of the charges that pay invoices."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from tonne.money.cards.charge_store import ATTEMPT, read_attempt
+from tonne.money.cards.charge_store import ATTEMPT, CHARGE_COLUMNS, read_attempt
 from tonne.money.cards.gateways.card import StoredCard
 from tonne.money.cards.gateways.card_gateways import GATEWAY_OF
 from tonne.money.cards.model import ChargeAttempt, ChargeStatus, TryCounts
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.scope import Mode, Scope
+from tonne.selling.orders.model import OrderKey
 
 
 class CardInvoice(NamedTuple):
@@ -75,25 +76,45 @@ async def find_card_invoice_any_account(connection: Connection, invoice_id: str)
 
 # ON CONFLICT: another worker has just opened a charge. `charges_one_per_invoice` allows only one.
 INSERT_INVOICE_CHARGE = f"""
-INSERT INTO charges (account_id, id, invoice_id, organisation_id, mode, attempt, gateway, source, customer, method,
-                     amount_minor, currency, status, created_at, next_attempt_at)
-SELECT $1, $2, $3, $4, $5,
-       (SELECT coalesce(max(charges.attempt), 0) + 1 FROM charges WHERE charges.invoice_id = $3),
-       coalesce(card.gateway, $6),
-       CASE WHEN coalesce($11, card.method) IS NULL THEN 'none' ELSE 'stored_card' END, coalesce($12, card.customer),
-       coalesce($11, card.method), $7, $8, 'pending', $9, $10
-FROM (SELECT true) AS one LEFT JOIN account_cards card ON card.account_id = $1
-WHERE NOT EXISTS (SELECT FROM charges WHERE charges.invoice_id = $3 AND charges.status = 'mismatched')
-ON CONFLICT DO NOTHING
-RETURNING {ATTEMPT}
+WITH opened AS (
+    INSERT INTO charges (account_id, id, invoice_id, organisation_id, mode, attempt, gateway, source, customer, method,
+                         amount_minor, currency, status, created_at, next_attempt_at)
+    SELECT $1, $2, $3, $4, $5,
+           (SELECT coalesce(max(charges.attempt), 0) + 1 FROM charges WHERE charges.invoice_id = $3),
+           coalesce(card.gateway, $6),
+           CASE WHEN coalesce($11, card.method) IS NULL THEN 'none' ELSE 'stored_card' END,
+           coalesce($12, card.customer), coalesce($11, card.method), $7, $8, 'pending', $9, $10
+    FROM (SELECT true) AS one LEFT JOIN account_cards card ON card.account_id = $1
+    WHERE NOT EXISTS (SELECT FROM charges WHERE charges.invoice_id = $3 AND charges.status = 'mismatched')
+    ON CONFLICT DO NOTHING
+    RETURNING {CHARGE_COLUMNS}
+), documents AS (
+    INSERT INTO charge_invoices (account_id, charge_id, invoice_id, reference, currency, amount_minor, order_count)
+    SELECT account_id, id, invoice_id, $13, currency, amount_minor, $14 FROM opened
+), paid AS (
+    INSERT INTO charge_orders (account_id, charge_id, order_id, amount_minor)
+    SELECT opened.account_id, opened.id, due.order_id, due.amount_minor
+    FROM opened CROSS JOIN unnest($15::text[], $16::bigint[]) AS due (order_id, amount_minor)
+)
+SELECT {CHARGE_COLUMNS}, $13 AS invoice_reference FROM opened
 """  # noqa: S608 - a constant
+
+
+class InvoiceDebt(NamedTuple):
+    """What is due of an invoice when its card is charged, and of each order in it. The shares sum to the amount."""
+
+    reference: str
+    currency: str
+    amount_minor: int
+    # How many orders it billed, also those that were cancelled since.
+    order_count: int
+    shares: Mapping[OrderKey, int]
 
 
 async def insert_invoice_charge(
     tx: Connection,
     invoice: CardInvoice,
-    amount_minor: int,
-    currency: str,
+    debt: InvoiceDebt,
     *,
     card: StoredCard | None,
     now: datetime,
@@ -112,16 +133,19 @@ async def insert_invoice_charge(
         scope.organisation_id,
         scope.mode,
         GATEWAY_OF[scope.mode],
-        amount_minor,
-        currency,
+        debt.amount_minor,
+        debt.currency,
         now,
         held_until,
         *((None, None) if card is None else (card.method, card.customer)),
+        debt.reference,
+        debt.order_count,
+        [key.id for key in debt.shares],
+        list(debt.shares.values()),
     )
     return None if row is None else read_attempt(row, is_new=True)
 
 
-# A charge of another amount than is due is replaced if that is still possible: an order of the invoice was cancelled.
 CLAIM_INVOICE_CHARGES = f"""
 WITH due AS (
     SELECT account_id, id, invoice_id FROM charges
@@ -129,22 +153,22 @@ WITH due AS (
     ORDER BY next_attempt_at LIMIT $4 FOR UPDATE SKIP LOCKED
 )
 UPDATE charges SET next_attempt_at = $3
-FROM due JOIN invoices ON invoices.id = due.invoice_id
-LEFT JOIN account_cards card ON card.account_id = due.account_id
+FROM due LEFT JOIN account_cards card ON card.account_id = due.account_id
 WHERE charges.account_id = due.account_id AND charges.id = due.id
-RETURNING {ATTEMPT}, invoices.status = 'open' AS is_wanted,
-          charges.confirm_until IS NOT NULL
-              AND ((card.created_at > charges.created_at AND card.method <> charges.method) IS TRUE
-                   OR invoices.total_minor - invoices.credited_minor <> charges.amount_minor) AS is_replaced
+RETURNING {ATTEMPT}, charges.confirm_until IS NOT NULL AND card.created_at > charges.created_at
+                         AND card.method <> charges.method IS TRUE AS is_replaced
 """  # noqa: S608 - a constant
 
 
 async def claim_invoice_charges_any_account(
     tx: Connection, mode: Mode, now: datetime, held_until: datetime, *, limit: int
 ) -> list[ChargeAttempt]:
-    """Pending charges that are due: their worker crashed, or their result is unclear."""
+    """Pending charges that are due: their worker crashed, or their result is unclear.
+
+    The caller finds out whether their invoices are still open.
+    """
     rows = await tx.fetch(CLAIM_INVOICE_CHARGES, mode, now, held_until, limit, ChargeStatus.PENDING)
-    return [read_attempt(row, is_wanted=row["is_wanted"], is_replaced=row["is_replaced"]) for row in rows]
+    return [read_attempt(row, is_replaced=row["is_replaced"]) for row in rows]
 
 
 HAS_OPEN_CHARGE = """
@@ -191,17 +215,16 @@ async def make_declined_invoices_due(tx: Connection, scope: Scope, now: datetime
 
 WAKE_CARD_INVOICES = """
 UPDATE card_invoices SET next_attempt_at = $2
-FROM invoices
 WHERE card_invoices.account_id = $1 AND card_invoices.next_attempt_at IS NULL
-  AND invoices.id = card_invoices.invoice_id AND invoices.status = 'open'
-  AND NOT EXISTS (SELECT FROM charges WHERE charges.invoice_id = invoices.id
+  AND card_invoices.invoice_id = ANY ($3::text[])
+  AND NOT EXISTS (SELECT FROM charges WHERE charges.invoice_id = card_invoices.invoice_id
                   AND charges.status IN ('pending', 'mismatched'))
 """
 
 
-async def wake_card_invoices(tx: Connection, scope: Scope, now: datetime) -> None:
-    """Have the card charged for the open invoices of an account that waited for the test helpers."""
-    await tx.execute(WAKE_CARD_INVOICES, scope.account_id, now)
+async def wake_card_invoices(tx: Connection, scope: Scope, open_ids: Sequence[str], now: datetime) -> None:
+    """Have the card charged for those of these open invoices that waited for the test helpers."""
+    await tx.execute(WAKE_CARD_INVOICES, scope.account_id, now, list(open_ids))
 
 
 class ChargedInvoice(NamedTuple):

@@ -7,7 +7,7 @@ from tonne.money.cards.errors import ChargeUnderWay, OrderPaidByInvoice
 from tonne.money.cards.gateways.card import CardGateway, ChargeResult, StoredCard
 from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.cards.model import DECLINES, DeclineCode, RetrySchedule
-from tonne.money.cards.open_charges import OpenedCharges, open_charges
+from tonne.money.cards.open_charges import FindBilled, OpenedCharges, open_charges
 from tonne.money.cards.settle_charges import settle_charges
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
@@ -29,12 +29,19 @@ BILLED_TOGETHER = (
 
 
 async def simulate_payment(
-    database: Database, gateway: CardGateway, scope: Scope, order_id: str, *, clock: Clock, settings: Settings
+    database: Database,
+    gateway: CardGateway,
+    scope: Scope,
+    order_id: str,
+    *,
+    find_billed: FindBilled,
+    clock: Clock,
+    settings: Settings,
 ) -> Order:
     """Charge a working test card, in the same steps as a worker. Confirms a charge that waits for its payer."""
     schedule = RetrySchedule(settings)
     async with database.transaction() as tx:
-        order = await _lock(tx, scope, order_id)
+        order = await _lock(tx, scope, order_id, find_billed)
         waiting = await find_pending(tx, order)
         if waiting is None or waiting.confirm_until is None:
             waiting = None
@@ -59,6 +66,7 @@ async def simulate_decline(
     order_id: str,
     code: DeclineCode,
     *,
+    find_billed: FindBilled,
     clock: Clock,
     settings: Settings,
 ) -> Order:
@@ -71,7 +79,7 @@ async def simulate_decline(
     if code is not DeclineCode.AUTHENTICATION_REQUIRED:
         result = ChargeResult(DECLINES[code], code=code, message="Declined by the test helper.")
     async with database.transaction() as tx:
-        order = await _lock(tx, scope, order_id)
+        order = await _lock(tx, scope, order_id, find_billed)
         opened = await _open(tx, order, GOOD_CARD if result else CONFIRMED_CARD, clock(), schedule)
         if not opened.attempts:
             raise TransitionInvalid("The order total is zero, so there is no charge to decline.")
@@ -85,7 +93,7 @@ async def simulate_decline(
     return orders[0]
 
 
-async def _lock(tx: Connection, scope: Scope, order_id: str) -> Order:
+async def _lock(tx: Connection, scope: Scope, order_id: str, find_billed: FindBilled) -> Order:
     order = await lock_order(tx, scope, order_id)
     if order is None:
         raise OrderNotFound
@@ -93,7 +101,7 @@ async def _lock(tx: Connection, scope: Scope, order_id: str) -> Order:
         raise OrderPaidByInvoice
     if order.status is not OrderStatus.PLACED:
         raise TransitionInvalid(f"The order is {order.status}. Only a placed order can be paid.")
-    if any(each.is_billed for each in await read_chargeable(tx, [order.key])):
+    if order.tax.tax_minor is None or await find_billed(tx, [order.key]):
         raise OrderPaidByInvoice(BILLED_TOGETHER)
     return order
 

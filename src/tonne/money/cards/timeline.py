@@ -8,13 +8,11 @@ from tonne.platform.values.timeline import TimelineEntry
 LIST_CHARGES_OF_ORDER = """
 SELECT id, attempt, gateway, amount_minor, currency, status, outcome, reference, code, message, created_at, settled_at,
        refunded_at, next_attempt_at,
-       (SELECT invoices.reference FROM invoices WHERE invoices.id = charges.invoice_id) AS invoice
+       (SELECT document.reference FROM charge_invoices document
+        WHERE document.account_id = charges.account_id AND document.charge_id = charges.id) AS invoice
 FROM charges
-WHERE charges.id IN (
-    SELECT own.id FROM charges own WHERE own.account_id = $1 AND own.order_id = $2
-    UNION ALL
-    SELECT shared.id FROM invoice_orders billed JOIN charges shared ON shared.invoice_id = billed.invoice_id
-    WHERE billed.account_id = $1 AND billed.order_id = $2 AND shared.account_id = $1)
+WHERE charges.account_id = $1
+  AND charges.id IN (SELECT paid.charge_id FROM charge_orders paid WHERE paid.account_id = $1 AND paid.order_id = $2)
 ORDER BY created_at, attempt
 """
 

@@ -1,4 +1,3 @@
-from tonne.money.bank.invariants import TRANSFER_INVARIANTS
 from tonne.platform.db.invariant import Invariant
 
 INVARIANTS = (
@@ -127,5 +126,22 @@ INVARIANTS = (
                       AND billed.account_id = orders.account_id AND billed.order_id = orders.id)
         """,
     ),
-    *TRANSFER_INVARIANTS,
+    Invariant(
+        "an order paid by card has one captured charge of its total",
+        "An order was marked as paid without a captured charge, or with another amount.",
+        """
+        SELECT format('order %s of account %s is %s and costs %s %s, captured: %s', orders.id, orders.account_id,
+                      orders.status, orders.total_cost_minor + coalesce(orders.tax_minor, 0), orders.currency,
+                      coalesce(captured.amount_minor || ' ' || captured.currency, 'nothing')) AS "where"
+        FROM orders
+        LEFT JOIN charges captured ON captured.account_id = orders.account_id AND captured.order_id = orders.id
+                                  AND captured.status IN ('captured', 'refunded') AND NOT captured.is_surplus
+        WHERE orders.payment_method = 'card' AND orders.status IN ('paid', 'retiring', 'complete')
+          AND orders.total_cost_minor > 0
+          AND NOT EXISTS (SELECT FROM invoice_orders billed
+                          WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id)
+          AND (captured.amount_minor, captured.currency)
+              IS DISTINCT FROM (orders.total_cost_minor + coalesce(orders.tax_minor, 0), orders.currency)
+        """,
+    ),
 )

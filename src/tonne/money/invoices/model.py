@@ -74,6 +74,10 @@ class Invoice(msgspec.Struct, frozen=True, kw_only=True):
     written_off_at: datetime | None = None
 
     @property
+    def is_paid(self) -> bool:
+        return self.status is InvoiceStatus.PAID
+
+    @property
     def is_written_off(self) -> bool:
         """Whether it is open, but not expected to be paid."""
         return self.status is InvoiceStatus.OPEN and self.written_off_at is not None

@@ -28,11 +28,11 @@ async def release_surplus(tx: Connection, invoice: Invoice, due_minor: int, *, a
             break
         if each.undone:
             continue
-        await undo_assignments_any_account(tx, [each], note=note, actor=actor, now=now)
+        await undo_assignments_any_account(tx, invoice, [each], note=note, actor=actor, now=now)
         kept = each.amount_minor - min(each.amount_minor, surplus_minor)
         surplus_minor -= each.amount_minor - kept
         if kept:
-            part = NewAssignment(each.transfer_id, invoice.id, kept)
+            part = NewAssignment(each.transfer_id, invoice, kept)
             by_operator = each.by_operator
             await insert_assignments_any_account(tx, [part], by_operator=by_operator, note=note, actor=actor, now=now)
     await refresh_states_any_account(tx, transfer_ids)

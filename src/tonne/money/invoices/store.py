@@ -244,6 +244,16 @@ async def advances_by_itself(connection: Connection, scope: Scope) -> bool:
     return await connection.fetchval(ADVANCES, scope.organisation_id, scope.account_id) is True
 
 
+LIST_OPEN_BY_CARD = """
+SELECT id FROM invoices WHERE organisation_id = $1 AND mode = $2 AND status = 'open' AND payment_method = 'card'
+"""
+
+
+async def list_open_by_card(connection: Connection, scope: Scope) -> list[str]:
+    """The ids of open invoices that a card pays, of all accounts of the organisation."""
+    return [row["id"] for row in await connection.fetch(LIST_OPEN_BY_CARD, scope.organisation_id, scope.mode)]
+
+
 FIND_RECEIPT_EMAIL = "SELECT receipt_email FROM accounts WHERE organisation_id = $1 AND id = $2"
 
 

@@ -23,6 +23,8 @@ from tonne.apps.wiring.sealed import ALL_SEALED
 from tonne.channels.checkout.invariants import INVARIANTS as CHECKOUTS
 from tonne.channels.webhooks.invariants import INVARIANTS as WEBHOOKS
 from tonne.money.accounting.journal.invariants import INVARIANTS as JOURNAL
+from tonne.money.accounting.matching.invariants import INVARIANTS as MATCHES
+from tonne.money.bank.invariants import INVARIANTS as TRANSFERS
 from tonne.money.cards.invariants import INVARIANTS as PAYMENTS
 from tonne.money.invoices.invariants import INVARIANTS as INVOICES
 from tonne.money.refunds.card_invoice_invariants import INVARIANTS as CARD_INVOICES
@@ -45,7 +47,7 @@ from tonne.supply.stock.holds.quote_invariants import INVARIANTS as QUOTES
 from tonne.supply.transparency.check_tree import TREE, TREE_MEANING, TREE_REMEDY, find_broken_trees
 
 ALL_INVARIANTS = (
-    *(*EVENTS, *ORDERS, *PAYMENTS, *INVOICES, *CARD_INVOICES, *REFUNDS, *CHECKOUTS),
+    *(*EVENTS, *ORDERS, *PAYMENTS, *TRANSFERS, *INVOICES, *CARD_INVOICES, *REFUNDS, *MATCHES, *CHECKOUTS),
     *(*LOG, *RETIREMENTS, *CREDENTIALS, *QUOTES, *WEBHOOKS, *JOURNAL),
 )
 SECRETS = "all secrets can be opened"

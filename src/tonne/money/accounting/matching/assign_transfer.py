@@ -44,7 +44,7 @@ async def assign_transfer(
     transfer = await _lock(tx, transfer_id)
     amount_minor = min(transfer.rest_minor, named.missing_minor) if amount_minor is None else amount_minor
     _check(transfer, named, amount_minor)
-    new = NewAssignment(transfer.id, locked.id, amount_minor)
+    new = NewAssignment(transfer.id, locked, amount_minor)
     await insert_assignments_any_account(tx, [new], by_operator=True, note=note, actor=actor, now=now)
     entries = [
         audit.Entry(
@@ -84,7 +84,7 @@ async def unassign_transfer(
     closed = {ReturnStatus.FAILED, ReturnStatus.CANCELLED}
     if any(each.invoice_id == invoice.id and each.status not in closed for each in refunds):
         raise AssignmentInvalid(f"A part of it is refunded for invoice {invoice.reference}, so it must stay assigned.")
-    await undo_assignments_any_account(tx, [found], note=note, actor=actor, now=now)
+    await undo_assignments_any_account(tx, invoice, [found], note=note, actor=actor, now=now)
     if invoice.status is InvoiceStatus.PAID:
         await mark_settled_by_hand(tx, invoice)
     await refresh_states_any_account(tx, [transfer.id])

@@ -109,7 +109,7 @@ async def book_new_lines(
         matches[each.transfer_id] = match
         if match.settles and match.named:
             match.named.mark_paid()
-    named_by = {id_: match.named.invoice.id for id_, match in matches.items() if match.named}
+    named_by = {id_: match.named.invoice for id_, match in matches.items() if match.named}
     rows = [(each, named_by.get(each.transfer_id)) for each in new]
     await transfer_store.insert_transfers_any_account(tx, mode, format_, rows, actor=actor, now=now)
     assigned = [

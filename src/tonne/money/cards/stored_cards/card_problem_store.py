@@ -36,9 +36,12 @@ class UnpaidOrder(Struct, frozen=True):
 
 
 # The first order of an invoice has a page on which its payer confirms the charge for all of them.
-_INVOICE = """
-(SELECT min(billed.order_id) FROM invoice_orders billed WHERE billed.invoice_id = invoices.id AND NOT billed.cancelled)
-    AS id"""
+_FIRST_PLACED = """
+CROSS JOIN LATERAL (
+    SELECT min(orders.id) AS id FROM charge_orders paid
+    JOIN orders ON orders.account_id = paid.account_id AND orders.id = paid.order_id
+    WHERE paid.account_id = charge.account_id AND paid.charge_id = charge.id AND orders.status = 'placed'
+) first"""
 LIST_TO_CONFIRM = f"""
 SELECT charges.order_id AS id, charges.amount_minor, charges.currency, charges.code, charges.confirm_until AS until,
        NULL AS invoice, 1 AS order_count
@@ -46,11 +49,13 @@ FROM charges JOIN orders ON orders.account_id = charges.account_id AND orders.id
 WHERE charges.account_id = $1 AND charges.status = 'pending' AND charges.outcome = 'authentication_required'
   AND charges.confirm_until > $2 AND orders.status = 'placed'
 UNION ALL
-SELECT {_INVOICE}, charges.amount_minor, charges.currency, charges.code, charges.confirm_until, invoices.reference,
-       invoices.order_count
-FROM charges JOIN invoices ON invoices.id = charges.invoice_id
-WHERE charges.account_id = $1 AND charges.status = 'pending' AND charges.outcome = 'authentication_required'
-  AND charges.confirm_until > $2 AND invoices.status = 'open'
+SELECT first.id, charge.amount_minor, charge.currency, charge.code, charge.confirm_until, document.reference,
+       document.order_count
+FROM charges charge
+JOIN charge_invoices document ON document.account_id = charge.account_id AND document.charge_id = charge.id
+{_FIRST_PLACED}
+WHERE charge.account_id = $1 AND charge.status = 'pending' AND charge.outcome = 'authentication_required'
+  AND charge.confirm_until > $2 AND first.id IS NOT NULL
 ORDER BY until, id
 """  # noqa: S608 - a constant
 
@@ -67,9 +72,11 @@ JOIN LATERAL (
 ) charge ON charge.status = 'failed' AND charge.outcome IN ('declined', 'refused', 'not_found')"""
 _LAST_INVOICE_CHARGE = """
 JOIN LATERAL (
-    SELECT charges.amount_minor, charges.currency, charges.code, charges.status, charges.outcome FROM charges
-    WHERE charges.invoice_id = invoices.id ORDER BY attempt DESC LIMIT 1
-) charge ON charge.status = 'failed' AND charge.outcome IN ('declined', 'refused', 'not_found')"""
+    SELECT charges.account_id, charges.id, charges.amount_minor, charges.currency, charges.code, charges.status,
+           charges.outcome
+    FROM charges WHERE charges.invoice_id = due.invoice_id ORDER BY attempt DESC LIMIT 1
+) charge ON charge.status = 'failed' AND charge.outcome IN ('declined', 'refused', 'not_found')
+JOIN charge_invoices document ON document.account_id = charge.account_id AND document.charge_id = charge.id"""
 LIST_DECLINED = f"""
 SELECT orders.id, charge.amount_minor, charge.currency, charge.code, orders.next_attempt_at AS until,
        NULL AS invoice, 1 AS order_count
@@ -77,10 +84,10 @@ FROM orders {_LAST_CHARGE}
 WHERE orders.account_id = $1 AND orders.mode = $2 AND orders.status = 'placed' AND orders.offset_link_id IS NULL
   AND orders.payment_method = 'card' AND orders.next_attempt_at IS NOT NULL
 UNION ALL
-SELECT {_INVOICE}, charge.amount_minor, charge.currency, charge.code, due.next_attempt_at, invoices.reference,
-       invoices.order_count
-FROM card_invoices due JOIN invoices ON invoices.id = due.invoice_id {_LAST_INVOICE_CHARGE}
-WHERE due.account_id = $1 AND due.mode = $2 AND invoices.status = 'open' AND due.next_attempt_at IS NOT NULL
+SELECT first.id, charge.amount_minor, charge.currency, charge.code, due.next_attempt_at, document.reference,
+       document.order_count
+FROM card_invoices due {_LAST_INVOICE_CHARGE} {_FIRST_PLACED}
+WHERE due.account_id = $1 AND due.mode = $2 AND due.next_attempt_at IS NOT NULL AND first.id IS NOT NULL
 ORDER BY id
 """  # noqa: S608 - a constant
 
@@ -98,13 +105,15 @@ FROM orders {_LAST_CHARGE}
 WHERE orders.account_id = $1 AND orders.status = 'failed' AND orders.offset_link_id IS NULL
   AND orders.payment_method = 'card' AND orders.status_changed_at >= $2
 UNION ALL
-SELECT (SELECT min(billed.order_id) FROM invoice_orders billed WHERE billed.invoice_id = invoices.id),
-       charge.amount_minor, charge.currency, charge.code, NULL, invoices.reference, invoices.order_count
-FROM card_invoices due JOIN invoices ON invoices.id = due.invoice_id {_LAST_INVOICE_CHARGE}
-WHERE due.account_id = $1 AND invoices.status = 'cancelled' AND invoices.settled_at >= $2
-  AND EXISTS (SELECT FROM invoice_orders billed
-              JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
-              WHERE billed.invoice_id = invoices.id AND orders.status = 'failed')
+SELECT failed.id, charge.amount_minor, charge.currency, charge.code, NULL, document.reference, document.order_count
+FROM card_invoices due {_LAST_INVOICE_CHARGE}
+CROSS JOIN LATERAL (
+    SELECT min(orders.id) AS id FROM charge_orders paid
+    JOIN orders ON orders.account_id = paid.account_id AND orders.id = paid.order_id
+    WHERE paid.account_id = charge.account_id AND paid.charge_id = charge.id AND orders.status = 'failed'
+      AND orders.status_changed_at >= $2
+) failed
+WHERE due.account_id = $1 AND failed.id IS NOT NULL
 ORDER BY id
 """  # noqa: S608 - a constant
 

@@ -16,9 +16,12 @@ from tonne.money.cards.invoice_charge_store import (
 from tonne.money.cards.model import ChargeAttempt, RetrySchedule
 from tonne.money.invoices.card_payment.pay_by_card import open_invoice_charge
 from tonne.money.invoices.card_payment.settle_card_invoice import settle_invoice_charge
+from tonne.money.invoices.model import InvoiceStatus
+from tonne.money.invoices.store import find_invoices_any_account
 from tonne.platform.db.batches import run_each
-from tonne.platform.db.pool import Database
+from tonne.platform.db.pool import Connection, Database
 from tonne.platform.values.clock import Clock
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
 
 BATCH = 20
@@ -53,6 +56,7 @@ class ChargeInvoices(Struct, frozen=True):
         held_until = now + self.schedule.lease()
         async with self.database.transaction() as tx:
             unclear = await claim_invoice_charges_any_account(tx, self.mode, now, held_until, limit=BATCH)
+            unclear = await _compare_with_invoices(tx, unclear)
             due = await claim_card_invoices_any_account(tx, self.mode, now, held_until, limit=BATCH)
         return due, unclear
 
@@ -97,3 +101,18 @@ class ChargeInvoices(Struct, frozen=True):
         attempt, result = answer
         async with self.database.transaction() as tx:
             await settle_invoice_charge(tx, attempt, result, self.clock(), self.schedule)
+
+
+async def _compare_with_invoices(tx: Connection, attempts: Sequence[ChargeAttempt]) -> list[ChargeAttempt]:
+    """Whether their invoices still wait for the payment.
+
+    A charge of another amount than is due is replaced if that is still possible: an order of the invoice was cancelled.
+    """
+    ids = [attempt.request.invoice_id or "" for attempt in attempts]
+    invoices = {invoice.id: invoice for invoice in await find_invoices_any_account(tx, ids)} if ids else {}
+    found = []
+    for attempt, id_ in zip(attempts, ids, strict=True):
+        is_other = attempt.confirm_until is not None and invoices[id_].due_minor != attempt.request.amount_minor
+        is_wanted = invoices[id_].status is InvoiceStatus.OPEN
+        found.append(replace(attempt, is_wanted=is_wanted, is_replaced=attempt.is_replaced or is_other))
+    return found

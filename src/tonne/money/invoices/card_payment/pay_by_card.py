@@ -5,6 +5,7 @@ from datetime import datetime
 from tonne.money.cards.gateways.card import StoredCard
 from tonne.money.cards.invoice_charge_store import (
     CardInvoice,
+    InvoiceDebt,
     has_open_charge_any_account,
     insert_card_invoice,
     insert_invoice_charge,
@@ -16,7 +17,11 @@ from tonne.money.invoices.credit_notes import store as credit_note_store
 from tonne.money.invoices.credit_notes.credit_note import CreditCause, credit_in_part, without
 from tonne.money.invoices.credit_notes.issue_credit_note import issue_credit_note
 from tonne.money.invoices.errors import InvoiceNotOpen
-from tonne.money.invoices.issuing.billed_order_store import find_order_keys_any_account, list_billed_orders
+from tonne.money.invoices.issuing.billed_order_store import (
+    find_order_keys_any_account,
+    list_billed_orders,
+    list_due_shares,
+)
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.actor import Actor, job_actor
@@ -53,9 +58,9 @@ async def open_invoice_charge(
         # The credit note of the rounding has reduced what is due, or has cancelled the invoice.
         [invoice] = await store.lock_invoices_any_account(tx, [invoice_id])
     if invoice.status is InvoiceStatus.OPEN:
-        attempt = await insert_invoice_charge(
-            tx, card_invoice, invoice.due_minor, invoice.currency, card=card, now=now, held_until=held_until
-        )
+        shares = await list_due_shares(tx, invoice)
+        debt = InvoiceDebt(invoice.reference, invoice.currency, invoice.due_minor, invoice.order_count, shares)
+        attempt = await insert_invoice_charge(tx, card_invoice, debt, card=card, now=now, held_until=held_until)
     await schedule_invoice_any_account(tx, invoice_id, None)
     return attempt
 

@@ -110,6 +110,24 @@ async def mark_cancelled(tx: Connection, invoice: Invoice, keys: Sequence[OrderK
     await tx.execute(MARK_CANCELLED, invoice.id, *columns(keys, "account_id, id"))
 
 
+LIST_DUE_SHARES = """
+SELECT billed.account_id, billed.order_id,
+       billed.total_minor - coalesce((
+           SELECT sum(credited.total_minor)::bigint
+           FROM credit_note_orders credited JOIN credit_notes note ON note.id = credited.credit_note_id
+           WHERE note.invoice_id = billed.invoice_id AND credited.account_id = billed.account_id
+             AND credited.order_id = billed.order_id), 0)::bigint AS due_minor
+FROM invoice_orders billed WHERE billed.invoice_id = $1 AND NOT billed.cancelled
+ORDER BY billed.account_id, billed.order_id
+"""
+
+
+async def list_due_shares(connection: Connection, invoice: Invoice) -> dict[OrderKey, int]:
+    """What is due of an open invoice for each order that is still on it. The shares sum to what is due in all."""
+    rows = await connection.fetch(LIST_DUE_SHARES, invoice.id)
+    return {OrderKey(row["account_id"], row["order_id"]): row["due_minor"] for row in rows}
+
+
 # What credit notes took off before the invoice was settled was never paid. Those of refunds are issued afterwards.
 LIST_PAID_SHARES = """
 SELECT billed.account_id, billed.order_id,

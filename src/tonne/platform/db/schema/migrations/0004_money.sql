@@ -97,6 +97,31 @@ CREATE TABLE charges (
     CHECK (num_nonnulls(order_id, invoice_id) = 1),
     CHECK (invoice_id IS NULL OR source <> 'hosted_page')
 );
+-- The orders that a charge is for, and how much of it each of them takes. They sum to the charge.
+CREATE TABLE charge_orders (
+    account_id         text NOT NULL,
+    charge_id          text NOT NULL,
+    order_id           text NOT NULL,
+    amount_minor       bigint NOT NULL CHECK (amount_minor >= 0),
+    PRIMARY KEY (account_id, charge_id, order_id),
+    FOREIGN KEY (account_id, charge_id) REFERENCES charges
+);
+CREATE INDEX charge_orders_of_order ON charge_orders (account_id, order_id);
+
+-- The invoices that a charge is for, as they were when it was opened.
+CREATE TABLE charge_invoices (
+    account_id         text NOT NULL,
+    charge_id          text NOT NULL,
+    invoice_id         text NOT NULL,
+    reference          text NOT NULL,
+    currency           currency NOT NULL,
+    amount_minor       bigint NOT NULL CHECK (amount_minor > 0),
+    -- How many orders it billed, also those that were cancelled since.
+    order_count        integer NOT NULL,
+    PRIMARY KEY (account_id, charge_id, invoice_id),
+    FOREIGN KEY (account_id, charge_id) REFERENCES charges
+);
+
 -- Prevents double charges: at most one charge of an order is pending or captured.
 CREATE UNIQUE INDEX charges_one_per_order ON charges (account_id, order_id) WHERE status IN ('pending', 'captured');
 CREATE INDEX charges_due ON charges (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
@@ -193,8 +218,10 @@ CREATE TABLE bank_transfers (
     -- What was done about a transfer that did not settle an invoice, or not exactly.
     resolved_at      timestamptz,
     resolution       text CHECK (length(resolution) BETWEEN 1 AND 500),
-    -- The invoice that the payer named.
+    -- The invoice that the payer named, and what of it never changes.
     invoice_id       text,
+    invoice_reference text,
+    organisation_id  text,
     -- The seller's account, empty if the file did not say.
     own_account      text NOT NULL DEFAULT '',
     format           text NOT NULL DEFAULT 'csv' CHECK (format IN ('csv', 'camt.053', 'mt940')),
@@ -233,10 +260,13 @@ CREATE TABLE transfer_assignments (
     recovers         boolean NOT NULL DEFAULT false,
     -- Whose payment it is, in which currency, and on which day it counts: copied from the invoice and the transfer,
     -- which never change them, so that an organisation's payments are summed from one index.
+    invoice_reference text NOT NULL,
     organisation_id  text NOT NULL,
-    mode             text NOT NULL,
-    currency         text NOT NULL,
+    mode             mode NOT NULL,
+    currency         currency NOT NULL,
     day              date NOT NULL,
+    -- Set when the invoice is settled.
+    invoice_paid     boolean NOT NULL,
     CHECK ((amount_minor < 0) = (undoes IS NOT NULL))
 );
 CREATE INDEX transfer_assignments_of_transfer ON transfer_assignments (transfer_id);
@@ -244,19 +274,6 @@ CREATE INDEX transfer_assignments_of_invoice ON transfer_assignments (invoice_id
 -- Contains all that a balance needs, as the index with the same ending of invoices and credit notes does.
 CREATE INDEX transfer_assignments_owed
     ON transfer_assignments (organisation_id, mode, currency, day) INCLUDE (amount_minor);
-
-CREATE FUNCTION note_owner_of_assignment() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    SELECT invoices.organisation_id, invoices.mode, invoices.currency,
-           CASE WHEN NEW.amount_minor < 0 THEN (NEW.created_at AT TIME ZONE 'UTC')::date ELSE transfer.booked_on END
-    INTO NEW.organisation_id, NEW.mode, NEW.currency, NEW.day
-    FROM invoices CROSS JOIN bank_transfers transfer
-    WHERE invoices.id = NEW.invoice_id AND transfer.id = NEW.transfer_id;
-    RETURN NEW;
-END
-$$;
-CREATE TRIGGER assignments_have_an_owner BEFORE INSERT ON transfer_assignments
-    FOR EACH ROW EXECUTE FUNCTION note_owner_of_assignment();
 
 -- Files of payments for the bank, with the returns that are to be made.
 CREATE TABLE return_batches (
@@ -690,6 +707,7 @@ CREATE TABLE month_totals (
 
 -- References to `invoices` of tables of packages before it. Integrity is worth more than the order of packages.
 ALTER TABLE charges ADD FOREIGN KEY (invoice_id) REFERENCES invoices;
+ALTER TABLE charge_invoices ADD FOREIGN KEY (invoice_id) REFERENCES invoices;
 ALTER TABLE card_invoices ADD FOREIGN KEY (invoice_id) REFERENCES invoices;
 ALTER TABLE bank_transfers ADD FOREIGN KEY (invoice_id) REFERENCES invoices;
 ALTER TABLE transfer_assignments ADD FOREIGN KEY (invoice_id) REFERENCES invoices;
