@@ -1,5 +1,7 @@
 """The documentation in a browser: search, colours, narrow screens, accessibility, and no request to another host."""
 
+import asyncio
+
 from playwright.async_api import Page, expect
 
 from tests.browser.checks import WIDTHS, assert_accessible
@@ -8,7 +10,7 @@ from tools.docs import build as builder
 
 
 async def test_people_read_and_search_the_documentation(visit: Visit) -> None:
-    builder.build()
+    await asyncio.to_thread(builder.build)
     page = await visit("/docs/tutorials/fleet/")
     await expect(page.get_by_role("heading", name="Tutorial: monthly offsetting of a fleet", level=1)).to_be_visible()
     await _assert_fits(page)
