@@ -84,8 +84,8 @@ def _measure(subjects: Sequence[str], names: set[str], *, quick: bool, **options
     report = Report()
     try:
         for subject in subjects:
-            if wanted := names & set(SUBJECTS[subject].NAMES):
-                asyncio.run(SUBJECTS[subject].run(wanted, report, quick=quick, **options))
+            if requested := names & set(SUBJECTS[subject].NAMES):
+                asyncio.run(SUBJECTS[subject].run(requested, report, quick=quick, **options))
     except (NotMeasured, UnexpectedResponse) as error:
         sys.exit(f"The run is void. {error}")
     except KeyboardInterrupt:

@@ -98,7 +98,7 @@ async def prepare_orders(
         tenant = rng.choice(tenants)
         key = f"{key_prefix}{number:012d}"
         request = OrderRequest(
-            wanted=PriceRequest(),
+            requested=PriceRequest(),
             idempotency=Idempotency(key, hashlib.sha256(key.encode()).digest()),
             metadata=METADATA,
             estimate_id=tenant.estimate_id,

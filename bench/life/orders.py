@@ -86,8 +86,8 @@ SELECT EXISTS (SELECT FROM orders WHERE next_attempt_at IS NOT NULL)
 # Reads only the newest events of each stream: reading all would replace what the database has in memory.
 _NEWEST_EVENTS = 2_000
 COUNT_COMPLETE = """
-SELECT count(*) FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id AND orders.status = 'complete'
+SELECT count(*) FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN orders ON orders.account_id = keys.account_id AND orders.id = keys.id AND orders.status = 'complete'
 JOIN (SELECT account_id, subject_id
       FROM event_streams stream
       CROSS JOIN LATERAL (SELECT account_id, subject_id, event_type, position FROM events
@@ -95,12 +95,12 @@ JOIN (SELECT account_id, subject_id
                             AND position > stream.last_position - $4) event
       GROUP BY account_id, subject_id
       HAVING array_agg(event_type ORDER BY position) = $3::text[]) finished
-  ON finished.account_id = wanted.account_id AND finished.subject_id = wanted.id
+  ON finished.account_id = keys.account_id AND finished.subject_id = keys.id
 """
 MAKE_DUE = """
 UPDATE orders SET next_attempt_at = now() + $3::float * interval '1 s'
-FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-WHERE orders.account_id = wanted.account_id AND orders.id = wanted.id
+FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+WHERE orders.account_id = keys.account_id AND orders.id = keys.id
 """
 
 

@@ -154,8 +154,8 @@ def _insert(table: str, rows: Sequence[asyncpg.Record]) -> _Step:
 FINAL_ORDERS = """
 SELECT orders.account_id, orders.id, orders.status, orders.status_changed_at, orders.next_attempt_at,
        orders.wire_document
-FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
+FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN orders ON orders.account_id = keys.account_id AND orders.id = keys.id
 ORDER BY orders.status_changed_at, orders.id
 """
 CHANGED_PARCELS = """

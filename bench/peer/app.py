@@ -79,10 +79,10 @@ async def place_by_estimate(request: Request) -> Response:
     # The raw body is needed for its hash. Parsing and validating it in one step is the fastest way of Pydantic.
     raw = await request.body()
     try:
-        wanted = OrderByEstimateIn.model_validate_json(raw)
+        requested = OrderByEstimateIn.model_validate_json(raw)
     except ValidationError as error:
         raise HTTPException(400, orjson.loads(error.json(include_url=False, include_input=False))) from error
-    new = _new_order(wanted, raw)
+    new = _new_order(requested, raw)
     state = request.app.state
     try:
         document, original_digest = await place_order(state.engine, account, new, await state.catalogue.bundles())
@@ -131,14 +131,14 @@ def create_app(url: str) -> FastAPI:
     return app
 
 
-def _new_order(wanted: OrderByEstimateIn, raw: bytes) -> NewOrder:
-    metadata = orjson.dumps(wanted.metadata or {})
+def _new_order(requested: OrderByEstimateIn, raw: bytes) -> NewOrder:
+    metadata = orjson.dumps(requested.metadata or {})
     if len(metadata) > MAX_METADATA_BYTES:
         raise HTTPException(400, "metadata is larger than 16 KiB.")
-    chosen = wanted.bundle_selection
+    chosen = requested.bundle_selection
     return NewOrder(
-        estimate_id=wanted.estimate_id,
-        idempotency_key=wanted.idempotency_key,
+        estimate_id=requested.estimate_id,
+        idempotency_key=requested.idempotency_key,
         digest=hashlib.sha256(raw).digest(),
         selection=None if chosen is None else [(choice.bundle_id, _weight(choice.percentage)) for choice in chosen],
         metadata=metadata.decode(),

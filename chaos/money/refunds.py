@@ -152,10 +152,10 @@ async def _require_refunded(cluster: Cluster, expected: dict[str, int]) -> None:
     """The gateway has refunded each order by this amount, no less and no more."""
     for row in await cluster.fetch(REFUNDED):
         amounts = (row["by_order"], row["by_refunds"], row["by_gateway"])
-        wanted = expected.get(row["id"], 0)
+        requested = expected.get(row["id"], 0)
         cluster.require(
-            set(amounts) == {wanted},
-            f"order {row['id']} should be refunded by {wanted}, but order, refunds and gateway say {amounts}",
+            set(amounts) == {requested},
+            f"order {row['id']} should be refunded by {requested}, but order, refunds and gateway say {amounts}",
         )
     unknown = await cluster.fetch(UNKNOWN_REFUNDS)
     cluster.require(not unknown, f"{len(unknown)} refunds at the gateway are not recorded as they ended")

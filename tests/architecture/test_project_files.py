@@ -54,9 +54,9 @@ def test_development_pins_agree_with_the_runtime() -> None:
 def test_node_packages_are_pinned_with_hashes_and_name_no_registry(folder: str, kind: str) -> None:
     text = (ROOT / folder / "package-lock.json").read_text(encoding="utf-8")
     assert "://" not in text
-    lock, wanted = json.loads(text), json.loads((ROOT / folder / "package.json").read_text(encoding="utf-8"))
-    assert lock["packages"].pop("")[kind] == wanted[kind], "run make lock"
-    assert all(re.fullmatch(r"[0-9.]+", version) for version in wanted[kind].values())
+    lock, requested = json.loads(text), json.loads((ROOT / folder / "package.json").read_text(encoding="utf-8"))
+    assert lock["packages"].pop("")[kind] == requested[kind], "run make lock"
+    assert all(re.fullmatch(r"[0-9.]+", version) for version in requested[kind].values())
     assert [name for name, package in lock["packages"].items() if "integrity" not in package] == []
 
 

@@ -90,10 +90,10 @@ class Visit:
             self.troubles.append(f"request failed: {request.method} {request.url}: {request.failure}")
 
 
-async def reload_until(page: Page, wanted: Locator) -> None:
+async def reload_until(page: Page, requested: Locator) -> None:
     """Reload a page that does not update itself until it shows this element."""
     async with asyncio.timeout(3 * PATIENCE_MS / 1000):
-        while not await wanted.count():
+        while not await requested.count():
             await page.reload()
 
 

@@ -138,10 +138,10 @@ def test_every_metric_of_the_rules_and_the_board_exists(text: str, source: str) 
         assert named or any(name in query for name in OF_PROMETHEUS), query
         for name, matchers in named:
             assert name in known, name
-            wanted = set(LABEL.findall(re.sub(r'"[^"]*"', '""', matchers)))
-            wanted |= {label.strip() for group in GROUPED.findall(query) for label in group.split(",")}
+            requested = set(LABEL.findall(re.sub(r'"[^"]*"', '""', matchers)))
+            requested |= {label.strip() for group in GROUPED.findall(query) for label in group.split(",")}
             if known[name]:
-                assert wanted <= known[name] | {"instance", "job"}, (name, query)
+                assert requested <= known[name] | {"instance", "job"}, (name, query)
 
 
 def test_both_kinds_of_process_report(text: str) -> None:

@@ -34,8 +34,8 @@ async def receive(
     services: Services, scope: Scope, now: datetime, *, metadata: str = "{}", key: str | None = None
 ) -> Order:
     """An order that has no price yet."""
-    wanted = PriceRequest(mass_grams=1_105_697)
-    request = OrderRequest(wanted=wanted, idempotency=Idempotency(key, DIGEST), metadata=metadata)
+    requested = PriceRequest(mass_grams=1_105_697)
+    request = OrderRequest(requested=requested, idempotency=Idempotency(key, DIGEST), metadata=metadata)
     return await write(services, scope, request, now, catalogue=empty_catalogue(scope.mode))
 
 
@@ -43,8 +43,8 @@ async def place(
     services: Services, scope: Scope, now: datetime, *, metadata: str = "{}", value_minor: int | None = None
 ) -> Order:
     """An order that is received and placed at once, as a request does it."""
-    wanted = PriceRequest(mass_grams=1_105_697) if value_minor is None else PriceRequest(value_minor=value_minor)
-    request = OrderRequest(wanted=wanted, idempotency=Idempotency(None, DIGEST), metadata=metadata)
+    requested = PriceRequest(mass_grams=1_105_697) if value_minor is None else PriceRequest(value_minor=value_minor)
+    request = OrderRequest(requested=requested, idempotency=Idempotency(None, DIGEST), metadata=metadata)
     return await write(services, scope, request, now)
 
 
@@ -62,9 +62,11 @@ async def write(
 async def advance(tx: Connection, services: Services, order: Order, to: OrderStatus, now: datetime) -> Order:
     """Make one transition; placing an order also prices it."""
     if (order.status, to) == (OrderStatus.RECEIVED, OrderStatus.PLACED):
-        wanted = PriceRequest(mass_grams=order.requested_quantity_grams)
+        requested = PriceRequest(mass_grams=order.requested_quantity_grams)
         terms = await find_terms(tx, order.scope, services.settings.seller_tax)
-        order = structs.replace(order, priced=price(wanted, terms, await services.catalogues.current(order.scope.mode)))
+        order = structs.replace(
+            order, priced=price(requested, terms, await services.catalogues.current(order.scope.mode))
+        )
         await store.price_order(tx, order)
     return await move_order(tx, order, to, now)
 

@@ -128,12 +128,12 @@ async def test_money_22_orders_that_waited_proceed_after_advance(
     await scene.execute("UPDATE orders SET next_attempt_at = now() WHERE id = $1", retiring["id"])
     jobs = [job for job in services.jobs() if job.name not in {"deliver_webhooks", "send_mails"}]
     await _run(jobs)
-    wanted = [order["id"] for order in (placed, paid, retiring, billed) if order]
-    states = [(await api.get(f"/v1/orders/{order_id}")).json()["status"] for order_id in wanted]
-    assert states == ["placed", "paid", "retiring", "placed"][: len(wanted)]
+    requested = [order["id"] for order in (placed, paid, retiring, billed) if order]
+    states = [(await api.get(f"/v1/orders/{order_id}")).json()["status"] for order_id in requested]
+    assert states == ["placed", "paid", "retiring", "placed"][: len(requested)]
     operator.does("account", "update", account_id, "--advance")
     await _run(jobs)
-    for order_id in wanted:
+    for order_id in requested:
         assert (await api.get(f"/v1/orders/{order_id}")).json()["status"] == "complete"
     await scene.check_invariants()
 

@@ -161,12 +161,12 @@ async def test_a_rare_match_is_reached_by_reading_on(services: Services, world: 
         rare.id,
         SCANNED + 10,
     )
-    wanted = OrderFilter(mode=scope.mode, organisation_id=scope.organisation_id, payment_state=PaymentState.PAID)
+    requested = OrderFilter(mode=scope.mode, organisation_id=scope.organisation_id, payment_state=PaymentState.PAID)
     async with services.database.connection() as connection:
-        page = await list_page(connection, wanted, limit=50)
+        page = await list_page(connection, requested, limit=50)
         assert (page.orders, page.is_short) == ([], True)
         assert page.next is not None
-        page = await list_page(connection, wanted, page.next, limit=50)
+        page = await list_page(connection, requested, page.next, limit=50)
     assert ([order.id for order in page.orders], page.next) == ([rare.id], None)
 
 

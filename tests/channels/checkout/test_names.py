@@ -143,8 +143,8 @@ async def test_the_setting_of_a_link(api: ApiClient) -> None:
 
 
 async def _api_checkout(api: ApiClient, link: OffsetLink, **body: object) -> dict[str, Any]:
-    wanted = {"offset_link_id": link.id, "email": "ann@example.com", "quantity": "2", **body}
-    made: dict[str, Any] = (await api.post("/v1/checkouts", wanted)).json()
+    requested = {"offset_link_id": link.id, "email": "ann@example.com", "quantity": "2", **body}
+    made: dict[str, Any] = (await api.post("/v1/checkouts", requested)).json()
     return made
 
 

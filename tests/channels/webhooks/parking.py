@@ -23,10 +23,10 @@ async def open_third(stage: Stage) -> Scope:
 
 
 async def until_parked(stage: Stage, hook: Hook, *accounts: Scope) -> None:
-    wanted = sorted(account.account_id for account in accounts)
+    requested = sorted(account.account_id for account in accounts)
 
     async def parked() -> bool:
-        return [row["account_id"] for row in await stage.parked(hook)] == wanted
+        return [row["account_id"] for row in await stage.parked(hook)] == requested
 
     await stage.until(parked)
 

@@ -128,20 +128,20 @@ async def test_an_event_larger_than_a_batch_is_sent_alone(stage: Stage, receiver
 async def test_only_the_accounts_of_the_filter_are_delivered(stage: Stage, receiver: Receiver) -> None:
     hook = await stage.register(receiver.url, stage.two)
     await stage.emit(stage.one, stage.one)
-    wanted = await stage.emit(stage.two)
+    requested = await stage.emit(stage.two)
     await stage.emit(stage.one)
-    wanted += await stage.emit(stage.two)
+    requested += await stage.emit(stage.two)
     await stage.deliver()
-    assert [event["event_id"] for event in receiver.events] == wanted
+    assert [event["event_id"] for event in receiver.events] == requested
     assert (await stage.row(hook))["cursor_position"] == 5
 
 
 async def test_many_events_out_of_scope_are_passed_over_without_a_request(stage: Stage, receiver: Receiver) -> None:
     hook = await stage.register(receiver.url, stage.two)
     await stage.emit_many(stage.one, ["{}"] * 2500)
-    wanted = await stage.emit(stage.two)
+    requested = await stage.emit(stage.two)
     await stage.deliver()
-    assert [event["event_id"] for event in receiver.events] == wanted
+    assert [event["event_id"] for event in receiver.events] == requested
     assert len(await stage.attempts(hook)) == 1
 
 

@@ -59,7 +59,7 @@ class PageScene(CardScene):
         """An order and its pending charge, committed before Stripe is called."""
         now, scope = self.clock(), self.scope
         request = OrderRequest(
-            wanted=PriceRequest(mass_grams=1_105_697),
+            requested=PriceRequest(mass_grams=1_105_697),
             idempotency=Idempotency(None, DIGEST),
             customer=CheckoutCustomer(LINK_ID, "ada@example.com"),
         )

@@ -83,11 +83,11 @@ def test_an_unclear_charge_is_looked_up_less_and_less_often() -> None:
 
 
 def test_a_capture_pays_a_placed_order_and_is_refunded_otherwise() -> None:
-    wanted = decide_charge(FIRST, TAKEN, is_wanted=True, now=START, schedule=SCHEDULE)
-    assert (wanted.status, wanted.reference, wanted.next_attempt_at) == (ChargeStatus.CAPTURED, "ref_1", None)
+    requested = decide_charge(FIRST, TAKEN, is_wanted=True, now=START, schedule=SCHEDULE)
+    assert (requested.status, requested.reference, requested.next_attempt_at) == (ChargeStatus.CAPTURED, "ref_1", None)
     unwanted = decide_charge(LATER, TAKEN, is_wanted=False, now=START, schedule=SCHEDULE)
     assert (unwanted.status, unwanted.check_at, unwanted.is_surplus) == (ChargeStatus.REFUND_DUE, START, True)
-    assert (wanted.check_at, wanted.is_surplus, wanted.captured_minor) == (None, False, TAKEN.amount_minor)
+    assert (requested.check_at, requested.is_surplus, requested.captured_minor) == (None, False, TAKEN.amount_minor)
 
 
 def test_a_capture_that_was_refunded_at_the_gateway_meanwhile_pays_only_with_what_is_left() -> None:

@@ -60,8 +60,8 @@ class Billing(Scene):
     async def set_billing(self, scope: Scope, **change: Any) -> None:
         """Change the billing settings of an account, see `BillingChange`."""
         async with self.database.transaction() as tx:
-            wanted = AccountChange(billing=BillingChange(**change))
-            await change_account(tx, scope, wanted, actor=TESTER, now=self.clock.now)
+            requested = AccountChange(billing=BillingChange(**change))
+            await change_account(tx, scope, requested, actor=TESTER, now=self.clock.now)
 
     async def cancel(self, order: Order, reason: str | None = None) -> None:
         async with self.database.transaction() as tx:

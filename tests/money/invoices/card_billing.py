@@ -88,8 +88,8 @@ class CardBilling(CardScene):
             )
 
     async def cancel_with_refund(self, order: Order) -> Order:
-        wanted = Cancellation(reason=None, with_refund=True)
+        requested = Cancellation(reason=None, with_refund=True)
         async with self.database.transaction() as tx:
             return await cancel_by_id(
-                tx, self.scope, order.id, wanted, settings=self.settings, actor=TESTER, now=self.clock()
+                tx, self.scope, order.id, requested, settings=self.settings, actor=TESTER, now=self.clock()
             )

@@ -70,10 +70,10 @@ def disputes(draw: st.DrawFn) -> Dispute:
 
 @given(AMOUNTS, st.lists(AMOUNTS, max_size=20), st.lists(disputes(), max_size=3))
 def test_refunds_planned_one_after_the_other_never_exceed_what_is_left(
-    paid: int, wanted: list[int], lost: list[Dispute]
+    paid: int, requested: list[int], lost: list[Dispute]
 ) -> None:
     planned: list[Refund] = []
-    for amount in wanted:
+    for amount in requested:
         if amount <= refundable(paid, planned, lost):
             planned.append(_due(amount))
     assert sum(each.amount_minor for each in planned) <= max(0, paid - sum(each.withdrawn_minor for each in lost))

@@ -53,7 +53,7 @@ async def test_service_account_acts_for_a_client_account(api: ApiClient, world: 
 async def test_an_account_of_another_organisation_or_mode_is_unknown(
     api: ApiClient, world: World, populated_db: Database
 ) -> None:
-    wanted = [
+    requested = [
         "acc_" + "0" * 26,
         world.theirs_test.scope.account_id,
         world.theirs_test.client_account_id,
@@ -75,7 +75,7 @@ async def test_an_account_of_another_organisation_or_mode_is_unknown(
             headers={b"authorization": f"Bearer {api.key}".encode(), b"service-account": account.encode("latin-1")},
             json=ONE_TONNE,
         )
-        for account in wanted
+        for account in requested
         for method, path in (("GET", "/v1/orders"), ("POST", "/v1/orders/by-mass"), ("GET", "/v1/bundles"))
     ]
     assert {(answer.status_code, *codes(answer)) for answer in answers} == {(404, "account_not_found")}

@@ -161,8 +161,8 @@ async def test_requests_are_listed_newest_first_with_filters(
     since = clock() - timedelta(days=7)
     async with db.connection() as connection:
 
-        async def ids(wanted: RequestFilter, start: Position = START, limit: int = 5) -> list[str]:
-            page = await list_requests(connection, *place, wanted, start=start, since=since, limit=limit)
+        async def ids(requested: RequestFilter, start: Position = START, limit: int = 5) -> list[str]:
+            page = await list_requests(connection, *place, requested, start=start, since=since, limit=limit)
             return [row.request_id for row in page.rows]
 
         assert await ids(RequestFilter()) == ["req_29", "req_28", "req_27", "req_26", "req_25"]
@@ -182,8 +182,8 @@ async def test_requests_are_listed_newest_first_with_filters(
             assert await find_requests(connection, *other, "req_25", since) == []
         # A filter that selects little stops after a while, and goes on from there.
         monkeypatch.setattr("tonne.platform.http.request_log.store.EXAMINED", 10)
-        wanted = RequestFilter(status_from=500)
-        page = await list_requests(connection, *place, wanted, start=START, since=since, limit=5)
+        requested = RequestFilter(status_from=500)
+        page = await list_requests(connection, *place, requested, start=START, since=since, limit=5)
         assert (page.rows, page.examined_to and page.examined_to.id) == ([], "req_20")
 
 

@@ -169,9 +169,12 @@ def test_the_template_has_exactly_the_messages_of_the_source() -> None:
 @pytest.mark.parametrize("language", TRANSLATED)
 def test_a_catalogue_is_complete(language: str) -> None:
     catalogue = read(language)
-    wanted = {identity_of(message) for message in messages() if message.id}
+    marked = {identity_of(message) for message in messages() if message.id}
     stored = {identity_of(message): message for message in catalogue if message.id}
-    assert {"missing": wanted - stored.keys(), "unused": stored.keys() - wanted} == {"missing": set(), "unused": set()}
+    assert {"missing": marked - stored.keys(), "unused": stored.keys() - marked} == {
+        "missing": set(),
+        "unused": set(),
+    }
     wrong = {key: problem for key, message in stored.items() if (problem := _problem(message, catalogue.num_plurals))}
     assert wrong == {}
     assert not catalogue.obsolete

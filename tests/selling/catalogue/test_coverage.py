@@ -54,6 +54,6 @@ def test_everything_that_is_possible_is_covered_and_nothing_is_taken_twice() -> 
         ([(1, "")], {0}),
     ],
 )
-def test_demands_that_compete_for_too_few_grams_are_all_short(wanted: list[tuple[int, str]], short: set[int]) -> None:
+def test_demands_that_compete_for_too_few_grams_are_all_short(demands: list[tuple[int, str]], short: set[int]) -> None:
     free = {"a": 10, "b": 10, "c": 10}
-    assert cover([Demand(grams, list(projects)) for grams, projects in wanted], free).short == short
+    assert cover([Demand(grams, list(projects)) for grams, projects in demands], free).short == short

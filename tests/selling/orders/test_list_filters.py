@@ -85,10 +85,10 @@ async def test_a_page_reads_a_bounded_number_of_orders(
     for number in range(7):
         placed.append(await api.order(metadata={"is": "wanted" if number in {0, 5} else "other"}))
         clock.advance(milliseconds=1)
-    wanted = [placed[5]["id"], placed[0]["id"]]
+    requested = [placed[5]["id"], placed[0]["id"]]
     for limit in (1, 2, 100):
-        assert await found(api, {"metadata[is]": "wanted"}, limit=limit) == wanted
-        assert await found(api, {"metadata[is]": "wanted"}, limit=limit, status="placed") == wanted
+        assert await found(api, {"metadata[is]": "wanted"}, limit=limit) == requested
+        assert await found(api, {"metadata[is]": "wanted"}, limit=limit, status="placed") == requested
     first = (await api.get(f"/v1/orders?{urlencode({'metadata[is]': 'none'})}")).json()
     assert (first["data"], first["has_more"]) == ([], True)
 

@@ -31,10 +31,10 @@ SPELLINGS = {
 async def test_metadata_is_returned_unchanged(name: str, api: ApiClient, populated_db: Database) -> None:
     metadata = SPELLINGS[name]
     raw = f'{{"metadata":{metadata},"mass":{{"amount":"1","unit":"t"}},"idempotency_key":"k"}}'.encode()
-    wanted = f'"metadata":{metadata},'.encode()
+    requested = f'"metadata":{metadata},'.encode()
     answer = await api.post_raw("/v1/orders/by-mass", raw)
     assert answer.status_code == 201, answer.text
-    assert wanted in answer.content
+    assert requested in answer.content
     order_id = answer.json()["id"]
     for found in (
         await api.get(f"/v1/orders/{order_id}"),
@@ -43,14 +43,14 @@ async def test_metadata_is_returned_unchanged(name: str, api: ApiClient, populat
         await api.post_raw("/v1/orders/by-mass", raw),
     ):
         assert found.status_code == 200
-        assert wanted in found.content
+        assert requested in found.content
     estimate = await api.post_raw("/v1/estimates", raw)
-    assert wanted in estimate.content
-    assert wanted in (await api.get(f"/v1/estimates/{estimate.json()['id']}")).content
+    assert requested in estimate.content
+    assert requested in (await api.get(f"/v1/estimates/{estimate.json()['id']}")).content
     async with populated_db.connection() as connection:
         payloads = [event.payload for event in await stored_events(connection)]
     assert len(payloads) == 2
-    assert all(wanted in payload for payload in payloads)
+    assert all(requested in payload for payload in payloads)
 
 
 async def test_left_out_or_null_metadata_is_an_empty_object(api: ApiClient) -> None:

@@ -187,11 +187,11 @@ class Shop(Scene):
         customer: CheckoutCustomer | None = None,
         beneficiary: Beneficiary | None = None,
     ) -> Order:
-        wanted = PriceRequest(
+        requested = PriceRequest(
             mass_grams=grams, choices=[BundleChoiceIn(self.bundle_id(name), None) for name in bundles]
         )
         idempotency = Idempotency(None, bytes(32))
-        request = OrderRequest(wanted=wanted, idempotency=idempotency, customer=customer, beneficiary=beneficiary)
+        request = OrderRequest(requested=requested, idempotency=idempotency, customer=customer, beneficiary=beneficiary)
         return await write(self.services, scope, request, self.clock.now)
 
     async def pay(self, order: Order) -> Order:

@@ -39,7 +39,7 @@ class Stock:
 class Bid:
     order_id: str
     buyer: Recipient
-    wanted: list[LineDemand]
+    requested: list[LineDemand]
 
 
 def lot(name: str, project_id: str, vintage: int, tonnes: int, taken_grams: int = 0, *, retired: bool = False) -> Lot:
@@ -95,12 +95,12 @@ def random_stock(rng: random.Random, buyers: list[Recipient]) -> Stock:
 
 
 def random_bid(rng: random.Random, number: int, stock: Stock, buyers: list[Recipient]) -> Bid:
-    wanted = []
+    requested = []
     for position in range(1, rng.choice((1, 1, 2, 3)) + 1):
         chosen = rng.sample(sorted(stock.granularity), rng.randint(1, len(stock.granularity)))
         sources = [Source(project, rng.randint(1, 100), stock.granularity[project]) for project in chosen]
-        wanted.append(LineDemand(position, f"bun_{position}", rng.randint(1, 10 ** rng.randint(1, 10)), sources))
-    return Bid(f"ord_{number}", rng.choice(buyers), wanted)
+        requested.append(LineDemand(position, f"bun_{position}", rng.randint(1, 10 ** rng.randint(1, 10)), sources))
+    return Bid(f"ord_{number}", rng.choice(buyers), requested)
 
 
 def random_buyers(rng: random.Random) -> list[Recipient]:
@@ -119,12 +119,12 @@ def check_shares(bid: Bid, shares: list[Share]) -> None:
         assert share.quantity_grams > 0
         grams[share.line_position] += share.quantity_grams
         parcel = share.parcel
-        assert parcel.project_id in {s.project_id for w in bid.wanted for s in w.sources}
+        assert parcel.project_id in {s.project_id for w in bid.requested for s in w.sources}
         assert parcel.account_id in {None, bid.buyer.account_id}, "no account gets a share of another account's unit"
         assert parcel.account_id is None or parcel.beneficiary == bid.buyer.beneficiary
         if bid.buyer.retires_at_once:
             assert parcel.status is ParcelStatus.RETIRED, "nothing is left for a person to do"
-    assert grams == {wanted.position: wanted.quantity_grams for wanted in bid.wanted}
+    assert grams == {requested.position: requested.quantity_grams for requested in bid.requested}
     assert len(shares) == len({(share.line_position, share.parcel.id) for share in shares})
 
 
@@ -162,11 +162,11 @@ def check_nothing_older_is_free(drawn: Lot, stock: Stock) -> None:
 
 def covers(bid: Bid, stock: Stock) -> bool:
     """Whether one project of each line alone has enough for the whole order, in free lots."""
-    need = sum(wanted.quantity_grams for wanted in bid.wanted) + TONNE * sum(len(w.sources) for w in bid.wanted)
+    need = sum(line.quantity_grams for line in bid.requested) + TONNE * sum(len(w.sources) for w in bid.requested)
     free: defaultdict[str, int] = defaultdict(int)
     for each in stock.lots:
         free[each.project_id] += each.quantity_grams - each.allocated_grams
-    return all(any(free[source.project_id] >= need for source in wanted.sources) for wanted in bid.wanted)
+    return all(any(free[source.project_id] >= need for source in requested.sources) for requested in bid.requested)
 
 
 def state(stock: Stock, supply: Supply) -> tuple[object, ...]:
@@ -186,7 +186,7 @@ def test_every_gram_is_given_once_and_in_turn() -> None:
         for number in range(rng.randint(1, 6)):
             bid = random_bid(rng, number, stock, buyers)
             untouched, enough = state(stock, supply), covers(bid, stock)
-            shares = supply.allocate(bid.buyer, bid.wanted)
+            shares = supply.allocate(bid.buyer, bid.requested)
             if shares is None:
                 refused += 1
                 assert not enough
@@ -210,7 +210,7 @@ def test_the_same_orders_on_the_same_stock_are_split_the_same_way() -> None:
         for again in (deepcopy(stock), deepcopy(stock)):
             rng.shuffle(again.lots)  # the order in which lots come from the database does not count
             supply = again.supply()
-            found = [supply.allocate(bid.buyer, bid.wanted) for bid in bids]
+            found = [supply.allocate(bid.buyer, bid.requested) for bid in bids]
             splits.append([None if shares is None else [place_of(share) for share in shares] for shares in found])
         assert splits[0] == splits[1]
 
@@ -257,18 +257,18 @@ def hold(stock: Stock, bid: Bid, held: dict[str, int]) -> Bid | None:
         free[each.project_id] += each.quantity_grams - each.allocated_grams
     for project_id, grams in held.items():
         free[project_id] -= grams
-    demands = [Demand(line.quantity_grams, [source.project_id for source in line.sources]) for line in bid.wanted]
+    demands = [Demand(line.quantity_grams, [source.project_id for source in line.sources]) for line in bid.requested]
     found = cover(demands, free)
     lines = [
         replace(line, held={id_: whole_units(grams, stock.granularity[id_]) for id_, grams in taken.items()})
-        for line, taken in zip(bid.wanted, found.taken, strict=True)
+        for line, taken in zip(bid.requested, found.taken, strict=True)
     ]
     reserved = {id_: sum(line.held.get(id_, 0) for line in lines) for id_ in stock.granularity}
     if found.short or any(grams > free[id_] for id_, grams in reserved.items()):
         return None
     for id_, grams in reserved.items():
         held[id_] = held.get(id_, 0) + grams
-    return dataclasses.replace(bid, wanted=lines)
+    return dataclasses.replace(bid, requested=lines)
 
 
 def test_orders_get_what_is_held_for_them_in_whichever_order_they_are_paid() -> None:
@@ -288,12 +288,12 @@ def test_orders_get_what_is_held_for_them_in_whichever_order_they_are_paid() -> 
         before, given = deepcopy(stock), dict[str, int]()
         supply = Supply(stock.lots, stock.units, now=NOW, wait=WAIT, service_name=SERVICE, held=held)
         for bid in paid:
-            shares = supply.allocate(bid.buyer, bid.wanted)
-            if any(line.held for line in bid.wanted):
+            shares = supply.allocate(bid.buyer, bid.requested)
+            if any(line.held for line in bid.requested):
                 assert shares is not None, "its grams were held"
                 served += 1
             if shares is not None:
-                others += not any(line.held for line in bid.wanted)
+                others += not any(line.held for line in bid.requested)
                 check_shares(bid, shares)
                 for share in shares:
                     given[share.parcel.id] = given.get(share.parcel.id, 0) + share.quantity_grams

@@ -35,8 +35,8 @@ class OperatorAuditPage:
         page, rows = AuditPage([], None), list[AuditRow]()
         if not search.form.faults:
             async with self._database.connection() as connection:
-                wanted = search.filter(viewer.mode)
-                page = await search_entries_any_account(connection, search.organisation_id, wanted, start, PAGE)
+                requested = search.filter(viewer.mode)
+                page = await search_entries_any_account(connection, search.organisation_id, requested, start, PAGE)
                 rows = await _rows(connection, page.entries)
         return self._layout.page(
             request,

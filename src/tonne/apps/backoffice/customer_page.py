@@ -191,8 +191,8 @@ class CustomerPage:
             found = await customer_store.list_customer_accounts(
                 connection, customer.id, viewer.mode, start, ACCOUNTS + 1
             )
-            wanted = AuditFilter(mode=viewer.mode)
-            entries = (await search_entries_any_account(connection, customer.id, wanted, START, AUDIT_ENTRIES)).entries
+            search = AuditFilter(mode=viewer.mode)
+            entries = (await search_entries_any_account(connection, customer.id, search, START, AUDIT_ENTRIES)).entries
             names = await find_actor_names(connection, None, entries)
             keys = [key for key in await lookup.list_keys(connection, customer.id) if key.scope.mode is viewer.mode]
             values: dict[str, Any] = {

@@ -39,8 +39,8 @@ class CustomersPage:
         )
 
     async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        wanted, after = request.query("q", "after")
-        text = (wanted or "").strip()[:MAX_SEARCH]
+        requested, after = request.query("q", "after")
+        text = (requested or "").strip()[:MAX_SEARCH]
         list_name = f"customers {text}"
         start = parse_cursor(after, list_name)
         async with self._database.connection() as connection:

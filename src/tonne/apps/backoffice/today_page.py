@@ -77,8 +77,8 @@ class TodayPage:
         )
 
     async def show_all(self, request: Request, viewer: OperatorViewer) -> Response:
-        wanted = request.path("check")
-        check = next((each for each in checks_of(viewer.mode) if slug_of(each) == wanted), None)
+        requested = request.path("check")
+        check = next((each for each in checks_of(viewer.mode) if slug_of(each) == requested), None)
         if check is None:
             raise DashboardPageNotFound
         async with self._database.connection() as connection:

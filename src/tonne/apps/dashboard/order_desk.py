@@ -183,10 +183,10 @@ class OrderDesk:
         (number,) = request.query("number")
         async with self._database.connection() as connection:
             found = await list_of_order(connection, scope, request.path("order_id"))
-        wanted = [each for each in found if number is None or each.record.number == normal_number(number)]
-        if not wanted:
+        requested = [each for each in found if number is None or each.record.number == normal_number(number)]
+        if not requested:
             raise DashboardPageNotFound
-        record = wanted[0].record
+        record = requested[0].record
         return _private(await self._certificates.answer(record))
 
     async def invoice(self, request: Request, scope: Scope) -> Response:

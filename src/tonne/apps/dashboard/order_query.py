@@ -65,7 +65,7 @@ def read_query(request: Request, mode: Mode, organisation_id: str | None, now: d
     chosen = form.value("organisation")
     if chosen and not is_id("org", chosen):
         form.fail("organisation", "Enter the id of an organisation, such as org_06gtv1alff3htg9thvlvj59t20.")
-    wanted = OrderFilter(
+    requested = OrderFilter(
         mode=mode,
         organisation_id=organisation_id or chosen or None,
         account_id=form.value("account") or None,
@@ -76,7 +76,7 @@ def read_query(request: Request, mode: Mode, organisation_id: str | None, now: d
         created_before=None if until is None else until + timedelta(days=1),
         stuck_at=now if form.value("stuck") else None,
     )
-    query = OrderQuery(form.value("q"), wanted, Position(now, ""), shown, form)
+    query = OrderQuery(form.value("q"), requested, Position(now, ""), shown, form)
     (after,) = request.query("after")
     return replace(query, start=parse_cursor(after, query.list_name))
 

@@ -19,13 +19,13 @@ async def name_actors(
     connection: Connection, organisation_id: str, actors: Iterable[str | None], *, for_operator: bool
 ) -> dict[str, str]:
     """By actor. Members do not see which of the operator's people did something, as in the API's audit log."""
-    wanted = {actor: actor.partition(":")[::2] for actor in set(actors) if actor}
-    keys = await find_key_names(connection, organisation_id, [name for kind, name in wanted.values() if kind == "key"])
+    named = {actor: actor.partition(":")[::2] for actor in set(actors) if actor}
+    keys = await find_key_names(connection, organisation_id, [name for kind, name in named.values() if kind == "key"])
     users = await find_user_names(
-        connection, organisation_id, [name for kind, name in wanted.values() if kind == "user"]
+        connection, organisation_id, [name for kind, name in named.values() if kind == "user"]
     )
     words = {}
-    for actor, (kind, name) in wanted.items():
+    for actor, (kind, name) in named.items():
         match kind:
             case ActorKind.CLI:
                 words[actor] = f"{OPERATOR} ({name})" if for_operator else OPERATOR

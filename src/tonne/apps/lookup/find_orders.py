@@ -42,8 +42,8 @@ _MATCHES = """
   AND ($12::text IS NULL OR found.estimate_id = $12) AND ($13::text IS NULL OR found.offset_link_id = $13)
   AND ($14::text IS NULL OR (SELECT true FROM order_lines line
        WHERE line.account_id = found.account_id AND line.order_id = found.id AND line.bundle_id = $14 LIMIT 1) IS TRUE)
-  AND ($15::text[] IS NULL OR NOT EXISTS (SELECT FROM unnest($15::text[], $16::text[]) AS wanted (key, value)
-       WHERE found.metadata::json ->> wanted.key IS DISTINCT FROM wanted.value))
+  AND ($15::text[] IS NULL OR NOT EXISTS (SELECT FROM unnest($15::text[], $16::text[]) AS keys (key, value)
+       WHERE found.metadata::json ->> keys.key IS DISTINCT FROM keys.value))
 """
 _BEFORE = "orders.mode = $2 AND (orders.created_at, orders.id) < ($3, $4) AND orders.created_at >= $5"
 _NEWEST = f"""
@@ -88,43 +88,56 @@ class ListedOrders(Struct, frozen=True):
     is_short: bool
 
 
-def _values(wanted: OrderFilter, start: Position, limit: int) -> tuple[object, ...]:
+def _values(filters: OrderFilter, start: Position, limit: int) -> tuple[object, ...]:
     """The parameters of the statements below."""
-    before = wanted.latest(start)
+    before = filters.latest(start)
     return (
-        *(wanted.organisation_id, wanted.mode, before.created_at, before.id, wanted.created_after or _EARLIEST, limit),
-        *(wanted.account_id, wanted.status, wanted.payment_state, wanted.payment_method, wanted.metadata_part),
-        *(wanted.estimate_id, wanted.offset_link_id, wanted.bundle_id, *wanted.metadata_arrays),
+        *(
+            filters.organisation_id,
+            filters.mode,
+            before.created_at,
+            before.id,
+            filters.created_after or _EARLIEST,
+            limit,
+        ),
+        *(
+            filters.account_id,
+            filters.status,
+            filters.payment_state,
+            filters.payment_method,
+            filters.metadata_part,
+        ),
+        *(filters.estimate_id, filters.offset_link_id, filters.bundle_id, *filters.metadata_arrays),
     )
 
 
 async def list_page(
-    connection: Connection, wanted: OrderFilter, start: Position = START, *, limit: int
+    connection: Connection, filters: OrderFilter, start: Position = START, *, limit: int
 ) -> ListedOrders:
     """One page of an organisation's orders, through the index that fits the filters best."""
-    if wanted.organisation_id is None:
+    if filters.organisation_id is None:
         raise LookupError("the filter names no organisation")
-    if wanted.account_id is not None:
-        rows = await _list_of_account(connection, wanted.organisation_id, _values(wanted, start, limit + 1))
-    elif wanted.status is not None and wanted.status is not OrderStatus.COMPLETE:
-        rows = await _list_of_status(connection, wanted.organisation_id, _values(wanted, start, limit + 1))
-    elif wanted.payment_state in {PaymentState.REFUNDED, PaymentState.DISPUTED}:
-        rows = await _list_of_payment_state(connection, wanted.organisation_id, _values(wanted, start, limit + 1))
+    if filters.account_id is not None:
+        rows = await _list_of_account(connection, filters.organisation_id, _values(filters, start, limit + 1))
+    elif filters.status is not None and filters.status is not OrderStatus.COMPLETE:
+        rows = await _list_of_status(connection, filters.organisation_id, _values(filters, start, limit + 1))
+    elif filters.payment_state in {PaymentState.REFUNDED, PaymentState.DISPUTED}:
+        rows = await _list_of_payment_state(connection, filters.organisation_id, _values(filters, start, limit + 1))
     else:
-        rows = await _list_of_organisation(connection, wanted.organisation_id, _values(wanted, start, limit + 1))
+        rows = await _list_of_organisation(connection, filters.organisation_id, _values(filters, start, limit + 1))
     return _page(rows, limit)
 
 
 async def list_page_any_account(
-    connection: Connection, wanted: OrderFilter, start: Position = START, *, limit: int
+    connection: Connection, filters: OrderFilter, start: Position = START, *, limit: int
 ) -> ListedOrders:
     """For the operator. An account is a filter only together with its organisation."""
-    if wanted.stuck_at is not None:
-        return _page(await _list_stuck_any_account(connection, wanted, start, limit + 1), limit)
-    if wanted.organisation_id is not None:
-        return await list_page(connection, wanted, start, limit=limit)
-    values = _values(wanted, start, limit + 1)
-    is_open = wanted.status in {OrderStatus.RECEIVED, OrderStatus.PLACED, OrderStatus.PAID, OrderStatus.RETIRING}
+    if filters.stuck_at is not None:
+        return _page(await _list_stuck_any_account(connection, filters, start, limit + 1), limit)
+    if filters.organisation_id is not None:
+        return await list_page(connection, filters, start, limit=limit)
+    values = _values(filters, start, limit + 1)
+    is_open = filters.status in {OrderStatus.RECEIVED, OrderStatus.PLACED, OrderStatus.PAID, OrderStatus.RETIRING}
     list_rows = _list_open_any_account if is_open else _list_any_account
     return _page(await list_rows(connection, values), limit)
 
@@ -238,11 +251,11 @@ SELECT {_FIELDS}, place, matches FROM (
 
 
 async def _list_stuck_any_account(
-    connection: Connection, wanted: OrderFilter, start: Position, limit: int
+    connection: Connection, filters: OrderFilter, start: Position, limit: int
 ) -> list[asyncpg.Record]:
-    at = wanted.stuck_at or _EARLIEST
+    at = filters.stuck_at or _EARLIEST
     limits = (at - timedelta(hours=1), at - timedelta(days=1), at - timedelta(days=30))
-    return await connection.fetch(LIST_STUCK, *_values(wanted, start, limit), *limits)
+    return await connection.fetch(LIST_STUCK, *_values(filters, start, limit), *limits)
 
 
 # Newest first: ids begin with the time.
@@ -279,28 +292,28 @@ async def find_named(
 LIST_NAMED = f"""
 SELECT {_FIELDS}, 0 AS place, matches FROM (
     SELECT {_FIELDS}, {_MATCHES} AS matches FROM (
-        SELECT {_FOUND} FROM unnest($17::text[], $18::text[]) AS wanted (account_id, id)
-        JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
+        SELECT {_FOUND} FROM unnest($17::text[], $18::text[]) AS keys (account_id, id)
+        JOIN orders ON orders.account_id = keys.account_id AND orders.id = keys.id
         WHERE {_BEFORE}) AS found
 ) AS named WHERE matches ORDER BY created_at DESC, id DESC LIMIT $6
 """  # noqa: S608 - constants
 
 
 async def list_named(
-    connection: Connection, keys: Sequence[OrderKey], wanted: OrderFilter, start: Position = START, *, limit: int
+    connection: Connection, keys: Sequence[OrderKey], filters: OrderFilter, start: Position = START, *, limit: int
 ) -> ListedOrders:
     """Those of the orders that match the filter."""
-    rows = await connection.fetch(LIST_NAMED, *_values(wanted, start, limit + 1), *columns(keys, "account_id, id"))
+    rows = await connection.fetch(LIST_NAMED, *_values(filters, start, limit + 1), *columns(keys, "account_id, id"))
     return _page(rows, limit)
 
 
 async def list_newest_any_account(
-    connection: Connection, wanted: OrderFilter, limit: int, keys: Sequence[OrderKey] | None = None
+    connection: Connection, filters: OrderFilter, limit: int, keys: Sequence[OrderKey] | None = None
 ) -> list[FoundOrder]:
     """At most `limit`, of both modes unless the filter names one. With `keys`, only these orders."""
     found: list[FoundOrder] = []
-    for mode in Mode if wanted.mode is None else (wanted.mode,):
-        of_mode, left = replace(wanted, mode=mode), limit
+    for mode in Mode if filters.mode is None else (filters.mode,):
+        of_mode, left = replace(filters, mode=mode), limit
         start: Position | None = START
         while start is not None and left > 0:
             page = (

@@ -13,24 +13,24 @@ from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.model import HoldReason, OrderStatus, PaymentState
 
 LIST_WAITING = """
-SELECT wanted.id, invoice.reference AS invoice, invoice.due_on, charge.declined, charge.next_attempt_at,
+SELECT keys.id, invoice.reference AS invoice, invoice.due_on, charge.declined, charge.next_attempt_at,
        unit.close_at, unit.to_retire, unit.invalid
-FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
 LEFT JOIN LATERAL (
     SELECT invoices.reference, invoices.due_on FROM invoice_orders billed
     JOIN invoices ON invoices.id = billed.invoice_id
-    WHERE billed.account_id = wanted.account_id AND billed.order_id = wanted.id AND NOT billed.cancelled LIMIT 1
+    WHERE billed.account_id = keys.account_id AND billed.order_id = keys.id AND NOT billed.cancelled LIMIT 1
 ) AS invoice ON true
 LEFT JOIN LATERAL (
     SELECT coalesce(charges.message, charges.code) AS declined, charges.next_attempt_at FROM charges
-    WHERE charges.account_id = wanted.account_id AND charges.order_id = wanted.id
+    WHERE charges.account_id = keys.account_id AND charges.order_id = keys.id
     ORDER BY charges.attempt DESC LIMIT 1
 ) AS charge ON true
 LEFT JOIN LATERAL (
     SELECT max(parcel.close_at) AS close_at, count(*) FILTER (WHERE parcel.status = 'to_retire') AS to_retire,
            count(*) FILTER (WHERE parcel.invalidated_at IS NOT NULL) AS invalid
     FROM shares share JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
-    WHERE share.account_id = wanted.account_id AND share.order_id = wanted.id
+    WHERE share.account_id = keys.account_id AND share.order_id = keys.id
 ) AS unit ON true
 """
 

@@ -18,8 +18,8 @@ async def find_again_any_account(connection: Connection, erasures: Sequence[Eras
     All stored addresses and names are hashed and compared.
     """
     values = await list_values_any_account(connection)
-    wanted = {(each.salt, each.person_hash, each.organisation_id, each.mode) for each in erasures}
-    hashes = {(salt, person_hash) for salt, person_hash, _, _ in wanted}
+    requested = {(each.salt, each.person_hash, each.organisation_id, each.mode) for each in erasures}
+    hashes = {(salt, person_hash) for salt, person_hash, _, _ in requested}
     found = list[Search]()
     with progress("Comparing addresses and names", len(values)) as advance:
         for found_by, value in values:
@@ -27,7 +27,7 @@ async def find_again_any_account(connection: Connection, erasures: Sequence[Eras
             own = {(salt, person.hash(salt)) for salt, _ in hashes} & hashes
             found += [
                 Search(person, organisation_id, mode)
-                for salt, person_hash, organisation_id, mode in wanted
+                for salt, person_hash, organisation_id, mode in requested
                 if (salt, person_hash) in own
             ]
             advance(1)

@@ -67,8 +67,8 @@ class AuditLogPage:
     ) -> list[StoredEntry]:
         # The log belongs to the organisation: no account is needed to read it.
         scope = Scope(viewer.organisation_id, "", viewer.mode)
-        wanted = replace(search.filter(None), actor=_stored_actor(search.fields["actor"]))
-        return await list_entries(connection, scope, wanted, start, limit)
+        requested = replace(search.filter(None), actor=_stored_actor(search.fields["actor"]))
+        return await list_entries(connection, scope, requested, start, limit)
 
 
 def _stored_actor(text: str) -> str | None:

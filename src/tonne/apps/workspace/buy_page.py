@@ -160,7 +160,7 @@ class BuyPage:
     ) -> Response:
         """The quote. `earlier_order` was placed with the key of this form, so a new key is needed."""
         try:
-            quote = quote_order(purchase.wanted, buyer.terms.paid_by(purchase.payment_method), buyer.catalogue)
+            quote = quote_order(purchase.requested, buyer.terms.paid_by(purchase.payment_method), buyer.catalogue)
         except TonneError as error:
             _fail(form, error)
             return await self._back(request, viewer, buyer, form)

@@ -69,13 +69,13 @@ async def _find(connection: Connection, viewer: MemberViewer, form: Form, start:
         found = await find_certificates(connection, organisation_id, viewer.mode, number=number, order_id=term)
         if found:
             return ListedCertificates(found, None, is_short=False)
-    wanted = CertificateFilter(
+    requested = CertificateFilter(
         mode=viewer.mode,
         text=term or None,
         since=since,
         until=None if until is None else until + timedelta(days=1),
     )
-    return await list_certificates(connection, organisation_id, wanted, start, limit=PAGE)
+    return await list_certificates(connection, organisation_id, requested, start, limit=PAGE)
 
 
 def _row(certificate: StoredCertificate) -> dict[str, object]:

@@ -29,7 +29,7 @@ PO_NUMBER = "order_reference"
 
 
 class Purchase(msgspec.Struct, frozen=True):
-    wanted: PriceRequest
+    requested: PriceRequest
     payment_method: PaymentMethod
     # None: the account's.
     beneficiary: Beneficiary | None
@@ -43,7 +43,7 @@ class Purchase(msgspec.Struct, frozen=True):
     def order_request(self, idempotency: Idempotency, shown_offer: bytes, user: Actor) -> OrderRequest:
         metadata = {PO_NUMBER: self.po_number} if self.po_number else {}
         return OrderRequest(
-            wanted=self.wanted,
+            requested=self.requested,
             idempotency=idempotency,
             metadata=msgspec.json.encode(metadata).decode(),
             beneficiary=self.beneficiary,
@@ -61,8 +61,8 @@ def read_purchase(form: Form, account: Account, catalogue: Catalogue, ways: tupl
     method, po_number = _read_payment(form, ways)
     if form.faults or method is None:
         return None
-    wanted = PriceRequest(mass_grams=mass_grams, value_minor=value_minor, choices=choices)
-    return Purchase(wanted, method, beneficiary, po_number)
+    requested = PriceRequest(mass_grams=mass_grams, value_minor=value_minor, choices=choices)
+    return Purchase(requested, method, beneficiary, po_number)
 
 
 def _read_amount(form: Form, currency: str) -> tuple[int | None, int | None]:

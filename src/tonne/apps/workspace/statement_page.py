@@ -93,15 +93,15 @@ class StatementPage:
         currency = request.path("currency")
         async with self._database.snapshot() as tx:
             balances = await sum_statement(tx, viewer.organisation_id, viewer.mode, *days)
-            wanted = next((each for each in balances if each.currency == currency), None)
-            if wanted is None:
+            requested = next((each for each in balances if each.currency == currency), None)
+            if requested is None:
                 raise DashboardPageNotFound
-            if wanted.entries > MAX_PDF_ENTRIES:
+            if requested.entries > MAX_PDF_ENTRIES:
                 form.fail("from", "A PDF can have at most 2,000 entries. Choose a shorter period, or download the CSV.")
         if form.faults:
             return await self._page(request, viewer, form, days)
         async with self._database.snapshot() as tx:
-            statement = await read_period(tx, viewer.organisation_id, viewer.mode, days, wanted)
+            statement = await read_period(tx, viewer.organisation_id, viewer.mode, days, requested)
             printed = await print_statement(tx, statement, viewer.organisation_id, self._settings)
         pdf = await asyncio.to_thread(account_statement_pdf, printed)
         name = f"statement-{currency}-{days[0]}-{days[1]}.pdf"

@@ -71,18 +71,18 @@ def read_external_id(text: str | None) -> str | None:
 
 
 async def begin_checkout(
-    tx: Connection, link: OffsetLink, wanted: PriceRequest, offer: PricedOffer, *, visitor: Visitor, now: datetime
+    tx: Connection, link: OffsetLink, requested: PriceRequest, offer: PricedOffer, *, visitor: Visitor, now: datetime
 ) -> str:
     """Returns the token for the address of the checkout. The order is placed when the visitor pays."""
     token = new_token()
-    checkout = compose_checkout(link, wanted, offer, visitor=visitor, now=now, expires_at=now + LIFE)
+    checkout = compose_checkout(link, requested, offer, visitor=visitor, now=now, expires_at=now + LIFE)
     await store.insert_checkout(tx, checkout, token)
     return token
 
 
 def compose_checkout(
     link: OffsetLink,
-    wanted: PriceRequest,
+    requested: PriceRequest,
     offer: PricedOffer,
     *,
     visitor: Visitor,
@@ -98,9 +98,9 @@ def compose_checkout(
         id=new_id("chk"),
         offset_link_id=link.id,
         status=CheckoutStatus.OPEN,
-        requested_quantity_grams=wanted.mass_grams,
-        requested_value_minor=wanted.value_minor,
-        bundle_selection=storable(wanted.choices or []),
+        requested_quantity_grams=requested.mass_grams,
+        requested_value_minor=requested.value_minor,
+        bundle_selection=storable(requested.choices or []),
         total_cost_minor=offer.priced.total_cost_minor,
         tax_minor=offer.tax_minor,
         quantity_grams=offer.priced.quantity_grams,

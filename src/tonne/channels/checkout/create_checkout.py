@@ -75,7 +75,7 @@ class CreateCheckout(msgspec.Struct, frozen=True):
                 async with connection.transaction():
                     link = await self._find_link(connection, scope, body, now)
                     offer = LinkOffer(link, terms, catalogue)
-                    wanted = _read_request(offer, body)
+                    requested = _read_request(offer, body)
                     hosts = await list_hosts(connection, scope.organisation_id)
                     visitor = Visitor(
                         email=body.email,
@@ -86,8 +86,8 @@ class CreateCheckout(msgspec.Struct, frozen=True):
                     )
                     checkout = compose_checkout(
                         link,
-                        wanted,
-                        _price(offer, wanted),
+                        requested,
+                        _price(offer, requested),
                         visitor=visitor,
                         now=now,
                         expires_at=now + API_LIFE,
@@ -175,11 +175,11 @@ def _read_request(offer: LinkOffer, body: CheckoutIn) -> PriceRequest:
     return PriceRequest(mass_grams=grams, value_minor=minor, choices=choices)
 
 
-def _price(offer: LinkOffer, wanted: PriceRequest) -> PricedOffer:
+def _price(offer: LinkOffer, requested: PriceRequest) -> PricedOffer:
     try:
-        return price_offer(offer, wanted)
+        return price_offer(offer, requested)
     except TonneError as error:
-        amount = "quantity" if wanted.mass_grams is not None else "value"
+        amount = "quantity" if requested.mass_grams is not None else "value"
         error.faults = _renamed(error.faults, {"amount": amount, "bundle_id": "bundle_ids"})
         raise
 

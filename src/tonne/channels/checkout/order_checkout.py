@@ -81,7 +81,7 @@ async def _place_order(
     tx: Connection, checkout: Checkout, offer: LinkOffer, priced: PricedOffer, *, language: str, now: datetime
 ) -> Order:
     request = OrderRequest(
-        wanted=price_request_of(checkout),
+        requested=price_request_of(checkout),
         idempotency=Idempotency(None, hash_token(checkout.id)),
         metadata=_order_metadata(checkout),
         customer=CheckoutCustomer(offer.link.id, checkout.email),

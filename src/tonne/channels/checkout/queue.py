@@ -40,8 +40,8 @@ async def claim_without_order_any_account(tx: Connection, now: datetime, limit: 
 
 
 DELETE_CHECKOUTS = """
-DELETE FROM checkouts USING unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-WHERE checkouts.account_id = wanted.account_id AND checkouts.id = wanted.id AND checkouts.token_box IS NULL
+DELETE FROM checkouts USING unnest($1::text[], $2::text[]) AS keys (account_id, id)
+WHERE checkouts.account_id = keys.account_id AND checkouts.id = keys.id AND checkouts.token_box IS NULL
 """
 
 
@@ -53,8 +53,8 @@ async def delete_checkouts(tx: Connection, checkouts: Sequence[DueCheckout]) -> 
 CLOSE_API_CHECKOUTS = """
 UPDATE checkouts SET status = 'closed', email = NULL, next_close_at = NULL, beneficiary_name = NULL,
                      beneficiary_kind = NULL, beneficiary_is_public = false
-FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-WHERE checkouts.account_id = wanted.account_id AND checkouts.id = wanted.id AND checkouts.token_box IS NOT NULL
+FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+WHERE checkouts.account_id = keys.account_id AND checkouts.id = keys.id AND checkouts.token_box IS NOT NULL
 """
 
 

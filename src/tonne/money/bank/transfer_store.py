@@ -75,8 +75,8 @@ SELECT transfer.id, transfer.format, transfer.booked_on, transfer.amount_minor, 
        transfer.reference, transfer.own_account, transfer.payer_iban, transfer.bank_references
 FROM bank_transfers transfer
 WHERE transfer.mode = $1
-  AND ((transfer.booked_on, transfer.amount_minor) IN (SELECT wanted.day, wanted.minor
-                                                       FROM unnest($2::date[], $3::bigint[]) AS wanted (day, minor))
+  AND ((transfer.booked_on, transfer.amount_minor) IN (SELECT keys.day, keys.minor
+                                                       FROM unnest($2::date[], $3::bigint[]) AS keys (day, minor))
        OR transfer.bank_references && $4::text[])
 ORDER BY transfer.booked_on, transfer.id
 """

@@ -99,8 +99,8 @@ SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders
        card.gateway, card.customer, card.method, charged.attempts, charged.has_open_charge,
        orders.tax_minor IS NULL AS is_untaxed,
        EXISTS (SELECT FROM card_invoices billed WHERE billed.account_id = orders.account_id) AS may_be_billed
-FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
+FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN orders ON orders.account_id = keys.account_id AND orders.id = keys.id
 LEFT JOIN account_cards card ON card.account_id = orders.account_id
 CROSS JOIN LATERAL (
     SELECT coalesce(max(attempt), 0) AS attempts,
@@ -288,20 +288,20 @@ async def settle_charges(tx: Connection, updates: Sequence[ChargeUpdate]) -> dic
 
 # Only of the card that was tried last: a payer who enters another card gets all its attempts.
 COUNT_TRIES = """
-SELECT wanted.id, tried.tries,
+SELECT keys.id, tried.tries,
        (SELECT count(*) FROM charges
-        WHERE charges.account_id = wanted.account_id AND charges.order_id = wanted.id
+        WHERE charges.account_id = keys.account_id AND charges.order_id = keys.id
           AND charges.attempt > tried.last_attempt AND charges.outcome = 'unavailable') AS unavailable
-FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
+FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
 LEFT JOIN LATERAL (
     SELECT method FROM charges
-    WHERE charges.account_id = wanted.account_id AND charges.order_id = wanted.id ORDER BY attempt DESC LIMIT 1
+    WHERE charges.account_id = keys.account_id AND charges.order_id = keys.id ORDER BY attempt DESC LIMIT 1
 ) last ON true
 CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE charges.method IS NOT DISTINCT FROM last.method) AS tries,
            coalesce(max(attempt), 0) AS last_attempt
     FROM charges
-    WHERE charges.account_id = wanted.account_id AND charges.order_id = wanted.id
+    WHERE charges.account_id = keys.account_id AND charges.order_id = keys.id
       AND charges.status = 'failed' AND charges.outcome NOT IN ('unavailable', 'replaced')
 ) tried
 """

@@ -58,15 +58,15 @@ async def record_invoices(tx: Connection, invoices: Sequence[Invoice], event_typ
     """Record the same event of several invoices, each as it is afterwards. Returns whether there are events."""
     scopes = {invoice.id: Scope(invoice.organisation_id, "", invoice.mode) for invoice in invoices}
     recording = await find_recording(tx, scopes.values(), [event_type])
-    wanted = [each for each in invoices if Stream(each.organisation_id, each.mode) in recording]
-    if not wanted:
+    requested = [each for each in invoices if Stream(each.organisation_id, each.mode) in recording]
+    if not requested:
         return False
     orders: defaultdict[str, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for invoice_id, key in await find_all_order_keys_any_account(tx, [invoice.id for invoice in wanted]):
+    for invoice_id, key in await find_all_order_keys_any_account(tx, [invoice.id for invoice in requested]):
         orders[invoice_id][key.account_id].append(key.id)
     events = [
         (Scope(invoice.organisation_id, account_id, invoice.mode), _event(event_type, invoice, order_ids))
-        for invoice in wanted
+        for invoice in requested
         for account_id, order_ids in orders[invoice.id].items()
     ]
     return await record_optional(tx, events, now)

@@ -61,8 +61,8 @@ async def find_client_names_any_account(connection: Connection, account_ids: Seq
 
 
 HAVE_INVOICES = """
-SELECT billed.order_id FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-JOIN invoice_orders billed ON billed.account_id = wanted.account_id AND billed.order_id = wanted.id
+SELECT billed.order_id FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN invoice_orders billed ON billed.account_id = keys.account_id AND billed.order_id = keys.id
 """
 
 

@@ -13,8 +13,8 @@ READ_PARTIES = """
 SELECT orders.id, CASE WHEN accounts.kind = 'client_account' THEN accounts.name ELSE organisations.name END AS merchant,
        ARRAY (SELECT admin.email FROM organisation_admins admin
               WHERE admin.organisation_id = orders.organisation_id ORDER BY admin.email) AS admins
-FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
+FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN orders ON orders.account_id = keys.account_id AND orders.id = keys.id
 JOIN accounts ON accounts.id = orders.account_id
 JOIN organisations ON organisations.id = orders.organisation_id
 """

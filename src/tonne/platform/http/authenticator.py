@@ -108,10 +108,10 @@ class Authenticator:
 
         Raises RateLimited. A full burst is enough for any number.
         """
-        wanted = min(requests, self._requests.burst)
-        quota = self._requests.consume(key_id, wanted) if wanted else None
+        requested = min(requests, self._requests.burst)
+        quota = self._requests.consume(key_id, requested) if requested else None
         if quota is not None and not quota.allowed:
-            wait_s = (wanted - quota.remaining) / self._requests.per_second
+            wait_s = (requested - quota.remaining) / self._requests.per_second
             raise _rate_limited(quota._replace(retry_after_s=wait_s), _limit_headers(self._requests, quota))
 
     def client_address(self, peer: str, forwarded_for: bytes | None) -> str:

@@ -120,14 +120,14 @@ async def _sleep(seconds: float, event: asyncio.Event) -> None:
 
 def throttled(run_once: RunOnce, every_s: float) -> RunOnce:
     """Run an idle job at most every `every_s` seconds, however often workers are notified."""
-    look_at = 0.0
+    next_run_at = 0.0
 
     async def run() -> bool:
-        nonlocal look_at
-        if time.monotonic() < look_at:
+        nonlocal next_run_at
+        if time.monotonic() < next_run_at:
             return False
         worked = await run_once()
-        look_at = 0.0 if worked else time.monotonic() + every_s
+        next_run_at = 0.0 if worked else time.monotonic() + every_s
         return worked
 
     return run

@@ -33,18 +33,18 @@ _AFTER_ALL = "acc_" + "z" * 27
 
 
 async def list_accounts_before(
-    connection: Connection, scope: Scope, wanted: AccountFilter, start: Position, limit: int
+    connection: Connection, scope: Scope, requested: AccountFilter, start: Position, limit: int
 ) -> list[Account]:
     """The accounts of one kind in the organisation and mode."""
-    allowed = None if wanted.account_ids is None else sorted(wanted.account_ids)
+    allowed = None if requested.account_ids is None else sorted(requested.account_ids)
     rows = await connection.fetch(
         LIST_ACCOUNTS_BEFORE,
         scope.organisation_id,
         scope.mode,
         min(start.id, _AFTER_ALL),
-        wanted.kind,
-        wanted.name,
-        wanted.archived,
+        requested.kind,
+        requested.name,
+        requested.archived,
         allowed,
         limit,
     )

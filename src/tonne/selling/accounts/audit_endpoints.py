@@ -136,13 +136,13 @@ class AuditEndpoints:
         A live key reads the entries of live mode and those that concern both modes, a test key only those of test mode.
         Keys of client accounts cannot read the audit log.
         """
-        scope, wanted = request.scope, _filter(request)
-        paging = Paging.of(request, f"audit log {scope.organisation_id} {scope.mode} {wanted}")
+        scope, requested = request.scope, _filter(request)
+        paging = Paging.of(request, f"audit log {scope.organisation_id} {scope.mode} {requested}")
         async with self._database.connection() as connection:
             kind = await key_store.find_key_kind(connection, scope.organisation_id, request.actor.name)
             if kind is not AccountKind.ACCOUNT:
                 raise AuditLogNotAvailable
-            found = await audit_store.list_entries(connection, scope, wanted, paging.start, paging.fetch)
+            found = await audit_store.list_entries(connection, scope, requested, paging.start, paging.fetch)
             operators = await self._find_operators(connection, [entry.actor for entry in found])
         page, cursor = paging.cut(found)
         return list_response([_entry_out(entry, operators) for entry in page], cursor)

@@ -1,6 +1,6 @@
 """Close accounts and organisations, and open them again.
 
-Of a closed account nothing new is ordered, and keys whose own account it is stop working. Open orders finish, webhooks
+A closed account orders nothing new, and its own keys stop working. Open orders finish, webhooks
 deliver their events, and the data stays.
 """
 

@@ -25,8 +25,8 @@ UNION ALL SELECT id, name FROM organisations WHERE id = ANY ($1::text[])
 
 async def find_names_any_account(connection: Connection, ids: Iterable[str | None]) -> Names:
     """The names of the accounts and organisations with these ids."""
-    wanted = sorted({id_ for id_ in ids if id_ is not None})
-    return Names({row["id"]: row["name"] for row in await connection.fetch(FIND_NAMES, wanted)} if wanted else {})
+    requested = sorted({id_ for id_ in ids if id_ is not None})
+    return Names({row["id"]: row["name"] for row in await connection.fetch(FIND_NAMES, requested)} if requested else {})
 
 
 FIND_NAMES_OF_ORGANISATION = """

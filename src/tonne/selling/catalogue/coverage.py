@@ -65,10 +65,10 @@ def _find_path(
     return [], reached
 
 
-def _shift(path: Sequence[tuple[int, str]], wanted: int, taken: Sequence[dict[str, int]], left: dict[str, int]) -> int:
+def _shift(path: Sequence[tuple[int, str]], needed: int, taken: Sequence[dict[str, int]], left: dict[str, int]) -> int:
     last_project = path[-1][1]
     given = [taken[demand][id_] for (_, id_), (demand, _) in pairwise(path)]
-    grams = min([wanted, left[last_project], *given])
+    grams = min([needed, left[last_project], *given])
     left[last_project] -= grams
     for place, (demand, id_) in enumerate(path):
         taken[demand][id_] = taken[demand].get(id_, 0) + grams

@@ -20,8 +20,8 @@ async def find_mass_grams(connection: Connection, scope: Scope, estimate_id: str
 
 FIND_MASSES = """
 SELECT estimates.account_id, estimates.id, estimates.mass_grams
-FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-JOIN estimates ON estimates.account_id = wanted.account_id AND estimates.id = wanted.id
+FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN estimates ON estimates.account_id = keys.account_id AND estimates.id = keys.id
 """
 
 

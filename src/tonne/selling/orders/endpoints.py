@@ -122,10 +122,10 @@ class OrderEndpoints:
         Returns the orders of one account, newest first. All filters that are sent must match. With filters, a page may
         be shorter than `limit`, even empty, while `has_more` is true: continue with `next_cursor`.
         """
-        wanted = read_filter(request)
-        paging = Paging.of(request, f"orders {request.scope.account_id} {wanted.name}")
-        if wanted != OrderFilter():
-            return await self._list_filtered(request, wanted, paging)
+        requested = read_filter(request)
+        paging = Paging.of(request, f"orders {request.scope.account_id} {requested.name}")
+        if requested != OrderFilter():
+            return await self._list_filtered(request, requested, paging)
         async with self._database.connection() as connection:
             found = await store.list_orders(connection, request.scope, paging.start, paging.fetch)
         if found.number < paging.fetch:
@@ -135,9 +135,9 @@ class OrderEndpoints:
         page = memoryview(found.joined)[: -surplus - len(b",")]
         return raw_list_response(page, paging.cursor(position_of(page[-last:])))
 
-    async def _list_filtered(self, request: Request, wanted: OrderFilter, paging: Paging) -> Response:
+    async def _list_filtered(self, request: Request, requested: OrderFilter, paging: Paging) -> Response:
         async with self._database.connection() as connection:
-            found = await list_filtered(connection, request.scope, wanted, paging.start, paging.limit)
+            found = await list_filtered(connection, request.scope, requested, paging.start, paging.limit)
         cursor = None if found.next is None else paging.cursor(found.next)
         return raw_list_response(b",".join(found.documents), cursor)
 
@@ -157,13 +157,13 @@ class OrderEndpoints:
         terms, catalogue = await self._directory.terms_of(scope), await self._catalogues.current(scope.mode)
         terms.require_open()
         order_request = read_request(request, document, shape, terms, _NO_KEY)
-        wanted = order_request.wanted
+        requested = order_request.requested
         if order_request.estimate_id is not None:
             async with self._database.connection() as connection:
-                wanted = await resolve_amount(connection, scope, order_request)
+                requested = await resolve_amount(connection, scope, order_request)
         return json_response(
             quote_out(
-                quote_order(wanted, terms, catalogue).priced, wanted, terms, estimate_id=order_request.estimate_id
+                quote_order(requested, terms, catalogue).priced, requested, terms, estimate_id=order_request.estimate_id
             )
         )
 
@@ -174,7 +174,7 @@ def read_request(
     """Validate a body and convert its amount to grams or minor units."""
     body = read_order(document, shape)
     return OrderRequest(
-        wanted=price_request(
+        requested=price_request(
             mass=body.mass if isinstance(body, OrderByMassIn) else None,
             masses=body.bundle_masses if isinstance(body, OrderByMassIn) else None,
             value=body.value if isinstance(body, OrderByValueIn) else None,

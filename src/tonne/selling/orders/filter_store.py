@@ -23,8 +23,8 @@ found.account_id = $1 AND ($6::text IS NULL OR found.status = $6) AND ($7::text 
   AND ($8::text IS NULL OR found.offset_link_id = $8)
   AND ($9::text IS NULL OR (SELECT true FROM order_lines line
        WHERE line.account_id = $1 AND line.order_id = found.id AND line.bundle_id = $9 LIMIT 1) IS TRUE)
-  AND ($10::text[] IS NULL OR NOT EXISTS (SELECT FROM unnest($10::text[], $11::text[]) AS wanted (key, value)
-       WHERE found.metadata::json ->> wanted.key IS DISTINCT FROM wanted.value))
+  AND ($10::text[] IS NULL OR NOT EXISTS (SELECT FROM unnest($10::text[], $11::text[]) AS keys (key, value)
+       WHERE found.metadata::json ->> keys.key IS DISTINCT FROM keys.value))
 """
 _COLUMNS = "account_id, id, created_at, wire_document, status, estimate_id, offset_link_id, metadata"
 _HEAD = f"""
@@ -55,20 +55,20 @@ class FilteredOrders:
 
 
 async def list_filtered(
-    connection: Connection, scope: Scope, wanted: OrderFilter, start: Position, limit: int
+    connection: Connection, scope: Scope, requested: OrderFilter, start: Position, limit: int
 ) -> FilteredOrders:
     """One page through the index that fits the filters best."""
-    before = wanted.latest(start)
+    before = requested.latest(start)
     parameters = (
-        *(before.created_at, before.id, wanted.created_after or _EARLIEST, limit + 1),
-        *(wanted.status, wanted.estimate_id, wanted.offset_link_id, wanted.bundle_id),
-        *wanted.metadata_arrays,
+        *(before.created_at, before.id, requested.created_after or _EARLIEST, limit + 1),
+        *(requested.status, requested.estimate_id, requested.offset_link_id, requested.bundle_id),
+        *requested.metadata_arrays,
     )
-    if wanted.estimate_id is not None:
+    if requested.estimate_id is not None:
         return FilteredOrders(await _list_of_estimate(connection, scope, parameters), limit)
-    if wanted.offset_link_id is not None:
+    if requested.offset_link_id is not None:
         return FilteredOrders(await _list_of_link(connection, scope, parameters), limit)
-    if wanted.status in {None, OrderStatus.COMPLETE}:
+    if requested.status in {None, OrderStatus.COMPLETE}:
         return FilteredOrders(await _list_of_account(connection, scope, parameters), limit)
     by_status = FilteredOrders(await _list_of_status(connection, scope, parameters), limit)
     if not by_status.is_short:

@@ -49,8 +49,8 @@ SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders
        catalogues.currency AS catalogue_currency, accounts.auto_advance,
        accounts.simulated_supply_grams, accounts.receipt_email, document.shown ->> 'certificate' AS certificate_url,
        document.shown ->> 'public_certificate_url' AS public_certificate_url
-FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
+FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN orders ON orders.account_id = keys.account_id AND orders.id = keys.id
 JOIN accounts ON accounts.organisation_id = orders.organisation_id AND accounts.id = orders.account_id
 LEFT JOIN catalogues ON catalogues.mode = orders.mode
 LEFT JOIN LATERAL (
@@ -58,13 +58,13 @@ LEFT JOIN LATERAL (
 ) document ON true
 """
 LOAD_LINES = f"""
-SELECT order_id, {LINE_COLUMNS} FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-JOIN order_lines line ON line.account_id = wanted.account_id AND line.order_id = wanted.id
+SELECT order_id, {LINE_COLUMNS} FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN order_lines line ON line.account_id = keys.account_id AND line.order_id = keys.id
 ORDER BY order_id, position
 """  # noqa: S608 - a constant
 LOAD_PROJECTS = f"""
-SELECT order_id, {PROJECT_COLUMNS} FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-JOIN order_projects project ON project.account_id = wanted.account_id AND project.order_id = wanted.id
+SELECT order_id, {PROJECT_COLUMNS} FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN order_projects project ON project.account_id = keys.account_id AND project.order_id = keys.id
 ORDER BY order_id, position
 """  # noqa: S608 - a constant
 
@@ -82,14 +82,14 @@ async def load_order(connection: Connection, scope: Scope, order_id: str) -> Ord
 
 
 async def _load(connection: Connection, keys: Sequence[OrderKey]) -> dict[str, Order]:
-    wanted = columns(keys, "account_id, id")
-    rows = await connection.fetch(LOAD_ORDERS, *wanted)
+    requested = columns(keys, "account_id, id")
+    rows = await connection.fetch(LOAD_ORDERS, *requested)
     lines: defaultdict[str, list[PricedLine]] = defaultdict(list)
-    for line in map(dict, await connection.fetch(LOAD_LINES, *wanted)):
+    for line in map(dict, await connection.fetch(LOAD_LINES, *requested)):
         lines[line.pop("order_id")].append(PricedLine(**line))
     projects: defaultdict[str, list[OrderProject]] = defaultdict(list)
     if any(OrderStatus(row["status"]) in {OrderStatus.RETIRING, OrderStatus.COMPLETE} for row in rows):
-        for project in map(dict, await connection.fetch(LOAD_PROJECTS, *wanted)):
+        for project in map(dict, await connection.fetch(LOAD_PROJECTS, *requested)):
             status = ProjectStatus(project.pop("status"))
             projects[project.pop("order_id")].append(OrderProject(**project, status=status))
     return {row["id"]: _order(row, tuple(lines[row["id"]]), tuple(projects[row["id"]])) for row in rows}

@@ -74,7 +74,7 @@ class PriceWaiting:
             await move_order(tx, order, OrderStatus.PLACED, now, next_attempt_at=order.due_at(now))
 
     async def _price(self, tx: Connection, order: Order) -> tuple[Priced, OrderTax]:
-        wanted = PriceRequest(
+        requested = PriceRequest(
             mass_grams=order.requested_quantity_grams,
             value_minor=order.requested_value_minor,
             unit=order.quantity_trunc,
@@ -83,7 +83,7 @@ class PriceWaiting:
         terms = found.with_minimum(self._minimum_orders).paid_by(order.payment_method)
         if order.is_paid_at_checkout:
             terms = terms.at_checkout()
-        priced = price(wanted, terms, await self._catalogues.current(order.scope.mode))
+        priced = price(requested, terms, await self._catalogues.current(order.scope.mode))
         return priced, tax_of(priced, terms)
 
 

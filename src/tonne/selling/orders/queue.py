@@ -22,8 +22,8 @@ from tonne.selling.orders.model import Order, OrderKey, OrderStatus
 Result = TypeVar("Result")
 
 LOCK_ORDERS = """
-SELECT true FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
+SELECT true FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN orders ON orders.account_id = keys.account_id AND orders.id = keys.id
 ORDER BY orders.account_id, orders.id FOR NO KEY UPDATE OF orders
 """
 
@@ -106,8 +106,8 @@ async def run_due_any_account(
 
 POSTPONE = """
 UPDATE orders SET next_attempt_at = $4
-FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-WHERE orders.account_id = wanted.account_id AND orders.id = wanted.id AND orders.status = $3
+FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+WHERE orders.account_id = keys.account_id AND orders.id = keys.id AND orders.status = $3
 """
 
 
@@ -131,8 +131,8 @@ async def schedule_payment(tx: Connection, moments: Mapping[OrderKey, datetime |
 WAKE_RETIRING = """
 UPDATE orders SET next_attempt_at = $3
 WHERE (account_id, id) IN (
-    SELECT orders.account_id, orders.id FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-    JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
+    SELECT orders.account_id, orders.id FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+    JOIN orders ON orders.account_id = keys.account_id AND orders.id = keys.id
     WHERE orders.status = 'retiring' ORDER BY orders.account_id, orders.id FOR NO KEY UPDATE OF orders)
 """
 

@@ -181,8 +181,8 @@ async def rewrite_documents(tx: Connection, orders: Sequence[Order], documents: 
 
 LIST_DOCUMENTS = """
 SELECT orders.wire_document
-FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS wanted (account_id, id, place)
-JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id ORDER BY wanted.place
+FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS keys (account_id, id, place)
+JOIN orders ON orders.account_id = keys.account_id AND orders.id = keys.id ORDER BY keys.place
 """
 
 

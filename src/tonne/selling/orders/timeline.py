@@ -18,10 +18,10 @@ async def order_timeline(connection: Connection, scope: Scope, order_id: str) ->
     if row is None:
         return []
     grams, minor, currency = row["requested_quantity_grams"], row["requested_value_minor"], row["currency"]
-    wanted = f"{format_tonnes(grams)} t" if grams is not None else f"{format_money(minor, currency)} {currency}"
+    requested = f"{format_tonnes(grams)} t" if grams is not None else f"{format_money(minor, currency)} {currency}"
     link_id = row["offset_link_id"]
     placed_by = f"key:{row['placed_by_key']}" if row["placed_by_key"] else f"link:{link_id}" if link_id else None
-    text = f"{wanted} ordered"
+    text = f"{requested} ordered"
     entries = [
         TimelineEntry(at=row["created_at"], kind="order", text=text, actor=placed_by, subject_id=order_id),
     ]

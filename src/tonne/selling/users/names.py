@@ -10,11 +10,11 @@ FIND_USER_NAMES = "SELECT id, name FROM users WHERE id = ANY ($1::text[])"
 
 async def name_actors(connection: Connection, actors: Iterable[str | None]) -> dict[str, str]:
     """The names of stored actors such as `user:usr_…` and `cli:ada@ops-1`, by actor. For operators only."""
-    wanted = sorted({actor for actor in actors if actor})
-    users = [actor.partition(":")[2] for actor in wanted if actor.startswith(f"{ActorKind.USER}:")]
+    requested = sorted({actor for actor in actors if actor})
+    users = [actor.partition(":")[2] for actor in requested if actor.startswith(f"{ActorKind.USER}:")]
     rows = await connection.fetch(FIND_USER_NAMES, users) if users else []
     names = {f"{ActorKind.USER}:{row['id']}": row["name"] for row in rows}
-    return {actor: names.get(actor) or _as_text(actor) for actor in wanted}
+    return {actor: names.get(actor) or _as_text(actor) for actor in requested}
 
 
 FIND_OPERATORS = "SELECT id FROM users WHERE id = ANY ($1::text[]) AND is_operator"

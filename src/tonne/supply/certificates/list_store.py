@@ -45,20 +45,20 @@ SELECT {STORED}, number, issued_at, place, matches FROM (
 
 
 async def list_certificates(
-    connection: Connection, organisation_id: str, wanted: CertificateFilter, start: Position = START, *, limit: int
+    connection: Connection, organisation_id: str, requested: CertificateFilter, start: Position = START, *, limit: int
 ) -> ListedCertificates:
     before = start
-    if wanted.until is not None and wanted.until <= start.created_at:
-        before = Position(wanted.until, "")
+    if requested.until is not None and requested.until <= start.created_at:
+        before = Position(requested.until, "")
     rows = await connection.fetch(
         LIST_OF_ORGANISATION,
         organisation_id,
-        wanted.mode,
+        requested.mode,
         before.created_at,
         before.id,
-        wanted.since or _EARLIEST,
+        requested.since or _EARLIEST,
         limit + 1,
-        wanted.text,
+        requested.text,
     )
     return _page(rows, limit)
 

@@ -67,9 +67,9 @@ SELECT share.order_id, share.beneficiary AS registry_name, share.quantity_grams,
        project.name, project.type, lot.status = 'pre_retired' AS is_pre_retired,
        coalesce(share.assigned_at, CASE WHEN orders.status = 'retiring' THEN orders.status_changed_at END,
                 $3::timestamptz) AS assigned_at
-FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
-JOIN shares share ON share.account_id = wanted.account_id AND share.order_id = wanted.id
+FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN orders ON orders.account_id = keys.account_id AND orders.id = keys.id
+JOIN shares share ON share.account_id = keys.account_id AND share.order_id = keys.id
 JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
 JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
 JOIN serial_blocks block ON block.number = lot.serial_block

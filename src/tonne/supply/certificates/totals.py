@@ -56,9 +56,9 @@ def _totals(orders: Sequence[Order]) -> list[_Total]:
 # Sorted, as ADD_TOTALS does. Rows that become zero are deleted.
 LOCK_TOTALS = """
 SELECT total.account_id FROM retired_totals total
-JOIN unnest($2::text[], $3::text[], $4::text[]) AS wanted (account_id, bundle_id, project_id)
-  ON total.account_id = wanted.account_id AND total.month = $1 AND total.bundle_id = wanted.bundle_id
- AND total.project_id = wanted.project_id
+JOIN unnest($2::text[], $3::text[], $4::text[]) AS keys (account_id, bundle_id, project_id)
+  ON total.account_id = keys.account_id AND total.month = $1 AND total.bundle_id = keys.bundle_id
+ AND total.project_id = keys.project_id
 ORDER BY total.account_id, total.bundle_id, total.project_id FOR UPDATE OF total
 """
 DELETE_TOTALS = """

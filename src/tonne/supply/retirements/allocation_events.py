@@ -71,8 +71,8 @@ SELECT orders.id, orders.wire_document,
        coalesce((SELECT max(share.assigned_at) FROM shares share
                  WHERE share.account_id = orders.account_id AND share.order_id = orders.id),
                 CASE WHEN orders.status = 'retiring' THEN orders.status_changed_at END) AS allocated_at
-FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
+FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN orders ON orders.account_id = keys.account_id AND orders.id = keys.id
 """
 
 
@@ -92,12 +92,12 @@ async def record_allocations(tx: Connection, orders: Sequence[Order], now: datet
     Returns whether there are events.
     """
     recording = await find_recording(tx, [order.scope for order in orders], [NEW, RETIRED])
-    wanted = [order for order in orders if Stream(order.scope.organisation_id, order.scope.mode) in recording]
-    if not wanted:
+    requested = [order for order in orders if Stream(order.scope.organisation_id, order.scope.mode) in recording]
+    if not requested:
         return False
-    before = await _read_before(tx, wanted)
+    before = await _read_before(tx, requested)
     return await record_optional(
-        tx, [(order.scope, event) for order in wanted for event in _events_of(order, before[order.id], now)], now
+        tx, [(order.scope, event) for order in requested for event in _events_of(order, before[order.id], now)], now
     )
 
 

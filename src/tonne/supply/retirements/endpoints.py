@@ -109,8 +109,8 @@ class RetirementEndpoints:
         It applies to the account that the key acts for, and takes effect within 2 seconds. Test keys only.
         """
         require_test_mode(request.scope)
-        wanted = read(request.json(), SupplyIn).available_quantity
-        grams = None if wanted is None else min(MAX_GRAMS, to_grams(wanted, MassUnit.T))
+        requested = read(request.json(), SupplyIn).available_quantity
+        grams = None if requested is None else min(MAX_GRAMS, to_grams(requested, MassUnit.T))
         async with self._database.transaction() as tx:
             await simulate_supply(tx, request.scope, grams, actor=request.actor, now=self._clock())
         self._directory.forget_terms(request.scope)

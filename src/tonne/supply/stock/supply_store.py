@@ -113,9 +113,9 @@ async def insert_shares(
 
 
 FIND_UNRETIRED = """
-SELECT DISTINCT wanted.account_id, wanted.id
-FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-JOIN shares share ON share.account_id = wanted.account_id AND share.order_id = wanted.id
+SELECT DISTINCT keys.account_id, keys.id
+FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN shares share ON share.account_id = keys.account_id AND share.order_id = keys.id
 JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
 WHERE parcel.status <> 'retired' OR parcel.invalidated_at IS NOT NULL
 """

@@ -11,19 +11,19 @@ from tonne_verify.tiles import TILE_WIDTH, TileId, join_entries
 ENTRY_SIZE = 2 + 32
 READ_TILES = """
 SELECT tile.level, tile.number, tile.hashes FROM log_tiles tile
-JOIN unnest($2::smallint[], $3::bigint[]) AS wanted (level, number)
-  ON wanted.level = tile.level AND wanted.number = tile.number
+JOIN unnest($2::smallint[], $3::bigint[]) AS keys (level, number)
+  ON keys.level = tile.level AND keys.number = tile.number
 WHERE tile.log_id = $1
 """
 
 
 async def read_tiles(connection: Connection, log_id: int, tiles: Iterable[TileId]) -> dict[TileId, bytes]:
     """These tiles, each of its width: the stored one may have grown since. Raises TreeBroken if one is missing."""
-    wanted = list(tiles)
-    places = sorted({(tile.level, tile.index) for tile in wanted})
+    requested = list(tiles)
+    places = sorted({(tile.level, tile.index) for tile in requested})
     rows = await connection.fetch(READ_TILES, log_id, [level for level, _ in places], [number for _, number in places])
     stored: Mapping[tuple[int, int], bytes] = {(row["level"], row["number"]): row["hashes"] for row in rows}
-    found = {tile: stored.get((tile.level, tile.index), b"")[: tile.width * HASH_SIZE] for tile in wanted}
+    found = {tile: stored.get((tile.level, tile.index), b"")[: tile.width * HASH_SIZE] for tile in requested}
     for tile, hashes in found.items():
         if len(hashes) != tile.width * HASH_SIZE:
             raise TreeBroken(f"Tile {tile.index} of level {tile.level} does not have {tile.width} hashes.")
@@ -32,8 +32,8 @@ async def read_tiles(connection: Connection, log_id: int, tiles: Iterable[TileId
 
 async def read_last_tiles(connection: Connection, log_id: int, size: int) -> dict[int, bytes]:
     """The partial tiles of a tree, by level."""
-    wanted = [TileId(level, number, width) for level, number, width in last_tiles(size)]
-    return {tile.level: hashes for tile, hashes in (await read_tiles(connection, log_id, wanted)).items()}
+    requested = [TileId(level, number, width) for level, number, width in last_tiles(size)]
+    return {tile.level: hashes for tile, hashes in (await read_tiles(connection, log_id, requested)).items()}
 
 
 WRITE_TILES = """

@@ -65,13 +65,13 @@ class DeskConfirmation(msgspec.Struct, frozen=True):
 
 def read_desk_form(form: Form, fields: Fields, now: datetime) -> DeskConfirmation | None:
     """None if the form has faults."""
-    wanted = set(fields.get("line", ()))
+    requested = set(fields.get("line", ()))
     lines = [
         line
         for name, values in fields.items()
         if name.startswith("seen_") and (line := _read_seen(values[0])) is not None
     ]
-    chosen = [line for line in lines if form.is_checked("all") or line.parcel_id in wanted]
+    chosen = [line for line in lines if form.is_checked("all") or line.parcel_id in requested]
     if not chosen:
         form.fail("", "Choose at least one line that you have retired.")
     day = _read_day(form, now)

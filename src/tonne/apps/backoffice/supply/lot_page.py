@@ -100,11 +100,11 @@ class LotPage:
         if value not in set(Decision):
             form.fail("", "Choose other credits, or withdrawing the certificate.")
             return await self._page(request, viewer, lot, form)
-        decision, wanted = Decision(value), [order_id] if order_id else None
+        decision, requested = Decision(value), [order_id] if order_id else None
         step = _LotStep(
             name="resolve",
             notice="lot_resolved",
-            work=lambda tx: resolve_lot_cases(tx, lot.id, wanted, decision, actor=viewer.actor, now=now),
+            work=lambda tx: resolve_lot_cases(tx, lot.id, requested, decision, actor=viewer.actor, now=now),
             ask=lambda changed: _decision(decision, len(changed)) if changed else None,
             fields={"order": order_id, "decision": decision},
         )

@@ -123,9 +123,9 @@ def list_(mode: str | None, status: str | None, limit: int, output: Output) -> N
 
     async def work(tx: Connection) -> tuple[list[Invoice], Names, list[str], list[str]]:
         modes = Mode if mode is None else (Mode(mode),)
-        wanted = None if status is None else InvoiceStatus(status)
-        found = [each for one in modes for each in await list_invoices_any_account(tx, one, wanted, limit)]
-        is_asked = Mode.LIVE in modes and wanted in {None, InvoiceStatus.OPEN}
+        requested = None if status is None else InvoiceStatus(status)
+        found = [each for one in modes for each in await list_invoices_any_account(tx, one, requested, limit)]
+        is_asked = Mode.LIVE in modes and requested in {None, InvoiceStatus.OPEN}
         held_back = await list_live_orders_without_invoice_any_account(tx) if missing and is_asked else []
         names = await find_names_any_account(tx, [each.organisation_id for each in found])
         return found, names, await organisations_without_recipient(tx, found), held_back

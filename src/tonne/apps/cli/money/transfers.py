@@ -111,13 +111,13 @@ def list_(
     """
 
     async def work(tx: Connection) -> list[Transfer]:
-        wanted = await find_by_number_any_account(tx, invoice, None) if invoice else None
+        requested = await find_by_number_any_account(tx, invoice, None) if invoice else None
         chosen = list(TransferState) if "all" in states or (invoice and not states) else [*map(TransferState, states)]
         return await list_transfers_any_account(
             tx,
             chosen or WAITING_STATES,
             mode=None if mode is None else Mode(mode),
-            invoice_id=wanted.id if wanted else None,
+            invoice_id=requested.id if requested else None,
             since=since.date() if since else None,
             limit=limit,
         )

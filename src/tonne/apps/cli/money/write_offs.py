@@ -109,8 +109,8 @@ def write_offs(mode: str, state: str | None, organisation_id: str | None, limit:
 
     Newest first.
     """
-    wanted = None if state is None else WriteOffState(state)
+    requested = None if state is None else WriteOffState(state)
     found = run_in_transaction(
-        list_write_offs_any_account, Mode(mode), state=wanted, organisation_id=organisation_id, limit=limit
+        list_write_offs_any_account, Mode(mode), state=requested, organisation_id=organisation_id, limit=limit
     )
     print_rows(found, WRITE_OFFS, output, empty="No write-offs.")

@@ -49,7 +49,7 @@ def audit(
 
     Changes of the catalogue belong to no organisation. Times are in UTC; a date means its beginning.
     """
-    wanted = AuditFilter(
+    requested = AuditFilter(
         subject_id=subject_id,
         action=action,
         actor=actor,
@@ -57,7 +57,7 @@ def audit(
         since=since,
         until=until,
     )
-    entries = run_in_transaction(list_entries_any_account, organisation_id, wanted, limit)
+    entries = run_in_transaction(list_entries_any_account, organisation_id, requested, limit)
     print_rows(entries, COLUMNS, output, empty="No entries.")
     if output.format is Format.TABLE and len(entries) == limit:
         click.echo(f"There may be more: these are the newest {limit:,}. Use --limit or --until.", err=True)

@@ -32,7 +32,7 @@ def resend(order_ids: tuple[str, ...], only: tuple[str, ...], email: str | None)
     """
     if email is not None and len(order_ids) > 1:
         raise click.UsageError("--to corrects the address of one order: name only one.")
-    wanted = [OrderMail(name) for name in only] or list(OrderMail)
+    requested = [OrderMail(name) for name in only] or list(OrderMail)
 
     async def send(connection: Connection, settings: Settings, order_id: str) -> list[str]:
         async with connection.transaction():
@@ -40,7 +40,7 @@ def resend(order_ids: tuple[str, ...], only: tuple[str, ...], email: str | None)
             if scope is None:
                 raise OrderNotFound(f"There is no order {order_id}. Find it with `tonne order list TERM`.")
             return await resend_order(
-                connection, scope, order_id, wanted, email=email, settings=settings, actor=ACTOR, now=utc_now()
+                connection, scope, order_id, requested, email=email, settings=settings, actor=ACTOR, now=utc_now()
             )
 
     async def work(connection: Connection, settings: Settings) -> tuple[list[str], list[str]]:

@@ -72,13 +72,13 @@ def list_(
     """
 
     async def work(tx: Connection) -> tuple[list[FoundOrder], Names]:
-        wanted = msgspec.convert(filters, OrderFilter)
-        if wanted.organisation_id is not None:
-            await require_organisation(tx, wanted.organisation_id)
-        if wanted.account_id is not None:
-            account = await require_account_any_account(tx, wanted.account_id)
-            wanted = replace(wanted, organisation_id=wanted.organisation_id or account.scope.organisation_id)
-        found = await _search(tx, (term, idempotency_key, email), wanted, limit + 1)
+        requested = msgspec.convert(filters, OrderFilter)
+        if requested.organisation_id is not None:
+            await require_organisation(tx, requested.organisation_id)
+        if requested.account_id is not None:
+            account = await require_account_any_account(tx, requested.account_id)
+            requested = replace(requested, organisation_id=requested.organisation_id or account.scope.organisation_id)
+        found = await _search(tx, (term, idempotency_key, email), requested, limit + 1)
         return found, await find_names_any_account(tx, [each.account_id for each in found])
 
     found, names = run_in_transaction(work)
@@ -88,18 +88,18 @@ def list_(
 
 
 async def _search(
-    tx: Connection, terms: tuple[str | None, str | None, str | None], wanted: OrderFilter, limit: int
+    tx: Connection, terms: tuple[str | None, str | None, str | None], requested: OrderFilter, limit: int
 ) -> list[FoundOrder]:
     """`terms` are any name of an order, an idempotency key and an e-mail address."""
     term, idempotency_key, email = terms
     named = [set(await find_keys_any_account(tx, each.strip())) for each in terms if each is not None]
-    if term is not None and not named[0] and wanted.metadata_part is None:
+    if term is not None and not named[0] and requested.metadata_part is None:
         # No index has the client's own reference.
-        wanted, named = replace(wanted, metadata_part=term.strip()), named[1:]
+        requested, named = replace(requested, metadata_part=term.strip()), named[1:]
     keys = sorted(set.intersection(*named)) if named else None
     return [
         each
-        for each in await list_newest_any_account(tx, wanted, limit, keys)
+        for each in await list_newest_any_account(tx, requested, limit, keys)
         if (idempotency_key is None or each.idempotency_key == idempotency_key)
         and (email is None or (each.email or "").lower() == email.strip().lower())
     ]

@@ -228,8 +228,8 @@ def resolve(lot_id: str, order_ids: tuple[str, ...], every: bool, decision: str 
         raise click.UsageError("Choose --resupply or --withdraw.")
     if bool(order_ids) == every:
         raise click.UsageError("Name orders with --order, or use --all.")
-    wanted = None if every else list(order_ids)
-    changed = run_in_transaction(resolve_lot_cases, lot_id, wanted, Decision(decision), actor=ACTOR, now=utc_now())
+    requested = None if every else list(order_ids)
+    changed = run_in_transaction(resolve_lot_cases, lot_id, requested, Decision(decision), actor=ACTOR, now=utc_now())
     if not changed:
         click.echo("No changes: nothing is undecided.")
     elif decision == Decision.RESUPPLY:

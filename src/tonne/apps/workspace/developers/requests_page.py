@@ -102,14 +102,14 @@ class RequestsPage:
             f"requests {viewer.organisation_id} {viewer.mode} {given}",
         )
         start = parse_cursor(after or None, list_name)
-        wanted = _filter(chosen)
-        listed = list_failed_requests if wanted.status_from >= 400 else list_requests
+        requested = _filter(chosen)
+        listed = list_failed_requests if requested.status_from >= 400 else list_requests
         async with self._database.connection() as connection:
             keys = await list_mode_keys(connection, *place, START, MAX_KEYS)
             page = await listed(
                 connection,
                 *place,
-                wanted,
+                requested,
                 start=start,
                 since=self._clock() - SINCE[chosen["since"]][1],
                 limit=PAGE_ROWS + 1,

@@ -68,10 +68,10 @@ def unit_price(offer: LinkOffer, choices: list[BundleChoiceIn]) -> int | None:
     return None if bought is None else bought.due_minor
 
 
-def buy_for_display(offer: LinkOffer, wanted: PriceRequest) -> Bought | None:
+def buy_for_display(offer: LinkOffer, requested: PriceRequest) -> Bought | None:
     """Also outside the limits of the link. None while there is no price, or a bundle is off sale."""
     try:
-        priced = price_for_display(wanted, offer.terms, offer.catalogue)
+        priced = price_for_display(requested, offer.terms, offer.catalogue)
     except TonneError:
         return None
     if priced is None:

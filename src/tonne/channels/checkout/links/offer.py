@@ -68,12 +68,12 @@ def choose(offered: Sequence[Offered], bundle_ids: Sequence[str]) -> list[Bundle
         raise PriceUnavailable(N_("There is nothing on offer right now. Try again later."))
     known = {each.bundle.id: each.choice for each in offered}
     available = [each.bundle.id for each in offered if each.is_available]
-    wanted = dict.fromkeys(bundle_ids or available or known)
-    if not wanted.keys() <= known.keys():
+    requested = dict.fromkeys(bundle_ids or available or known)
+    if not requested.keys() <= known.keys():
         raise BundleNotOffered(field="bundle_id")
-    if wanted.keys() == known.keys():
+    if requested.keys() == known.keys():
         return [each.choice for each in offered]
-    return [BundleChoiceIn(bundle_id) for bundle_id in known if bundle_id in wanted]
+    return [BundleChoiceIn(bundle_id) for bundle_id in known if bundle_id in requested]
 
 
 def parse_quantity(text: str) -> int:
@@ -109,10 +109,10 @@ def _parse(text: str) -> Decimal:
     return number
 
 
-def price_offer(offer: LinkOffer, wanted: PriceRequest) -> PricedOffer:
+def price_offer(offer: LinkOffer, requested: PriceRequest) -> PricedOffer:
     """The current offer. Raises if the link's limits or the available supply do not allow it."""
     try:
-        priced = price(wanted, offer.terms, offer.catalogue)
+        priced = price(requested, offer.terms, offer.catalogue)
     except ChargeTooSmall as error:
         raise ChargeTooSmall(error.template, field="amount", **error.values) from error
     except BelowMinimumOrder as error:
@@ -122,7 +122,7 @@ def price_offer(offer: LinkOffer, wanted: PriceRequest) -> PricedOffer:
         message = N_("There is no price in %(currency)s right now. Try again later.")
         raise PriceUnavailable(message, currency=offer.terms.currency) from error
     tax = tax_of(priced, offer.terms)
-    _check_limits(offer.link, wanted, priced, priced.total_cost_minor + (tax.tax_minor or 0))
+    _check_limits(offer.link, requested, priced, priced.total_cost_minor + (tax.tax_minor or 0))
     short = [line for line in priced.lines if line.insufficient_available_quantity]
     if short:
         # Several lines may compete for the same projects, each of which counts once.
@@ -138,7 +138,7 @@ def price_offer(offer: LinkOffer, wanted: PriceRequest) -> PricedOffer:
     return PricedOffer(priced, tax, digest_offer(priced, tax, offer.catalogue))
 
 
-def _check_limits(link: OffsetLink, wanted: PriceRequest, priced: Priced, due_minor: int) -> None:
+def _check_limits(link: OffsetLink, requested: PriceRequest, priced: Priced, due_minor: int) -> None:
     """Compares a requested value as such: what it buys may cost a cent less. Limits of the value include tax."""
 
     def money(minor: int) -> MoneyValue:
@@ -146,7 +146,7 @@ def _check_limits(link: OffsetLink, wanted: PriceRequest, priced: Priced, due_mi
 
     for found, least, most, value in (
         (priced.quantity_grams, link.min_quantity_grams, link.max_quantity_grams, MassValue),
-        (wanted.value_minor or due_minor, link.min_value_minor, link.max_value_minor, money),
+        (requested.value_minor or due_minor, link.min_value_minor, link.max_value_minor, money),
     ):
         if least is not None and found < least:
             message = N_("The minimum is %(least)s, and this is %(found)s. Choose more.")

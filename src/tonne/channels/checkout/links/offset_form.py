@@ -179,9 +179,9 @@ def preset_of(offer: LinkOffer, sign: str) -> tuple[AmountUnit, str]:
 
 
 class FormPrice(Struct, frozen=True):
-    """`wanted` and `offer` are None if there are faults, or if there is no amount yet."""
+    """`requested` and `offer` are None if there are faults, or if there is no amount yet."""
 
-    wanted: PriceRequest | None
+    requested: PriceRequest | None
     offer: PricedOffer | None
     faults: tuple[TonneError, ...]
 
@@ -190,19 +190,19 @@ def price_form(offer: LinkOffer, filled: OffsetForm) -> FormPrice:
     """Finds the faults of the amount and of the bundles, not only the first."""
     faults: list[TonneError] = []
     choices: list[BundleChoiceIn] | None = None
-    wanted: PriceRequest | None = None
+    requested: PriceRequest | None = None
     try:
         choices = choose(offer.bundles, filled.bundle_ids)
     except TonneError as fault:
         faults.append(fault)
     try:
-        wanted = _read_amount(offer, filled, choices)
+        requested = _read_amount(offer, filled, choices)
     except TonneError as fault:
         faults.append(fault)
-    if faults or wanted is None:
+    if faults or requested is None:
         return FormPrice(None, None, tuple(faults))
     try:
-        return FormPrice(wanted, price_offer(offer, wanted), ())
+        return FormPrice(requested, price_offer(offer, requested), ())
     except TonneError as fault:
         return FormPrice(None, None, (fault,))
 
@@ -216,10 +216,10 @@ def convert(offer: LinkOffer, filled: OffsetForm, sign: str) -> OffsetForm:
     """The same amount in the unit that the visitor has switched to. Empty if there is no price."""
     before = replace(filled, by=unit_of(filled.shown_by))
     try:
-        wanted = _read_amount(offer, before, choose(offer.bundles, filled.bundle_ids))
+        requested = _read_amount(offer, before, choose(offer.bundles, filled.bundle_ids))
     except TonneError:
         return replace(filled, amount="")
-    bought = buy_for_display(offer, wanted)
+    bought = buy_for_display(offer, requested)
     return replace(filled, amount="" if bought is None else bought.amount_in(filled.by).replace(".", sign))
 
 

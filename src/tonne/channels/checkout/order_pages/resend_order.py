@@ -58,7 +58,7 @@ async def resend_order(
     tx: Connection,
     scope: Scope,
     order_id: str,
-    wanted: Collection[OrderMail],
+    requested: Collection[OrderMail],
     *,
     email: str | None,
     settings: Settings,
@@ -81,7 +81,7 @@ async def resend_order(
         order = await correct_email(tx, order, email)
     sent = []
     for mail in OrderMail:
-        if mail in wanted:
+        if mail in requested:
             sent += await _send(tx, order, mail, settings=settings, actor=actor, now=now)
     if not sent:
         raise NothingToResend

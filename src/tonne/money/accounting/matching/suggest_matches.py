@@ -55,9 +55,9 @@ _LEGAL_FORMS = "gmbh|ug|ag|kg|ohg|ltd|limited|llc|inc|plc|as|asa|ab|oy|sa|sas|sa
 _FOLD = rf"regexp_replace(lower({{0}}), '\m({_LEGAL_FORMS})\M|[^[:alnum:]]', '', 'g')"
 SUGGEST = f"""
 WITH waiting AS (
-    SELECT wanted.id, wanted.currency, wanted.rest_minor, wanted.iban, {_FOLD.format("wanted.payer")} AS payer
+    SELECT keys.id, keys.currency, keys.rest_minor, keys.iban, {_FOLD.format("keys.payer")} AS payer
     FROM unnest($2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[])
-         AS wanted (id, currency, rest_minor, iban, payer)
+         AS keys (id, currency, rest_minor, iban, payer)
 ), debts AS MATERIALIZED (
     SELECT invoices.id, invoices.reference, invoices.number, invoices.organisation_id, invoices.currency,
            invoices.due_on, organisations.name AS organisation_name, {_FOLD.format("organisations.name")} AS folded,

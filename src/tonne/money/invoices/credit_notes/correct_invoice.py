@@ -34,10 +34,10 @@ async def correct_invoice(
             f"Invoice {locked.reference} is {locked.status}. Use `tonne order refund` for a paid order."
         )
     keys = [each.key for each in await find_order_keys_any_account(tx, [invoice.id])]
-    wanted = [key for key in keys if order_id in {None, key.id}]
-    if len(wanted) != 1:
+    requested = [key for key in keys if order_id in {None, key.id}]
+    if len(requested) != 1:
         raise OrderNotFound(f"Name one of the {len(keys):,} orders of invoice {locked.reference} with --order.")
-    [order] = await load_orders(tx, wanted)
+    [order] = await load_orders(tx, requested)
     leaves_nothing = amount_minor >= locked.due_minor
     if amount_minor > locked.due_minor or (leaves_nothing and await list_unfulfilled_orders(tx, locked)):
         raise CreditTooHigh(f"{locked.due} are due. To credit all of it, cancel the orders with `tonne order cancel`.")

@@ -80,8 +80,8 @@ async def credit_orders(
 ) -> CreditNote | None:
     """Issue one credit note for all that is left of these orders on a locked invoice. None if nothing is."""
     earlier = await credit_note_store.sum_credited(tx, invoice)
-    wanted = [billed for billed in await list_billed_orders(tx, invoice) if billed.key in keys]
-    left = [without(billed, earlier.get(billed.order_id)) for billed in wanted]
+    requested = [billed for billed in await list_billed_orders(tx, invoice) if billed.key in keys]
+    left = [without(billed, earlier.get(billed.order_id)) for billed in requested]
     credited = [credit_in_full(each) for each in left if each.total_minor > 0]
     if not credited:
         return None

@@ -112,8 +112,8 @@ async def find_billing_settings(connection: Connection, orders: Sequence[Order])
 
 
 HAVE_UNBILLED = """
-SELECT unbilled.order_id FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-JOIN unbilled_orders unbilled ON unbilled.account_id = wanted.account_id AND unbilled.order_id = wanted.id
+SELECT unbilled.order_id FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN unbilled_orders unbilled ON unbilled.account_id = keys.account_id AND unbilled.order_id = keys.id
 """
 
 
@@ -233,8 +233,8 @@ async def list_keys_to_bill_any_account(
 
 
 SUM_UNBILLED = """
-SELECT coalesce(sum(unbilled.total_minor), 0)::bigint FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-JOIN unbilled_orders unbilled ON unbilled.account_id = wanted.account_id AND unbilled.order_id = wanted.id
+SELECT coalesce(sum(unbilled.total_minor), 0)::bigint FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN unbilled_orders unbilled ON unbilled.account_id = keys.account_id AND unbilled.order_id = keys.id
 """
 
 
@@ -245,8 +245,8 @@ async def sum_unbilled(connection: Connection, keys: Sequence[OrderKey]) -> int:
 
 
 FIND_TREATMENTS = """
-SELECT DISTINCT orders.tax_treatment FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-JOIN orders ON orders.account_id = wanted.account_id AND orders.id = wanted.id
+SELECT DISTINCT orders.tax_treatment FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN orders ON orders.account_id = keys.account_id AND orders.id = keys.id
 """
 
 
@@ -258,8 +258,8 @@ async def find_treatments(connection: Connection, keys: Sequence[OrderKey]) -> s
 
 TAKE_UNBILLED = """
 WITH taken AS (
-    DELETE FROM unbilled_orders USING unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-    WHERE unbilled_orders.account_id = wanted.account_id AND unbilled_orders.order_id = wanted.id
+    DELETE FROM unbilled_orders USING unnest($1::text[], $2::text[]) AS keys (account_id, id)
+    WHERE unbilled_orders.account_id = keys.account_id AND unbilled_orders.order_id = keys.id
     RETURNING unbilled_orders.account_id, unbilled_orders.order_id, unbilled_orders.reference,
               unbilled_orders.placed_at, unbilled_orders.quantity_grams, unbilled_orders.offset_minor,
               unbilled_orders.fee_minor, unbilled_orders.total_minor

@@ -132,7 +132,7 @@ async def list_requests(
     connection: Connection,
     organisation_id: str,
     mode: Mode,
-    wanted: RequestFilter,
+    requested: RequestFilter,
     *,
     start: Position,
     since: datetime,
@@ -140,7 +140,7 @@ async def list_requests(
 ) -> RequestPage:
     """Newest first. Examines at most `EXAMINED` rows, so that a filter that selects few of them is not slow."""
     rows = await connection.fetch(
-        LIST_REQUESTS, *_parameters(organisation_id, mode, wanted, start, since=since, limit=limit)
+        LIST_REQUESTS, *_parameters(organisation_id, mode, requested, start, since=since, limit=limit)
     )
     return _page(rows)
 
@@ -153,23 +153,23 @@ async def list_failed_requests(
     connection: Connection,
     organisation_id: str,
     mode: Mode,
-    wanted: RequestFilter,
+    requested: RequestFilter,
     *,
     start: Position,
     since: datetime,
     limit: int,
 ) -> RequestPage:
     rows = await connection.fetch(
-        LIST_FAILED_REQUESTS, *_parameters(organisation_id, mode, wanted, start, since=since, limit=limit)
+        LIST_FAILED_REQUESTS, *_parameters(organisation_id, mode, requested, start, since=since, limit=limit)
     )
     return _page(rows)
 
 
 def _parameters(
-    organisation_id: str, mode: Mode, wanted: RequestFilter, start: Position, *, since: datetime, limit: int
+    organisation_id: str, mode: Mode, requested: RequestFilter, start: Position, *, since: datetime, limit: int
 ) -> tuple[object, ...]:
-    examined = limit if wanted == RequestFilter() else EXAMINED
-    return (organisation_id, mode, start.created_at, start.id, since, limit, *wanted, examined)
+    examined = limit if requested == RequestFilter() else EXAMINED
+    return (organisation_id, mode, start.created_at, start.id, since, limit, *requested, examined)
 
 
 FIND_REQUESTS = f"""

@@ -58,8 +58,8 @@ class Pkcs11Key:
         """The certificate with the label of the key."""
         label = self._settings.document_pkcs11_key
         with self._turn, self._errors():
-            wanted = {Attribute.CLASS: ObjectClass.CERTIFICATE, Attribute.LABEL: label}
-            found = [each[Attribute.VALUE] for each in self._open().get_objects(wanted)]
+            requested = {Attribute.CLASS: ObjectClass.CERTIFICATE, Attribute.LABEL: label}
+            found = [each[Attribute.VALUE] for each in self._open().get_objects(requested)]
         if not found:
             raise KeyUnusable(
                 f"The token {self._settings.document_pkcs11_token} has no certificate with the label {label}. Store it "

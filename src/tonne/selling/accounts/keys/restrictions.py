@@ -135,8 +135,8 @@ def excess(
 ) -> str | None:
     """What the new key would have that its creator does not have, for people; None if there is nothing."""
     allowed = effective_permissions(creator.permissions, creator_rights)
-    wanted = effective_permissions(new.permissions, rights)
-    if missing := [each for each in PERMISSIONS if each in wanted - allowed]:
+    requested = effective_permissions(new.permissions, rights)
+    if missing := [each for each in PERMISSIONS if each in requested - allowed]:
         return f"the permission {missing[0]}"
     if creator.account_ids is not None and not set(new.account_ids or [""]) <= set(creator.account_ids):
         return "access to more accounts"

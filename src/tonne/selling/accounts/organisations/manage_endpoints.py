@@ -239,12 +239,12 @@ class ManageAccountEndpoints:
     ) -> tuple[list[Account], str | None, dict[str, AccountActivity]]:
         (name,) = request.query("name")
         archived = _read_archived(request) if kind is _CLIENT else None
-        wanted = AccountFilter(kind, (name or "").strip(), archived, request.accounts)
+        requested = AccountFilter(kind, (name or "").strip(), archived, request.accounts)
         scope = request.scope
-        paging = Paging.of(request, f"accounts {scope.organisation_id} {scope.mode} {kind} {wanted.name} {archived}")
+        paging = Paging.of(request, f"accounts {scope.organisation_id} {scope.mode} {kind} {requested.name} {archived}")
         async with self._database.connection() as connection:
             await require_manager(connection, request)
-            found = await list_accounts_before(connection, scope, wanted, paging.start, paging.fetch)
+            found = await list_accounts_before(connection, scope, requested, paging.start, paging.fetch)
             page, cursor = paging.cut(found, lambda each: Position(each.created_at, each.scope.account_id))
             ids = [each.scope.account_id for each in page] if kind is _CLIENT else []
             activity = await find_activity(connection, self._activity, scope, ids) if ids else {}

@@ -42,17 +42,17 @@ class FactorEndpoints:
         [name] = request.query("name")
         if name and len(name) > MAX_NAME_LENGTH:
             raise Invalid([Fault("validation_error", f"name has more than {MAX_NAME_LENGTH} characters.", "name")])
-        wanted = FactorSearch(
+        requested = FactorSearch(
             name or "",
             frozenset(request.query_values("source")),
             frozenset(map(_year, request.query_values("publication_year"))),
             frozenset(request.query_values("region")),
             frozenset(request.query_values("unit")),
         )
-        paging = Paging.of(request, f"emission-factors {_list_name(wanted)}")
+        paging = Paging.of(request, f"emission-factors {_list_name(requested)}")
         # In the order of ids, so the first page starts below all of them, not above.
         after = "" if paging.start == START else paging.start.id
-        found = (await self._factors.current()).search(wanted, after, paging.fetch)
+        found = (await self._factors.current()).search(requested, after, paging.fetch)
         page, cursor = paging.cut(found, _position)
         return list_response([factor_out(factor) for factor in page], cursor)
 
@@ -100,9 +100,9 @@ class FactorEndpoints:
         ]
 
 
-def _list_name(wanted: FactorSearch) -> str:
+def _list_name(requested: FactorSearch) -> str:
     """Binds cursors to the filters."""
-    return "|".join([wanted.name, *(",".join(sorted(map(str, each))) for each in wanted[1:])])
+    return "|".join([requested.name, *(",".join(sorted(map(str, each))) for each in requested[1:])])
 
 
 def _year(text: str) -> int:

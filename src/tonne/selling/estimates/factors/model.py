@@ -81,12 +81,12 @@ class FactorSet:
         """The factor of the latest year for every activity and region of a category."""
         return [each for each in self._by_activity.values() if each.category == category and each.unit == unit]
 
-    def search(self, wanted: FactorSearch, after: str, limit: int) -> list[Factor]:
+    def search(self, filters: FactorSearch, after: str, limit: int) -> list[Factor]:
         """In the order of their ids, from the one after `after`."""
-        words = wanted.name.casefold().split()
+        words = filters.name.casefold().split()
         found = []
         for factor in self.all:
-            if factor.id > after and _matches(factor, wanted, words):
+            if factor.id > after and _matches(factor, filters, words):
                 found.append(factor)
                 if len(found) == limit:
                     break
@@ -97,12 +97,14 @@ class FactorSet:
         return sorted({factor.region for factor in self.all})
 
 
-def _matches(factor: Factor, wanted: FactorSearch, words: Sequence[str]) -> bool:
-    if wanted.sources and factor.source_code not in wanted.sources:
+def _matches(factor: Factor, filters: FactorSearch, words: Sequence[str]) -> bool:
+    if filters.sources and factor.source_code not in filters.sources:
         return False
-    if (wanted.years and factor.year not in wanted.years) or (wanted.regions and factor.region not in wanted.regions):
+    if (filters.years and factor.year not in filters.years) or (
+        filters.regions and factor.region not in filters.regions
+    ):
         return False
-    if wanted.measured and measures(factor.unit) not in wanted.measured:
+    if filters.measured and measures(factor.unit) not in filters.measured:
         return False
     text = f"{factor.activity} {factor.category} {factor.id}".casefold() if words else ""
     return all(word in text for word in words)

@@ -87,12 +87,12 @@ def _ratio(unit: str, to: str) -> Decimal:
     pairs = [[part for part in each.split("*") if part != "vehicle"] for each in (unit, to)]
     if len(pairs[0]) == len(pairs[1]):
         by_kind = {_KIND_OF[part]: part for part in pairs[0]}
-        for wanted in pairs[1]:
-            part = by_kind.pop(_KIND_OF[wanted], "")
+        for requested in pairs[1]:
+            part = by_kind.pop(_KIND_OF[requested], "")
             # An amount of another currency needs an exchange rate.
-            if not part or (part != wanted and _KIND_OF[part] == "currency"):
+            if not part or (part != requested and _KIND_OF[part] == "currency"):
                 break
-            ratio *= _size(part, wanted)
+            ratio *= _size(part, requested)
         else:
             return ratio
     raise UnitMismatch(
@@ -101,10 +101,10 @@ def _ratio(unit: str, to: str) -> Decimal:
     )
 
 
-def _size(part: str, wanted: str) -> Decimal:
-    if part == wanted:
+def _size(part: str, requested: str) -> Decimal:
+    if part == requested:
         return Decimal(1)
-    names = [_PINT_NAMES.get(each, each) for each in (part, wanted)]
+    names = [_PINT_NAMES.get(each, each) for each in (part, requested)]
     size: Any = load_units().Quantity(Decimal(1), names[0]).to(names[1]).magnitude
     return Decimal(size)
 

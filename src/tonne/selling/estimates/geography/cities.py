@@ -45,10 +45,10 @@ class CityIndex:
 
     def find(self, name: str, country: str) -> tuple[int, Location] | None:
         """The largest city of that name, with its population."""
-        wanted = hash((country, folded(name)))
-        place = bisect_left(self._hashes, wanted)
+        requested = hash((country, folded(name)))
+        place = bisect_left(self._hashes, requested)
         found = []
-        while place < len(self._hashes) and self._hashes[place] == wanted:
+        while place < len(self._hashes) and self._hashes[place] == requested:
             found.append(self._rows[self._entry_rows[place]])
             place += 1
         return max(found, key=lambda each: each[0], default=None)

@@ -40,8 +40,8 @@ async def insert_links(
 
 
 FIND_BOXES = """
-SELECT link.order_id, link.token_box FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-JOIN order_links link ON link.account_id = wanted.account_id AND link.order_id = wanted.id
+SELECT link.order_id, link.token_box FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN order_links link ON link.account_id = keys.account_id AND link.order_id = keys.id
 """
 
 

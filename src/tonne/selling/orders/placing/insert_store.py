@@ -133,8 +133,8 @@ async def insert_orders(tx: Connection, orders: Sequence[NewOrder]) -> set[str]:
 
 FIND_BY_KEYS = """
 SELECT orders.account_id, orders.idempotency_key, orders.wire_document, orders.request_digest
-FROM unnest($1::text[], $2::text[]) AS wanted (account_id, idempotency_key)
-JOIN orders ON orders.account_id = wanted.account_id AND orders.idempotency_key = wanted.idempotency_key
+FROM unnest($1::text[], $2::text[]) AS keys (account_id, idempotency_key)
+JOIN orders ON orders.account_id = keys.account_id AND orders.idempotency_key = keys.idempotency_key
 """
 
 

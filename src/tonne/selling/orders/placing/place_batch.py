@@ -79,14 +79,14 @@ async def _compose(
 ) -> dict[int, ComposedOrder]:
     """The orders that can be placed, by their number in the batch."""
     named = {
-        number: EstimateKey(wanted.scope.account_id, wanted.request.estimate_id)
-        for number, wanted in enumerate(batch)
-        if wanted.request.estimate_id is not None
+        number: EstimateKey(requested.scope.account_id, requested.request.estimate_id)
+        for number, requested in enumerate(batch)
+        if requested.request.estimate_id is not None
     }
     masses = await find_masses_grams(connection, list(set(named.values()))) if named else {}
     composed: dict[int, ComposedOrder] = {}
     for number, order in enumerate(batch):
-        amount = order.request.wanted
+        amount = order.request.requested
         if number in named:
             if named[number] not in masses:
                 continue

@@ -44,9 +44,9 @@ class CheckoutCustomer(msgspec.Struct, frozen=True):
 
 
 class OrderRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """If `estimate_id` is set, the estimate's mass is bought, and `wanted` has no amount of its own."""
+    """If `estimate_id` is set, the estimate's mass is bought, and `requested` has no amount of its own."""
 
-    wanted: PriceRequest
+    requested: PriceRequest
     idempotency: Idempotency
     metadata: str = "{}"
     estimate_id: str | None = None
@@ -101,15 +101,15 @@ async def place_order(
     terms.require_open()
     locked = None
     if request.quote_id is None:
-        wanted = await resolve_amount(tx, scope, request)
+        requested = await resolve_amount(tx, scope, request)
     else:
         quoted = QuotedOrder(
-            request.quote_id, request.wanted, request.estimate_id, reject_if_short=request.reject_if_short
+            request.quote_id, request.requested, request.estimate_id, reject_if_short=request.reject_if_short
         )
         locked = await require_open_quote(tx, scope, quoted, terms, catalogue, now=now)
-        wanted = locked.wanted
+        requested = locked.requested
     new, events = compose_order(
-        scope, request, wanted, terms, catalogue, now=now, retry_after=retry_after, locked=locked
+        scope, request, requested, terms, catalogue, now=now, retry_after=retry_after, locked=locked
     )
     if not await insert_order(tx, new):
         return None
@@ -128,7 +128,7 @@ async def place_order(
 def compose_order(
     scope: Scope,
     request: OrderRequest,
-    wanted: PriceRequest,
+    requested: PriceRequest,
     terms: Terms,
     catalogue: Catalogue,
     *,
@@ -136,7 +136,7 @@ def compose_order(
     retry_after: timedelta,
     locked: LockedPrice | None = None,
 ) -> ComposedOrder:
-    """Price the order and make its document and events. `wanted` has its amount, also if it names an estimate.
+    """Price the order and make its document and events. `requested` has its amount, also if it names an estimate.
 
     With `locked`, it gets that price. Raises OfferChanged if the person saw another offer.
     """
@@ -144,8 +144,8 @@ def compose_order(
         terms = terms.at_checkout()
     elif request.payment_method is not None:
         terms = terms.paid_by(request.payment_method)
-    price = _locked_or_current_price(request, wanted, terms, catalogue, locked)
-    order = _compose(scope, request, wanted, terms, price=price, now=now)
+    price = _locked_or_current_price(request, requested, terms, catalogue, locked)
+    order = _compose(scope, request, requested, terms, price=price, now=now)
     if request.shown_offer is not None:
         offer = None if order.priced is None else digest_offer(order.priced, order.tax, catalogue)
         if offer != request.shown_offer:
@@ -168,16 +168,16 @@ def compose_order(
 
 
 def _locked_or_current_price(
-    request: OrderRequest, wanted: PriceRequest, terms: Terms, catalogue: Catalogue, locked: LockedPrice | None
+    request: OrderRequest, requested: PriceRequest, terms: Terms, catalogue: Catalogue, locked: LockedPrice | None
 ) -> tuple[Priced | None, OrderTax]:
     if locked is not None:
         return locked.priced, locked.tax
-    priced = (_price_now if request.reject_if_short else price_if_available)(wanted, terms, catalogue)
+    priced = (_price_now if request.reject_if_short else price_if_available)(requested, terms, catalogue)
     return priced, OrderTax() if priced is None else tax_of(priced, terms)
 
 
-def _price_now(wanted: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
-    priced = price(wanted, terms, catalogue)
+def _price_now(requested: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
+    priced = price(requested, terms, catalogue)
     if any(line.insufficient_available_quantity for line in priced.lines):
         raise SupplyInsufficient
     return priced
@@ -186,22 +186,22 @@ def _price_now(wanted: PriceRequest, terms: Terms, catalogue: Catalogue) -> Pric
 async def resolve_amount(connection: Connection, scope: Scope, request: OrderRequest) -> PriceRequest:
     """What the request wants, with the mass of its estimate if it names one."""
     if request.estimate_id is None:
-        return request.wanted
-    return await find_amount(connection, scope, request.wanted, request.estimate_id)
+        return request.requested
+    return await find_amount(connection, scope, request.requested, request.estimate_id)
 
 
-async def find_amount(connection: Connection, scope: Scope, wanted: PriceRequest, estimate_id: str) -> PriceRequest:
+async def find_amount(connection: Connection, scope: Scope, requested: PriceRequest, estimate_id: str) -> PriceRequest:
     """With the mass of the estimate."""
     mass_grams = await find_mass_grams(connection, scope, estimate_id)
     if mass_grams is None:
         raise EstimateUnknown(field="estimate_id")
-    return structs.replace(wanted, mass_grams=mass_grams)
+    return structs.replace(requested, mass_grams=mass_grams)
 
 
 def _compose(
     scope: Scope,
     request: OrderRequest,
-    wanted: PriceRequest,
+    requested: PriceRequest,
     terms: Terms,
     *,
     price: tuple[Priced | None, OrderTax],
@@ -213,13 +213,13 @@ def _compose(
         scope=scope,
         id=new_id("ord"),
         idempotency_key=request.idempotency.key or new_id("auto"),
-        type=OrderType.QUANTITY if wanted.mass_grams is not None else OrderType.VALUE,
+        type=OrderType.QUANTITY if requested.mass_grams is not None else OrderType.VALUE,
         status=OrderStatus.RECEIVED if priced is None else OrderStatus.PLACED,
         currency=terms.currency,
         payment_method=terms.payment_method,
-        requested_quantity_grams=wanted.mass_grams,
-        requested_value_minor=wanted.value_minor,
-        bundle_selection=wanted.stored_selection,
+        requested_quantity_grams=requested.mass_grams,
+        requested_value_minor=requested.value_minor,
+        bundle_selection=requested.stored_selection,
         priced=priced,
         estimate_id=request.estimate_id,
         offset_link_id=None if customer is None else customer.offset_link_id,
@@ -233,7 +233,7 @@ def _compose(
         language=request.language or terms.language,
         tax=tax,
         auto_advance=terms.auto_advance,
-        quantity_trunc=wanted.unit,
+        quantity_trunc=requested.unit,
         quote_id=request.quote_id,
     )
 

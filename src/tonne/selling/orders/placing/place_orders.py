@@ -80,11 +80,11 @@ class PlaceOrders:
                 return original
         finally:
             self._shares.leave(scope.organisation_id)
-        wanted = WantedOrder(scope, request, terms, catalogue, limits)
+        requested = WantedOrder(scope, request, terms, catalogue, limits)
         if limits or request.user is not None or request.quote_id is not None:
             # Limits are counted, audit entries written and quotes used with each order alone.
-            return await self._group.write_apart(wanted)
-        return await self._group.write(f"{scope.organisation_id} {scope.mode}", wanted)
+            return await self._group.write_apart(requested)
+        return await self._group.write(f"{scope.organisation_id} {scope.mode}", requested)
 
     async def drain(self) -> None:
         """Until all orders that were accepted are placed."""
@@ -101,19 +101,19 @@ class PlaceOrders:
     def _notify(self, order: Order) -> None:
         self._notifier.notify(*work_after(order), scope=order.scope)
 
-    async def _place_alone(self, wanted: WantedOrder) -> Placed:
-        organisation_id = wanted.scope.organisation_id
+    async def _place_alone(self, requested: WantedOrder) -> Placed:
+        organisation_id = requested.scope.organisation_id
         await self._shares.enter(organisation_id)
         try:
             for _ in range(_DEADLOCK_RETRIES):
                 with contextlib.suppress(asyncpg.DeadlockDetectedError):
-                    return await self._place_once(wanted)
-            return await self._place_once(wanted)
+                    return await self._place_once(requested)
+            return await self._place_once(requested)
         finally:
             self._shares.leave(organisation_id)
 
-    async def _place_once(self, wanted: WantedOrder) -> Placed:
-        scope, request = wanted.scope, wanted.request
+    async def _place_once(self, requested: WantedOrder) -> Placed:
+        scope, request = requested.scope, requested.request
         async with self._database.connection() as connection:
 
             async def create() -> bytes | None:
@@ -122,11 +122,11 @@ class PlaceOrders:
                         connection,
                         scope,
                         request,
-                        wanted.terms,
-                        wanted.catalogue,
+                        requested.terms,
+                        requested.catalogue,
                         now=self._clock(),
                         retry_after=self._retry_after,
-                        limits=wanted.limits,
+                        limits=requested.limits,
                     )
                 if placed is None:
                     return None

@@ -28,6 +28,6 @@ class OrderQuote(Struct, frozen=True):
         return digest_offer(self.priced, self.tax, self.catalogue)
 
 
-def quote_order(wanted: PriceRequest, terms: Terms, catalogue: Catalogue) -> OrderQuote:
-    priced = price(wanted, terms, catalogue)
+def quote_order(requested: PriceRequest, terms: Terms, catalogue: Catalogue) -> OrderQuote:
+    priced = price(requested, terms, catalogue)
     return OrderQuote(priced, tax_of(priced, terms), catalogue)

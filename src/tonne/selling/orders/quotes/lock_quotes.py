@@ -111,11 +111,11 @@ class LockQuotes:
     async def _compose(self, scope: Scope, idempotency: Idempotency, body: LockedQuoteIn) -> ComposedQuote:
         terms, catalogue = await self._directory.terms_of(scope), await self._catalogues.current(scope.mode)
         terms.require_open()
-        wanted = await self._amount(scope, body, terms)
-        priced = quote_order(wanted, terms, catalogue)
+        requested = await self._amount(scope, body, terms)
+        priced = quote_order(requested, terms, catalogue)
         now = self._clock()
-        shown = quote_out(priced.priced, wanted, terms, estimate_id=body.estimate_id)
-        locked = LockedPrice.of(wanted, priced.priced, priced.tax, terms, estimate_id=body.estimate_id)
+        shown = quote_out(priced.priced, requested, terms, estimate_id=body.estimate_id)
+        locked = LockedPrice.of(requested, priced.priced, priced.tax, terms, estimate_id=body.estimate_id)
         quote_id, expires_at = new_id("quo"), now + QUOTE_LIFE
         new = NewQuote(
             scope=scope,
@@ -130,7 +130,7 @@ class LockQuotes:
         return ComposedQuote(new, shown, priced.priced.lines, priced.priced.quantity_grams)
 
     async def _amount(self, scope: Scope, body: LockedQuoteIn, terms: Terms) -> PriceRequest:
-        wanted = price_request(
+        requested = price_request(
             mass=body.mass,
             masses=body.bundle_masses,
             value=body.value,
@@ -139,9 +139,9 @@ class LockQuotes:
             terms=terms,
         )
         if body.estimate_id is None:
-            return wanted
+            return requested
         async with self._connection(scope) as connection:
-            return await find_amount(connection, scope, wanted, body.estimate_id)
+            return await find_amount(connection, scope, requested, body.estimate_id)
 
     async def _may_hold(self, scope: Scope) -> bool:
         known = self._has_quota.get(scope.account_id)

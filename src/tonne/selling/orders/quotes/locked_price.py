@@ -29,13 +29,13 @@ class LockedPrice(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(
-        cls, wanted: PriceRequest, priced: Priced, tax: OrderTax, terms: Terms, *, estimate_id: str | None
+        cls, requested: PriceRequest, priced: Priced, tax: OrderTax, terms: Terms, *, estimate_id: str | None
     ) -> "LockedPrice":
         return cls(
-            mass_grams=wanted.mass_grams,
-            value_minor=wanted.value_minor,
-            selection=wanted.stored_selection,
-            unit=wanted.unit,
+            mass_grams=requested.mass_grams,
+            value_minor=requested.value_minor,
+            selection=requested.stored_selection,
+            unit=requested.unit,
             estimate_id=estimate_id,
             payment_method=terms.payment_method,
             is_billed_together=terms.is_billed_together,
@@ -44,7 +44,7 @@ class LockedPrice(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def wanted(self) -> PriceRequest:
+    def requested(self) -> PriceRequest:
         request = PriceRequest(mass_grams=self.mass_grams, value_minor=self.value_minor, unit=self.unit)
         return request.with_stored_selection(self.selection)
 
@@ -56,16 +56,16 @@ class LockedPrice(msgspec.Struct, frozen=True, kw_only=True):
             terms.is_billed_together,
         )
 
-    def difference(self, wanted: PriceRequest, estimate_id: str | None) -> str | None:
+    def difference(self, requested: PriceRequest, estimate_id: str | None) -> str | None:
         """The field in which an order differs from the quote. Bundles and unit may be omitted in the order."""
         if estimate_id != self.estimate_id:
             return "estimate_id"
-        if estimate_id is None and (wanted.mass_grams, wanted.value_minor) != (self.mass_grams, self.value_minor):
-            return "mass" if wanted.value_minor is None else "value"
-        sent = wanted.stored_selection
+        if estimate_id is None and (requested.mass_grams, requested.value_minor) != (self.mass_grams, self.value_minor):
+            return "mass" if requested.value_minor is None else "value"
+        sent = requested.stored_selection
         if sent is not None and (self.selection is None or _comparable(sent) != _comparable(self.selection)):
-            return "bundle_masses" if wanted.masses is not None else "bundle_selection"
-        return "quantity_trunc" if wanted.unit not in {None, self.unit} else None
+            return "bundle_masses" if requested.masses is not None else "bundle_selection"
+        return "quantity_trunc" if requested.unit not in {None, self.unit} else None
 
 
 def _comparable(selection: Sequence[dict[str, Any]]) -> dict[str, tuple[object, object]]:

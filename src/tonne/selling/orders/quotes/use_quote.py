@@ -19,9 +19,11 @@ _FIELD = "quote_id"
 class QuotedOrder:
     """What an order asks for, to compare it with the quote that it names."""
 
-    def __init__(self, quote_id: str, wanted: PriceRequest, estimate_id: str | None, *, reject_if_short: bool) -> None:
+    def __init__(
+        self, quote_id: str, requested: PriceRequest, estimate_id: str | None, *, reject_if_short: bool
+    ) -> None:
         self.quote_id = quote_id
-        self.wanted = wanted
+        self.requested = requested
         self.estimate_id = estimate_id
         self.reject_if_short = reject_if_short
 
@@ -44,7 +46,7 @@ async def require_open_quote(
         raise QuoteExpired(
             "The account's currency or way of paying has changed since the quote. Request a new one.", field=_FIELD
         )
-    different = locked.difference(order.wanted, order.estimate_id)
+    different = locked.difference(order.requested, order.estimate_id)
     if different is not None:
         raise QuoteMismatch(
             f"The order differs from the quote in {different}. Send what was quoted, or request a new quote.",

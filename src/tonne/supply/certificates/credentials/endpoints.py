@@ -59,9 +59,9 @@ class CertificateEndpoints:
             raise CertificateNotAvailable
         if number is None:
             return found[0]
-        wanted = normal_number(number)
+        requested = normal_number(number)
         for each in found:
-            if each.record.number == wanted:
+            if each.record.number == requested:
                 return each
         raise CertificateNotAvailable("The order has no certificate with this number.", field="number")
 

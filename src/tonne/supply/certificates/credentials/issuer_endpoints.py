@@ -42,13 +42,13 @@ class IssuerEndpoints:
 
     async def status_list(self, request: Request) -> Response:
         """Which certificates were replaced or withdrawn, as a signed list."""
-        wanted = parse_list_name(request.path("list"))
-        if wanted is None:
+        requested = parse_list_name(request.path("list"))
+        if requested is None:
             raise StatusListNotFound
-        found = self._lists.get(wanted)
+        found = self._lists.get(requested)
         if found is None:
-            found = await self._sign_list(*wanted)
-            self._lists.put(wanted, found)
+            found = await self._sign_list(*requested)
+            self._lists.put(requested, found)
         return _public(Response(found))
 
     async def _sign_list(self, mode: Mode, number: int) -> bytes:

@@ -64,10 +64,10 @@ def _key(facts: Json) -> tuple[Any, ...]:
 async def _prove(connection: Connection, covered: Sequence[CoveredStatement]) -> list[Json]:
     """Each with its inclusion proof. The tiles of all proofs are read at once."""
     plans = [inclusion_plan(each.position, each.checkpoint_size) for each in covered]
-    wanted: dict[int, set[TileId]] = {}
+    requested: dict[int, set[TileId]] = {}
     for each, plan in zip(covered, plans, strict=True):
-        wanted.setdefault(each.log_id, set()).update(plan.tiles)
-    tiles = {log_id: await read_tiles(connection, log_id, needed) for log_id, needed in wanted.items()}
+        requested.setdefault(each.log_id, set()).update(plan.tiles)
+    tiles = {log_id: await read_tiles(connection, log_id, needed) for log_id, needed in requested.items()}
     return [_entry(each, plan.compute(tiles[each.log_id])) for each, plan in zip(covered, plans, strict=True)]
 
 

@@ -165,8 +165,8 @@ async def _lock_book(
     # Only other serials than those of the parcel concern the other parcels of the project.
     others = [(row, parcel) for row, parcel in named if runs[row.line] != [parcel.run]]
     vintages = {(parcel.project_id, parcel.vintage) for _, parcel in others}
-    wanted = [run for row, _ in others for run in runs[row.line]]
-    parcels = await lock_parcels_any_account(tx, mode, ids, sorted(vintages), wanted)
+    requested = [run for row, _ in others for run in runs[row.line]]
+    parcels = await lock_parcels_any_account(tx, mode, ids, sorted(vintages), requested)
     lines = _confirmed(rows, parcels, runs, faults)
     certified = await find_certified_any_account(tx, mode, _contradicted(parcels, lines))
     return ParcelBook(parcels, certified.keys()), lines, certified

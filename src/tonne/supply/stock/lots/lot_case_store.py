@@ -168,8 +168,8 @@ WAKE_RETIRING_CASES = """
 UPDATE lot_cases SET next_attempt_at = $3
 WHERE (mode, lot_id, account_id, order_id) IN (
     SELECT lot_case.mode, lot_case.lot_id, lot_case.account_id, lot_case.order_id
-    FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-    JOIN lot_cases lot_case ON lot_case.account_id = wanted.account_id AND lot_case.order_id = wanted.id
+    FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+    JOIN lot_cases lot_case ON lot_case.account_id = keys.account_id AND lot_case.order_id = keys.id
     WHERE lot_case.state = 'retiring' FOR UPDATE OF lot_case SKIP LOCKED)
 """
 

@@ -19,12 +19,12 @@ ORDER BY close_at LIMIT $2 FOR UPDATE SKIP LOCKED
 CLOSE_UNITS = """
 UPDATE parcels SET status = 'to_retire', close_at = NULL, closed_at = $4, account_id = NULL, in_service_name = true,
                    beneficiary = $3
-FROM unnest($1::text[], $2::text[]) AS wanted (mode, id)
-WHERE parcels.mode = wanted.mode AND parcels.id = wanted.id
+FROM unnest($1::text[], $2::text[]) AS keys (mode, id)
+WHERE parcels.mode = keys.mode AND parcels.id = keys.id
 """
 POSTPONE_UNITS = """
-UPDATE parcels SET close_at = $3 FROM unnest($1::text[], $2::text[]) AS wanted (mode, id)
-WHERE parcels.mode = wanted.mode AND parcels.id = wanted.id AND parcels.status = 'open'
+UPDATE parcels SET close_at = $3 FROM unnest($1::text[], $2::text[]) AS keys (mode, id)
+WHERE parcels.mode = keys.mode AND parcels.id = keys.id AND parcels.status = 'open'
 """
 
 

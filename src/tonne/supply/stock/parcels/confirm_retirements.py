@@ -62,8 +62,8 @@ async def wake_orders_any_account(tx: Connection, mode: Mode, parcel_ids: Sequen
 
 FIND_RETIRED_PROJECTS = """
 SELECT share.account_id, share.order_id, share.line_position, parcel.project_id
-FROM unnest($1::text[], $2::text[]) AS wanted (account_id, id)
-JOIN shares share ON share.account_id = wanted.account_id AND share.order_id = wanted.id
+FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN shares share ON share.account_id = keys.account_id AND share.order_id = keys.id
 JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
 GROUP BY share.account_id, share.order_id, share.line_position, parcel.project_id
 HAVING bool_and(parcel.status = 'retired')

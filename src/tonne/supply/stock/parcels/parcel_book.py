@@ -174,16 +174,16 @@ class ParcelBook:
 
     def _exchange(self, source: BookedParcel, run: SerialRun) -> None:
         kept = source.run.common(run)
-        (wanted,) = run.without(kept)
-        holders = self._holders(source, wanted, kept)
+        (requested,) = run.without(kept)
+        holders = self._holders(source, requested, kept)
         (spare,) = source.run.without(kept)
-        given = SerialRun(spare.block, spare.first, spare.first + wanted.tonnes - 1)
+        given = SerialRun(spare.block, spare.first, spare.first + requested.tonnes - 1)
         target, place = holders[0].lot, source.lot
         self._split_off(source, spare.without(given))
         for holder in holders:
-            part = holder.run.common(wanted) or wanted
+            part = holder.run.common(requested) or requested
             rest = holder.run.without(part)
-            offset = given.first + part.first - wanted.first
+            offset = given.first + part.first - requested.first
             goes_to = SerialRun(given.block, offset, offset + part.tonnes - 1)
             if rest:
                 self._add(holder, place, goes_to)
@@ -193,14 +193,14 @@ class ParcelBook:
                 holder.move(place, goes_to)
         source.move(target, run)
 
-    def _holders(self, source: BookedParcel, wanted: SerialRun, kept: SerialRun | None) -> list[BookedParcel]:
+    def _holders(self, source: BookedParcel, requested: SerialRun, kept: SerialRun | None) -> list[BookedParcel]:
         """The parcels of this project and vintage that hold these serials and can give them away, all of one lot."""
         found = [
             each
             for each in self._parcels.values()
             if each is not source
             and (each.project_id, each.vintage) == (source.project_id, source.vintage)
-            and each.run.common(wanted)
+            and each.run.common(requested)
         ]
         for each in found:
             if each.status is ParcelStatus.RETIRED:
@@ -208,11 +208,11 @@ class ParcelBook:
                     f"the serials {each.serials} are recorded as retired for the parcel {each.id}: a serial can be "
                     "retired only once, so correct the line."
                 )
-            if not each.is_whole or not (wanted.contains(each.run) or each.is_divisible):
+            if not each.is_whole or not (requested.contains(each.run) or each.is_divisible):
                 raise SerialsRefused(f"the parcel {each.id} shares a unit: retire the serials {source.serials}.")
-        covered = sum(common.tonnes for each in found if (common := each.run.common(wanted)))
+        covered = sum(common.tonnes for each in found if (common := each.run.common(requested)))
         lots = {each.lot.lot_id for each in found} | ({source.lot.lot_id} if kept else set())
-        if covered != wanted.tonnes or len(lots) != 1:
+        if covered != requested.tonnes or len(lots) != 1:
             raise SerialsRefused(
                 f"the parcel holds the serials {source.serials}, and those of the line are not on the work list of its "
                 "project and vintage, or not in one lot: retire these, or correct the line."

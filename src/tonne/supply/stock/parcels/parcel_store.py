@@ -53,9 +53,9 @@ WHERE parcel.mode = $1 AND parcel.id IN (
     UNION ALL
     SELECT split.id FROM parcels split WHERE split.mode = $1 AND split.split_from = ANY ($2::text[])
     UNION ALL
-    SELECT other.id FROM unnest($3::text[], $4::smallint[]) AS wanted (project_id, vintage)
-    JOIN lots of_vintage ON of_vintage.mode = $1 AND of_vintage.project_id = wanted.project_id
-                        AND of_vintage.vintage = wanted.vintage
+    SELECT other.id FROM unnest($3::text[], $4::smallint[]) AS keys (project_id, vintage)
+    JOIN lots of_vintage ON of_vintage.mode = $1 AND of_vintage.project_id = keys.project_id
+                        AND of_vintage.vintage = keys.vintage
     JOIN parcels other ON other.mode = $1 AND other.lot_id = of_vintage.id
     WHERE other.status IN ('open', 'to_retire')
     UNION ALL
@@ -80,8 +80,8 @@ async def lock_parcels_any_account(
     """Lock these parcels, those split off from them, the unretired parcels of these projects and vintages, and all that
     hold one of these serials."""
     project_ids, years = [project_id for project_id, _ in vintages], [year for _, year in vintages]
-    wanted = (list(ids), project_ids, years, *columns(runs, "block, first, last"))
-    return [_booked(row) for row in await tx.fetch(LOCK_PARCELS, mode, *wanted)]
+    requested = (list(ids), project_ids, years, *columns(runs, "block, first, last"))
+    return [_booked(row) for row in await tx.fetch(LOCK_PARCELS, mode, *requested)]
 
 
 # Two steps: two parcels may exchange their places, and no two may ever have the same one.
