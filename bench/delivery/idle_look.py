@@ -8,7 +8,7 @@ from bench.environment import cpu_s_by_process
 from bench.pace import DeliveryPace
 from bench.report import Goal, NotMeasured, Result
 from bench.tenants import MODE
-from tonne.channels.webhooks.delivery.claim import claim_any_account
+from tonne.channels.webhooks.delivery.claim import claim_webhooks
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
 
@@ -43,7 +43,7 @@ async def _look(delivery: Delivery, looks: int) -> float:
 
 async def _claim(connection: Connection, times: int) -> None:
     for _ in range(times):
-        if await claim_any_account(connection, 256, 128, 45.0, full_scan=False):
+        if await claim_webhooks(connection, 256, 128, 45.0, full_scan=False):
             raise NotMeasured("A webhook was due.")
 
 

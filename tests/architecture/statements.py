@@ -11,6 +11,7 @@ from tests.architecture.source import Module, functions, package
 
 _SQL = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH|MERGE)\s", re.IGNORECASE)
 _OWNED = re.compile(r"^\s+(account_id|organisation_id)\s", re.MULTILINE)
+_MUST_REFER = re.compile(r"^.*(?:NOT NULL|PRIMARY KEY).*REFERENCES (\w+)|^.*REFERENCES (\w+).*NOT NULL", re.MULTILINE)
 _WRITTEN = re.compile(r"\b(?:INSERT INTO|DELETE FROM|MERGE INTO|(?<!FOR )(?<!KEY )(?<!DO )UPDATE)(?: ONLY)? (\w+)")
 _LOCK = re.compile(r"\bFOR (?:NO KEY )?UPDATE\b(?: OF (\w+))?")
 _FROM = re.compile(r"\b(?:FROM|JOIN) (\w+)(?: (?:AS )?(\w+))?")
@@ -119,13 +120,16 @@ def texts() -> tuple[Statement, ...]:
 
 @cache
 def tenant_tables() -> frozenset[str]:
-    """Tables whose rows belong to an organisation or an account: they have its id, or refer to such a table."""
+    """Tables whose rows belong to an organisation or an account: they have its id, or must refer to such a table.
+
+    A bank transfer may refer to an invoice, but belongs to the seller.
+    """
     owned = {"organisations"} | {table for table, body in tables().items() if _OWNED.search(body)}
     while True:
         referring = {
             table
             for table, body in tables().items()
-            if table not in owned and owned & set(re.findall(r"REFERENCES (\w+)", body))
+            if table not in owned and owned & {name for found in _MUST_REFER.findall(body) for name in found}
         }
         if not referring:
             return frozenset(owned)

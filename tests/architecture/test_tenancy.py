@@ -2,47 +2,35 @@
 says that it does not."""
 
 import ast
+import re
 
 from tests.architecture.source import PACKAGE, Module, functions, package
 from tests.architecture.statements import statements, tenant_tables
 
 SUFFIX = "_any_account"
+# Jobs do this to all rows that are due, whoever they belong to. There is no account to forget, unless rows are named.
+WORK = {
+    *("claim", "prune", "fold", "delete", "insert", "postpone", "count", "raise", "release"),
+    *("end", "note", "record", "schedule", "recount", "clear", "wake", "mark", "move"),
+}
+NAMING = re.compile(r"(?:^|_)(?:ids?|references?|numbers?|emails?|name|slug|token|hash)$")
 # Modules of the worker and the operator, and public pages that are found by an address that cannot be guessed or that
 # was made public. No other module outside `apps/backoffice`, `apps/cli` and `platform/jobs` may use a function with the
 # suffix.
 ACROSS_ACCOUNTS = {
     "supply/stock/supply_reads.py": "the operator's pages: stock belongs to no account",
     "platform/documents/mail/retry_mail.py": "the operator retries a mail that was given up",
-    "platform/documents/mail/outbox.py": "a job of the worker",
-    "platform/events/prune_traces.py": "a job of the worker",
     "platform/http/request_log/prune_requests.py": "a job of the worker",
-    "platform/http/request_log/log.py": "writes the requests of all accounts, in the background",
-    "selling/accounts/directory.py": "stores when keys were last used, in the background",
     "selling/accounts/lookup.py": "finds what the operator names by its id alone",
     "selling/accounts/keys/api_keys.py": "revokes a key that the operator names by its id alone",
-    "selling/users/prune_sessions.py": "a job of the worker",
-    "supply/certificates/packs/make_packs.py": "a job of the worker",
-    "selling/orders/totals/fold_totals.py": "a job of the worker",
     "selling/orders/totals/metadata_totals.py": "a job of the worker",
-    "selling/estimates/fold_counts.py": "a job of the worker",
-    "channels/checkout/link_counts/fold_link_counts.py": "a job of the worker",
-    "channels/checkout/link_counts/counts.py": "writes the counts of all links, in the background",
     "selling/users/invitations.py": "somebody who has proved their address accepts the invitations to it",
     "selling/users/act_as.py": "ends what one session of an operator sees, whose organisation it may not remember",
     "apps/wiring/selling_parts.py": "hands free supply to the catalogue, which depends on the holds of all checkouts",
     "apps/wiring/supply_parts.py": "hands the holds of unpaid checkouts of all accounts to a job of the worker",
-    "selling/orders/price_waiting.py": "a job of the worker",
-    "selling/orders/quotes/prune_quotes.py": "a job of the worker",
     "selling/orders/placing/set_limits.py": "limits a key that the operator names by its id alone",
-    "selling/orders/queue.py": "claims due orders for the jobs of the worker",
-    "money/cards/stored_cards/remove_closed_cards.py": "a job of the worker",
-    "money/cards/charge_cards.py": "a job of the worker",
-    "money/cards/stored_cards/mail_card_problems.py": "a job of the worker",
-    "money/cards/stored_cards/update_card.py": "a job of the worker",
-    "money/receipts/mail_orders.py": "a job of the worker",
     "money/cards/handle_stripe_event.py": "makes the charge due that a verified message of the gateway names",
     "money/invoices/issuing/issue_invoices.py": "a job of the worker",
-    "money/invoices/follow_up_invoices.py": "a job of the worker",
     "money/invoices/card_payment/charge_invoices.py": "a job of the worker",
     "money/invoices/card_payment/mail_card_receipt.py": "an invoice names its organisation only",
     "money/invoices/resend_invoice.py": "an invoice may bill several accounts of its organisation",
@@ -81,7 +69,6 @@ ACROSS_ACCOUNTS = {
     "supply/stock/lots/granularity.py": "the operator's: names the orders that hold lots of a project",
     "supply/stock/lots/import_lots.py": "the operator's: new supply may serve any account, and any may hold it",
     "supply/retirements/confirmations/store.py": "the operator's: locks the orders that share a parcel",
-    "supply/retirements/resupply/resupply_orders.py": "a job of the worker",
     "supply/retirements/resupply/invalidate_lot.py": "the operator's: a lot serves orders of all accounts",
     "supply/retirements/resupply/resolve_lot_case.py": "the operator's: decides about the orders of a lot",
     "supply/stock/lots/withdraw_lot.py": "the operator's: names the orders that hold a lot",
@@ -91,12 +78,8 @@ ACROSS_ACCOUNTS = {
     "money/refunds/disputes/shared_payment.py": "an invoice names its organisation only",
     "money/refunds/approve_refund.py": "finds a refund that the operator names by its id alone",
     "money/refunds/disputes/mismatched_charge.py": "finds a charge that the operator names by its id alone",
-    "channels/webhooks/delivery/deliver.py": "a job of the worker",
     "apps/privacy/retention/archive_rows.py": "a job of the worker: a partition has rows of all accounts",
     "apps/privacy/retention/remove_partition.py": "a job of the worker: a partition has rows of all accounts",
-    "channels/checkout/close_checkouts.py": "a job of the worker",
-    "channels/checkout/order_pages/mail_certificates.py": "a job of the worker",
-    "channels/checkout/order_pages/mail_changed_certificates.py": "a job of the worker",
     "channels/checkout/links/change_link.py": "changes a link that the operator names by its id alone",
     "channels/checkout/paying/pay_checkout.py": "finds a checkout by its token, which cannot be guessed",
     "channels/checkout/checkout_page.py": "finds a checkout by its token, which cannot be guessed",
@@ -109,8 +92,6 @@ ACROSS_ACCOUNTS = {
     "apps/privacy/erase_person.py": "an operator erases a person in all organisations",
     "apps/privacy/export_person.py": "the operator's: a bank transfer may name no account",
     "apps/privacy/repeat_erasures.py": "the operator's: compares the addresses of all accounts",
-    "money/accounting/journal/import_payouts.py": "the operator's: a payout is for all accounts",
-    "money/accounting/journal/match_payout.py": "the operator's: a payout is for all accounts",
     "money/accounting/journal/month_totals.py": "the operator's: the books of all accounts",
     "money/accounting/journal/read_journal.py": "the operator's: the books of all accounts",
     "channels/public_pages/public_page.py": "finds an enabled public page by its slug",
@@ -146,6 +127,10 @@ def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
     return {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)}
 
 
+def _is_work(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return function.name.strip("_").split("_")[0] in WORK and not any(map(NAMING.search, _parameters(function)))
+
+
 def _uses(module: Module) -> list[tuple[str, int]]:
     """The names that a module refers to, whether it calls them or passes them on."""
     return [
@@ -161,7 +146,7 @@ def test_every_query_on_tenant_data_takes_a_scope_or_has_the_suffix() -> None:
         for statement in statements()
         if statement.tables & tenant_tables()
         for function in statement.users
-        if not _parameters(function) & SCOPING and not function.name.endswith(SUFFIX)
+        if not (_parameters(function) & SCOPING or _is_work(function) or function.name.endswith(SUFFIX))
     }
     assert wrong == set()
 
@@ -176,6 +161,7 @@ def test_the_suffix_is_used_only_where_there_is_an_account_to_forget() -> None:
             for each in statements()
             if each.module == module and each.tables & tenant_tables()
             for function in each.users
+            if not _is_work(function)
         }
         for function in functions(module):
             if not function.name.endswith(SUFFIX):

@@ -15,7 +15,7 @@ from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.link_counts import counts as link_counts_module
 from tonne.channels.checkout.link_counts.count_store import (
     LinkTotals,
-    fold_counts_any_account,
+    fold_counts,
     list_account_days,
     list_link_days,
 )
@@ -140,7 +140,7 @@ async def test_workers_fold_at_the_same_time_without_losing_counts(scene: Scene,
 
     async def fold() -> None:
         async with scene.database.connection() as connection:
-            while await fold_counts_any_account(connection, 3):
+            while await fold_counts(connection, 3):
                 pass
 
     for _ in range(20):

@@ -18,7 +18,7 @@ from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.order_pages.mail_certificates import LEASE, MailCertificates
-from tonne.channels.checkout.queue import claim_mails_any_account, finish_mail
+from tonne.channels.checkout.queue import claim_mails, finish_mail
 from tonne.platform.values.clock import utc_now
 
 HOSTILE = "Ada\r\nBcc: eve@evil.example\r\n\r\nClick here =?utf-8?q?x?= \u202e"
@@ -152,7 +152,7 @@ async def test_concurrent_workers_send_one_mail(post: Post) -> None:
 async def test_a_worker_with_an_expired_lease_sends_nothing(post: Post) -> None:
     post.later = MINUTE
     async with post.services.database.connection() as connection:
-        [frozen] = await claim_mails_any_account(connection, post.now(), post.now() + LEASE, 10)
+        [frozen] = await claim_mails(connection, post.now(), post.now() + LEASE, 10)
     assert not await post.works(later=MINUTE), "it is still claimed"
     assert await post.works(later=MINUTE + LEASE)
     async with post.services.database.transaction() as tx:

@@ -11,9 +11,9 @@ from tonne.channels.webhooks import registration_store
 from tonne.channels.webhooks.delivery.claim import (
     CLAIM,
     CLAIM_BY_SCAN,
-    claim_any_account,
-    claim_in_streams_any_account,
-    clear_due_any_account,
+    claim_in_streams,
+    claim_webhooks,
+    clear_due,
 )
 from tonne.channels.webhooks.model import Lease
 from tonne.channels.webhooks.register import change_webhook, remove_webhook
@@ -122,7 +122,7 @@ async def _claim(stage: Stage) -> list[str]:
     async with stage.database.connection() as connection:
         transaction = connection.transaction()
         await transaction.start()
-        leases = await claim_any_account(connection, 50, 50, LEASE_S, full_scan=False)
+        leases = await claim_webhooks(connection, 50, 50, LEASE_S, full_scan=False)
         await transaction.rollback()
     return [lease.id for lease in leases]
 
@@ -130,7 +130,7 @@ async def _claim(stage: Stage) -> list[str]:
 async def _claim_named(stage: Stage, *scopes: Scope) -> list[Lease]:
     async with stage.database.transaction() as tx:
         streams = [Stream(scope.organisation_id, scope.mode) for scope in scopes]
-        return await claim_in_streams_any_account(tx, streams, 10, LEASE_S)
+        return await claim_in_streams(tx, streams, 10, LEASE_S)
 
 
 async def test_operations_13_new_events_claim_only_webhooks_of_their_stream(
@@ -207,7 +207,7 @@ async def test_operations_13_webhooks_without_events_leave_the_index(stage: Stag
     await stage.execute("UPDATE webhooks SET due_at = now() - interval '1 s'")
     await stage.execute("UPDATE webhooks SET lease_until = now() + interval '1 s' WHERE id = $1", leased.id)
     async with stage.database.transaction() as tx:
-        await clear_due_any_account(tx)
+        await clear_due(tx)
     assert (await stage.row(idle))["due_at"] is None
     assert (await stage.row(waiting))["due_at"] is not None
     assert (await stage.row(leased))["due_at"] is not None

@@ -10,7 +10,7 @@ from tests.channels.webhooks.stage import Stage, Worker
 from tests.conftest import Server
 from tests.support.receivers import Receiver, after, reply
 from tonne.apps.wiring.app import Services
-from tonne.channels.webhooks.delivery.claim import claim_any_account
+from tonne.channels.webhooks.delivery.claim import claim_webhooks
 from tonne.channels.webhooks.delivery.metrics import DeliveryMetrics
 from tonne.channels.webhooks.delivery.outcomes import Delivered
 from tonne.channels.webhooks.delivery.settle import Settlement
@@ -59,7 +59,7 @@ async def test_operations_7_a_settlement_whose_response_was_lost_counts_once(ser
     settings = stage.change(database_connections=1)
     async with relayed_services(server.url(name), settings) as (relay, services):
         async with services.database.connection() as connection:
-            [lease] = await claim_any_account(connection, 1, 1, settings.webhook_lease_s)
+            [lease] = await claim_webhooks(connection, 1, 1, settings.webhook_lease_s)
         settlement, outcome = Settlement(services.database, settings, DeliveryMetrics()), Delivered(200, None, 1, "")
         # The first settlement prepares the statement: the second one then needs only one response.
         renewed = await settlement.settle(lease, EventBatch([1], b"{}", 1), outcome)
@@ -86,7 +86,7 @@ async def test_a_crash_that_loses_a_result_does_not_let_the_cursor_move_past_it(
     await stage.emit(stage.one, stage.one)
     services = stage.services
     async with services.database.connection() as connection:
-        [lease] = await claim_any_account(connection, 1, 1, stage.settings.webhook_lease_s)
+        [lease] = await claim_webhooks(connection, 1, 1, stage.settings.webhook_lease_s)
     settlement = Settlement(services.database, stage.settings, DeliveryMetrics())
     outcome = Delivered(200, None, 1, "")
     renewed = await settlement.settle(lease, EventBatch([1], b"{}", 1), outcome)

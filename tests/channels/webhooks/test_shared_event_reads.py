@@ -23,7 +23,7 @@ async def lease(stage: Stage, receiver: Receiver) -> Lease:
     await stage.register(receiver.url)
     await stage.emit_many(stage.one, ["1", "2", "3"])
     async with stage.services.database.connection() as connection:
-        [lease] = await claim.claim_any_account(connection, 1, 1, 60)
+        [lease] = await claim.claim_webhooks(connection, 1, 1, 60)
     return lease
 
 

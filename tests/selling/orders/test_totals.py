@@ -12,7 +12,7 @@ from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.platform.values.scope import Mode
 from tonne.selling.orders.model import OrderStatus
-from tonne.selling.orders.totals.fold_totals import FoldTotals, fold_deltas_any_account
+from tonne.selling.orders.totals.fold_totals import FoldTotals, fold_deltas
 from tonne.selling.orders.totals.totals import OrderTotal, list_totals
 
 NOVEMBER = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -88,7 +88,7 @@ async def test_random_changes_folded_by_two_workers_are_counted_exactly(scene: S
     async def fold() -> None:
         while True:
             async with scene.database.connection() as connection:
-                if not await fold_deltas_any_account(connection, 3) and is_done:
+                if not await fold_deltas(connection, 3) and is_done:
                     return
 
     async def change() -> None:

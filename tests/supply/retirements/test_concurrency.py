@@ -17,7 +17,7 @@ from tonne.selling.catalogue.imports.rows import FileKind
 from tonne.selling.catalogue.sources import lock_sources
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Order, OrderStatus
-from tonne.selling.orders.queue import claim_due_any_account
+from tonne.selling.orders.queue import claim_due
 from tonne.supply.retirements.allocate_orders import allocate_orders
 from tonne.supply.stock.supply_store import lock_lots
 
@@ -197,7 +197,7 @@ async def test_an_import_that_changes_a_lot_and_a_worker_do_not_lock_each_other_
     file.write_text(f"{heads}\n{line.replace(',2020,', ',2019,')}\n{line.replace('live-A-1', 'more')}\n")
     words = ("catalogue", "import-lots", "--mode", "live", str(file))
     async with live.services.database.transaction() as tx:
-        keys = await claim_due_any_account(tx, OrderStatus.PAID, Mode.LIVE, live.clock.now, limit=1)
+        keys = await claim_due(tx, OrderStatus.PAID, Mode.LIVE, live.clock.now, limit=1)
         importing = asyncio.create_task(asyncio.to_thread(output_of, *words, database_url=live.services.database._url))
         await live.until_waiting_for_lock()
         await allocate_orders(tx, await load_orders(tx, keys), live.services.settings, live.clock.now)
@@ -219,7 +219,7 @@ async def test_an_import_that_changes_weights_and_a_lot_does_not_deadlock_with_a
         FileKind.LOTS: [heads, lot.replace(",2020,", ",2019,")],
     }
     async with live.database.transaction() as tx:
-        keys = await claim_due_any_account(tx, OrderStatus.PAID, Mode.LIVE, live.clock.now, limit=1)
+        keys = await claim_due(tx, OrderStatus.PAID, Mode.LIVE, live.clock.now, limit=1)
         await lock_sources(tx, live.mode, [live.bundle_id("wind")])
         importing = asyncio.create_task(live.import_files(changes))
         await live.until_waiting_for_lock()

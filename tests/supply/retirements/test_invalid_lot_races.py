@@ -20,7 +20,7 @@ from tonne.supply.retirements.confirmations.work_list import Task
 from tonne.supply.retirements.resupply.invalidate_lot import invalidate_lot
 from tonne.supply.retirements.resupply.resolve_lot_case import Decision, resolve_lot_cases
 from tonne.supply.retirements.resupply.resupply_orders import resupply
-from tonne.supply.stock.lots.lot_case_store import claim_cases_any_account
+from tonne.supply.stock.lots.lot_case_store import claim_cases
 from tonne.supply.stock.parcels.confirm_retirements import Confirmation, confirm_retirements_any_account
 from tonne.supply.stock.parcels.parcel_store import lock_parcels_any_account
 
@@ -193,7 +193,7 @@ async def test_a_worker_that_dies_loses_nothing(live: Shop) -> None:
         await resolve_lot_cases(tx, lot_id, None, Decision.RESUPPLY, actor=TESTER, now=live.clock.now)
     with contextlib.suppress(Killed):
         async with live.database.transaction() as tx:
-            (case,) = await claim_cases_any_account(tx, live.clock.now, 1)
+            (case,) = await claim_cases(tx, live.clock.now, 1)
             await resupply(tx, case, live.settings, live.clock.now)
             raise Killed
     assert await live.case_states(lot_id) == {order.id: "resupply"}
@@ -204,7 +204,7 @@ async def test_a_worker_that_dies_loses_nothing(live: Shop) -> None:
     await live.confirm(*await live.work_list())
     with contextlib.suppress(Killed):
         async with live.database.transaction() as tx:
-            assert await claim_cases_any_account(tx, live.clock.now, 1)
+            assert await claim_cases(tx, live.clock.now, 1)
             raise Killed
     await live.work()
     assert await live.case_states(lot_id) == {order.id: "reissued"}

@@ -18,12 +18,12 @@ from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts.store import find_account, update_account
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Order, OrderStatus
-from tonne.selling.orders.queue import claim_due_any_account
+from tonne.selling.orders.queue import claim_due
 from tonne.supply.retirements.allocate_orders import allocate_orders
 from tonne.supply.retirements.complete_orders import complete_orders
 from tonne.supply.retirements.resupply.resolve_lot_case import Decision, resolve_lot_cases
 from tonne.supply.retirements.resupply.resupply_orders import resupply
-from tonne.supply.stock.lots.lot_case_store import CaseState, claim_cases_any_account
+from tonne.supply.stock.lots.lot_case_store import CaseState, claim_cases
 
 CHUNKS, LIVES, STEPS = 4 * ROUNDS, 12, 10
 
@@ -76,7 +76,7 @@ class Life:
         status = self.rng.choice((OrderStatus.PAID, OrderStatus.RETIRING))
         settings, now = self.shop.services.settings, self.shop.clock.now
         async with self._crashing() as tx:
-            keys = await claim_due_any_account(tx, status, self.shop.mode, now, limit=5)
+            keys = await claim_due(tx, status, self.shop.mode, now, limit=5)
             if keys and status is OrderStatus.PAID:
                 await allocate_orders(tx, await load_orders(tx, keys), settings, now)
             elif keys:
@@ -139,7 +139,7 @@ class Life:
 
     async def crash_while_resupplying(self) -> None:
         async with self._crashing() as tx:
-            for case in await claim_cases_any_account(tx, self.shop.clock.now, 1):
+            for case in await claim_cases(tx, self.shop.clock.now, 1):
                 if case.state is CaseState.RESUPPLY:
                     await resupply(tx, case, self.shop.settings, self.shop.clock.now)
 

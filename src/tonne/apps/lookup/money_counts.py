@@ -39,7 +39,7 @@ FROM disputes WHERE disputes.state = 'opened' AND disputes.mode = $1
 """  # noqa: S608 - a number
 
 
-async def count_open_money_any_account(connection: Connection, mode: Mode) -> OpenMoney:
+async def count_open_money(connection: Connection, mode: Mode) -> OpenMoney:
     row = await connection.fetchrow(COUNT_OPEN, mode)
     if row is None:
         raise LookupError("an aggregate returns one row")

@@ -38,9 +38,9 @@ class CloseCheckouts:
 
         False when none is due.
         """
-        deleted = await self._run(queue.claim_without_order_any_account, _forget, DELETE_BATCH)
+        deleted = await self._run(queue.claim_without_order, _forget, DELETE_BATCH)
         # One at a time: cancelling locks the event stream last, so the next order must not be locked after it.
-        closed = await self._run(queue.claim_with_order_any_account, self._close, 1)
+        closed = await self._run(queue.claim_with_order, self._close, 1)
         return deleted or closed
 
     async def _run(self, claim: _Claim, handle: _Handle, limit: int) -> bool:

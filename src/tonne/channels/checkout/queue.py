@@ -34,7 +34,7 @@ ORDER BY next_close_at LIMIT $2 FOR UPDATE SKIP LOCKED
 """  # noqa: S608 - columns above
 
 
-async def claim_without_order_any_account(tx: Connection, now: datetime, limit: int) -> list[DueCheckout]:
+async def claim_without_order(tx: Connection, now: datetime, limit: int) -> list[DueCheckout]:
     """Expired checkouts without an order."""
     return [_due_checkout(row) for row in await tx.fetch(CLAIM_WITHOUT_ORDER, now, limit)]
 
@@ -69,7 +69,7 @@ ORDER BY next_close_at LIMIT $2 FOR UPDATE SKIP LOCKED
 """  # noqa: S608 - columns above
 
 
-async def claim_with_order_any_account(tx: Connection, now: datetime, limit: int) -> list[DueCheckout]:
+async def claim_with_order(tx: Connection, now: datetime, limit: int) -> list[DueCheckout]:
     return [_due_checkout(row) for row in await tx.fetch(CLAIM_WITH_ORDER, now, limit)]
 
 
@@ -112,7 +112,7 @@ WHERE (account_id, id) IN (
 """
 
 
-async def postpone_mails_any_account(connection: Connection, now: datetime, limit: int) -> None:
+async def postpone_mails(connection: Connection, now: datetime, limit: int) -> None:
     """Postpone checkouts whose order is paid but not complete."""
     await connection.execute(POSTPONE_MAILS, now, limit)
 
@@ -133,9 +133,7 @@ RETURNING checkouts.organisation_id, checkouts.account_id, checkouts.mode, check
 """
 
 
-async def claim_mails_any_account(
-    connection: Connection, now: datetime, leased_until: datetime, limit: int
-) -> list[DueMail]:
+async def claim_mails(connection: Connection, now: datetime, leased_until: datetime, limit: int) -> list[DueMail]:
     """Lease checkouts whose order is complete until `leased_until`."""
     return [
         DueMail(

@@ -41,7 +41,7 @@ JOIN bank_transfers transfer ON transfer.id = new.transfer_id
 """
 
 
-async def insert_assignments_any_account(
+async def insert_assignments(
     tx: Connection,
     new: Sequence[NewAssignment],
     *,
@@ -93,7 +93,7 @@ UPDATE transfer_assignments SET invoice_paid = true WHERE invoice_id = $1 AND NO
 """
 
 
-async def mark_paid_any_account(tx: Connection, invoice: PaidInvoice) -> list[str]:
+async def mark_assignments_paid(tx: Connection, invoice: PaidInvoice) -> list[str]:
     """An invoice is being paid. Returns the transfers that paid a part of it before: then refresh their states."""
     return [row["transfer_id"] for row in await tx.fetch(MARK_PAID_INVOICE, invoice.id)]
 

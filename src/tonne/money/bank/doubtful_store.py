@@ -46,7 +46,7 @@ VALUES ($1, $2, $3, $4, $5, $6::jsonb, $7, $8) ON CONFLICT (fingerprint) DO NOTH
 """
 
 
-async def insert_doubtful_any_account(
+async def insert_doubtful(
     tx: Connection,
     found: Sequence[tuple[Identified, bytes]],
     mode: Mode,

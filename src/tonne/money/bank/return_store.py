@@ -42,7 +42,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 """
 
 
-async def insert_return_any_account(tx: Connection, new: BankReturn) -> None:
+async def insert_return(tx: Connection, new: BankReturn) -> None:
     """Then refresh the state of the transfer."""
     await tx.execute(
         INSERT_RETURN,

@@ -319,7 +319,7 @@ async def _insert(
     tx: Connection, planned: Sequence[BankReturn], organisation_id: str | None, *, actor: Actor, now: datetime
 ) -> None:
     for each in planned:
-        await return_store.insert_return_any_account(tx, each)
+        await return_store.insert_return(tx, each)
     await refresh_states_any_account(tx, [each.transfer_id for each in planned])
     entries = [
         audit.Entry(

@@ -114,7 +114,7 @@ FROM unnest($5::text[], $6::date[], $7::bigint[], $8::text[], $9::text[], $10::t
 """
 
 
-async def insert_transfers_any_account(
+async def insert_transfers(
     tx: Connection,
     mode: Mode,
     format_: StatementFormat,

@@ -137,9 +137,7 @@ RETURNING {_CAPTURED}
 """  # noqa: S608 - a constant
 
 
-async def claim_checks_any_account(
-    tx: Connection, now: datetime, held_until: datetime, *, limit: int
-) -> list[CapturedCharge]:
+async def claim_checks(tx: Connection, now: datetime, held_until: datetime, *, limit: int) -> list[CapturedCharge]:
     return [_captured(row) for row in await tx.fetch(CLAIM_CHECKS, now, held_until, limit)]
 
 

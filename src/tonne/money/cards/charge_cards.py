@@ -9,7 +9,7 @@ import structlog
 from msgspec import Struct, field
 
 from tonne.money.cards.call_gateway import Answer, GatewayCalls
-from tonne.money.cards.charge_store import claim_pending_any_account, read_chargeable
+from tonne.money.cards.charge_store import claim_pending, read_chargeable
 from tonne.money.cards.gateways.card import CardGateway
 from tonne.money.cards.model import ChargeAttempt, RetrySchedule
 from tonne.money.cards.open_charges import FindBilled, OpenedCharges, open_charges
@@ -20,7 +20,7 @@ from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.model import OrderKey, OrderStatus
-from tonne.selling.orders.queue import run_due_any_account
+from tonne.selling.orders.queue import run_due
 
 BATCH = 400
 CONCURRENCY = 16
@@ -102,9 +102,9 @@ class ChargeCards(Struct, frozen=True):
         """Claim due pending charges, and open a charge for each due order. Skips locked rows."""
         now = self.clock()
         async with self.database.transaction() as tx:
-            unclear = await claim_pending_any_account(tx, self.mode, now, now + self.schedule.lease(), limit=BATCH)
+            unclear = await claim_pending(tx, self.mode, now, now + self.schedule.lease(), limit=BATCH)
         opened: list[OpenedCharges] = []
-        await run_due_any_account(
+        await run_due(
             self.database,
             self.clock,
             OrderStatus.PLACED,

@@ -190,7 +190,7 @@ RETURNING {ATTEMPT}, orders.status = 'placed' AS is_wanted,
 """  # noqa: S608 - a constant
 
 
-async def claim_pending_any_account(
+async def claim_pending(
     tx: Connection, mode: Mode, now: datetime, held_until: datetime, *, limit: int
 ) -> list[ChargeAttempt]:
     rows = await tx.fetch(CLAIM_PENDING, mode, now, held_until, limit, ChargeStatus.PENDING)

@@ -44,7 +44,7 @@ RETURNING card_invoices.invoice_id, card_invoices.account_id, card_invoices.orga
 """
 
 
-async def claim_card_invoices_any_account(
+async def claim_card_invoices(
     tx: Connection, mode: Mode, now: datetime, held_until: datetime, *, limit: int
 ) -> list[CardInvoice]:
     rows = await tx.fetch(CLAIM_CARD_INVOICES, mode, now, held_until, limit)
@@ -160,7 +160,7 @@ RETURNING {ATTEMPT}, charges.confirm_until IS NOT NULL AND card.created_at > cha
 """  # noqa: S608 - a constant
 
 
-async def claim_invoice_charges_any_account(
+async def claim_invoice_charges(
     tx: Connection, mode: Mode, now: datetime, held_until: datetime, *, limit: int
 ) -> list[ChargeAttempt]:
     """Pending charges that are due: their worker crashed, or their result is unclear.

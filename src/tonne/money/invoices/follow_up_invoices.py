@@ -58,7 +58,7 @@ class FollowUpInvoices(Struct, frozen=True):
         """
         now = self.clock()
         async with self.database.connection() as connection:
-            claimed = await invoice_store.claim_due_any_account(connection, now, now + LEASE, BATCH)
+            claimed = await invoice_store.claim_due(connection, now, now + LEASE, BATCH)
         await run_each(
             claimed,
             self._take_step,

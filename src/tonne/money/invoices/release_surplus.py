@@ -4,7 +4,7 @@ from datetime import datetime
 
 from tonne.money.bank.assignment_store import (
     NewAssignment,
-    insert_assignments_any_account,
+    insert_assignments,
     list_received_any_account,
     undo_assignments_any_account,
 )
@@ -34,6 +34,6 @@ async def release_surplus(tx: Connection, invoice: Invoice, due_minor: int, *, a
         if kept:
             part = NewAssignment(each.transfer_id, invoice, kept)
             by_operator = each.by_operator
-            await insert_assignments_any_account(tx, [part], by_operator=by_operator, note=note, actor=actor, now=now)
+            await insert_assignments(tx, [part], by_operator=by_operator, note=note, actor=actor, now=now)
     await refresh_states_any_account(tx, transfer_ids)
     return released_minor

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from msgspec import structs
 
-from tonne.money.bank.assignment_store import mark_paid_any_account, sum_received_any_account
+from tonne.money.bank.assignment_store import mark_assignments_paid, sum_received_any_account
 from tonne.money.bank.transfer_store import refresh_states_any_account
 from tonne.money.invoices import store as invoice_store
 from tonne.money.invoices.card_payment.pay_by_card import stop_charging
@@ -110,7 +110,7 @@ async def mark_invoice_paid(
         raise InvoiceNotOpen(f"Invoice {invoice.reference} is already paid. Refund the second payment.")
     # Credit notes release it since then; an invoice that was reduced by an earlier version may still hold it.
     await release_surplus(tx, invoice, invoice.due_minor, actor=actor, now=now)
-    await refresh_states_any_account(tx, await mark_paid_any_account(tx, invoice))
+    await refresh_states_any_account(tx, await mark_assignments_paid(tx, invoice))
     await record_invoices(tx, [replace(invoice, status=InvoiceStatus.PAID)], PAID, now)
     return audit.Entry(
         action="invoice.settled",

@@ -206,7 +206,7 @@ RETURNING {INVOICE_COLUMNS}
 """  # noqa: S608 - a constant
 
 
-async def claim_due_any_account(connection: Connection, now: datetime, until: datetime, limit: int) -> list[Invoice]:
+async def claim_due(connection: Connection, now: datetime, until: datetime, limit: int) -> list[Invoice]:
     rows = await connection.fetch(CLAIM_DUE, now, until, limit)
     return sorted(map(read_invoice, rows), key=lambda invoice: (invoice.mode, invoice.number))
 

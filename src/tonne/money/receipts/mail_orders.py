@@ -14,7 +14,7 @@ from tonne.platform.values.clock import Clock
 from tonne.selling.accounts.customer_mail import enqueue_customer_mail
 from tonne.selling.orders.mails.order_link_store import LinkedOrder
 from tonne.selling.orders.mails.order_links import order_urls
-from tonne.selling.orders.mails.order_mail_store import DueOrderMail, claim_mails_any_account, finish_mails
+from tonne.selling.orders.mails.order_mail_store import DueOrderMail, claim_mails, finish_mails
 
 BATCH = 50
 # Long enough to compose a batch and to render its invoices. If the worker dies, another one continues after that.
@@ -47,7 +47,7 @@ class MailOrders:
 
     async def claim(self) -> list[DueOrderMail]:
         async with self.database.connection() as connection:
-            return await claim_mails_any_account(connection, LEASE, limit=BATCH)
+            return await claim_mails(connection, LEASE, limit=BATCH)
 
     async def compose(self, due: Sequence[DueOrderMail]) -> dict[DueOrderMail, OrderLetter]:
         """The mails, from what is true now. Without those that nobody can receive, and refunds that failed since."""

@@ -13,7 +13,7 @@ from tonne.money.invoices.store import find_invoice, lock_invoices_any_account
 from tonne.money.refunds import store
 from tonne.money.refunds.model import Refund, RefundState
 from tonne.money.refunds.order_money import OrderMoney, add_refund, change_refund, lock_money, settle
-from tonne.money.refunds.store import claim_bank_refunds_any_account, store_returns, wake_bank_refund_any_account
+from tonne.money.refunds.store import claim_bank_refunds, store_returns, wake_bank_refund_any_account
 from tonne.platform.db.batches import run_each
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.values.actor import Actor, job_actor
@@ -78,7 +78,7 @@ class SettleBankRefunds(Struct, frozen=True):
         """False if no refund is to be looked at."""
         now = self.clock()
         async with self.database.transaction() as tx:
-            due = await claim_bank_refunds_any_account(tx, now, now + LOOK_EVERY, limit=BATCH)
+            due = await claim_bank_refunds(tx, now, now + LOOK_EVERY, limit=BATCH)
         await run_each(
             due,
             self._look,

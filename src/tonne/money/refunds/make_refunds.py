@@ -13,7 +13,7 @@ from tonne.money.cards.gateways.card_refund import RefundOutcome, RefundResult
 from tonne.money.cards.model import RetrySchedule
 from tonne.money.refunds.model import Refund, RefundState, next_look, retry_delay
 from tonne.money.refunds.order_money import OrderMoney, add_refund, change_refund, lock_money, settle
-from tonne.money.refunds.store import DueRefund, claim_due_any_account, undo_sent
+from tonne.money.refunds.store import DueRefund, claim_due, undo_sent
 from tonne.platform.db.batches import run_each
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.values.actor import job_actor
@@ -52,7 +52,7 @@ class MakeRefunds(Struct, frozen=True):
     async def claim(self) -> list[DueRefund]:
         async with self.database.transaction() as tx:
             now = self.clock()
-            return await claim_due_any_account(tx, now, now + self.schedule.lease(), limit=BATCH)
+            return await claim_due(tx, now, now + self.schedule.lease(), limit=BATCH)
 
     async def call_gateways(self, due: list[DueRefund]) -> list[tuple[DueRefund, RefundResult]]:
         slots = asyncio.Semaphore(CONCURRENCY)

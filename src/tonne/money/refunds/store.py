@@ -196,7 +196,7 @@ RETURNING {_COLUMNS}, charges.gateway AS gateway, charges.reference AS charge_re
 """  # noqa: S608 - a constant
 
 
-async def claim_due_any_account(tx: Connection, now: datetime, held_until: datetime, *, limit: int) -> list[DueRefund]:
+async def claim_due(tx: Connection, now: datetime, held_until: datetime, *, limit: int) -> list[DueRefund]:
     found = []
     for row in await tx.fetch(CLAIM_DUE, now, held_until, limit):
         values = dict(row)
@@ -234,9 +234,7 @@ RETURNING {_REFUND}
 """  # noqa: S608 - a constant
 
 
-async def claim_bank_refunds_any_account(
-    tx: Connection, now: datetime, held_until: datetime, *, limit: int
-) -> list[Refund]:
+async def claim_bank_refunds(tx: Connection, now: datetime, held_until: datetime, *, limit: int) -> list[Refund]:
     return [_refund(row) for row in await tx.fetch(CLAIM_BANK_REFUNDS, now, held_until, limit)]
 
 

@@ -71,7 +71,7 @@ WHERE stream.organisation_id = ends.organisation_id AND stream.mode = ends.mode
 """
 
 
-async def raise_floors_any_account(tx: Connection, ends: Sequence[StreamEnd]) -> None:
+async def raise_floors(tx: Connection, ends: Sequence[StreamEnd]) -> None:
     """Call it last in the transaction: it locks the streams."""
     await lock_streams(tx, [Stream(end.organisation_id, end.mode) for end in ends])
     await tx.execute(RAISE_FLOORS, *columns(ends, "organisation_id, mode, position, sequence"))
@@ -86,9 +86,7 @@ WHERE ends.position > coalesce(stream.floor_position, 0)
 """
 
 
-async def count_streams_above_floors_any_account(
-    connection: Connection, start: datetime, end: datetime, *, within_s: float
-) -> int:
+async def count_streams_above_floors(connection: Connection, start: datetime, end: datetime, *, within_s: float) -> int:
     """How many streams have events of that time which are not below the floor."""
     count: int = await connection.fetchval(COUNT_ABOVE_FLOORS, start, end, timeout=within_s)
     return count

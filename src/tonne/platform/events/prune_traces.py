@@ -5,7 +5,7 @@ from datetime import timedelta
 from msgspec import Struct
 
 from tonne.platform.db.pool import Database
-from tonne.platform.events.trace_store import prune_traces_any_account
+from tonne.platform.events.trace_store import prune_traces
 
 # Longer than a collector waits for the rest of a trace, and than the retries of a receiver that is down for days.
 KEEP = timedelta(days=7)
@@ -19,4 +19,4 @@ class PruneTraces(Struct, frozen=True):
 
     async def run_once(self) -> bool:
         async with self.database.connection() as connection:
-            return await prune_traces_any_account(connection, KEEP, _BATCH) == _BATCH
+            return await prune_traces(connection, KEEP, _BATCH) == _BATCH

@@ -59,6 +59,6 @@ WHERE ctid = ANY (ARRAY(SELECT ctid FROM event_traces WHERE stored_at < clock_ti
 """
 
 
-async def prune_traces_any_account(connection: Connection, keep: timedelta, limit: int) -> int:
+async def prune_traces(connection: Connection, keep: timedelta, limit: int) -> int:
     """How many were deleted."""
     return int((await connection.execute(PRUNE_TRACES, keep, limit)).removeprefix("DELETE "))

@@ -64,7 +64,7 @@ class AccountDirectory:
         uses, self._uses = self._uses, {}
         if uses:
             async with self._database.connection() as connection:
-                await key_store.note_uses_any_account(connection, [(*place, at) for place, at in uses.items()])
+                await key_store.note_uses(connection, [(*place, at) for place, at in uses.items()])
 
     def forget_terms(self, scope: Scope) -> None:
         """After a change in this process. Other processes notice it when their copy expires."""

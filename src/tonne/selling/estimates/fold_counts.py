@@ -22,7 +22,7 @@ SELECT count(*) FROM taken
 """
 
 
-async def fold_counts_any_account(connection: Connection, limit: int) -> int:
+async def fold_counts(connection: Connection, limit: int) -> int:
     """Add up to `limit` deltas to the days. Returns how many there were."""
     count: int = await connection.fetchval(FOLD_COUNTS, limit)
     return count
@@ -38,4 +38,4 @@ class FoldEstimateCounts:
     async def run_once(self) -> bool:
         """Fold one batch. True when there may be more."""
         async with self._database.connection() as connection:
-            return await fold_counts_any_account(connection, BATCH_ROWS) == BATCH_ROWS
+            return await fold_counts(connection, BATCH_ROWS) == BATCH_ROWS

@@ -23,7 +23,7 @@ from tonne.selling.orders.model import FailureReason, Order, OrderKey, OrderStat
 from tonne.selling.orders.move_order import move_order
 from tonne.selling.orders.order_tax import tax_of
 from tonne.selling.orders.placing.spending import count_spending
-from tonne.selling.orders.queue import postpone, run_due_any_account
+from tonne.selling.orders.queue import postpone, run_due
 
 
 class PriceWaiting:
@@ -41,7 +41,7 @@ class PriceWaiting:
         return any([await self._run_once(mode) for mode in Mode])
 
     async def _run_once(self, mode: Mode) -> bool:
-        return await run_due_any_account(
+        return await run_due(
             self._database,
             self._clock,
             OrderStatus.RECEIVED,

@@ -53,7 +53,7 @@ ORDER BY next_attempt_at LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED
 """
 
 
-async def claim_due_any_account(
+async def claim_due(
     tx: Connection,
     status: OrderStatus,
     mode: Mode,
@@ -71,7 +71,7 @@ async def claim_due_any_account(
     return [OrderKey(row["account_id"], row["id"]) for row in rows]
 
 
-async def run_due_any_account(
+async def run_due(
     database: Database,
     clock: Clock,
     status: OrderStatus,
@@ -88,7 +88,7 @@ async def run_due_any_account(
     """Claim a batch of due orders and handle it, as `run_claimed` does; false if none is due."""
 
     async def claim(tx: Connection, count: int) -> list[OrderKey]:
-        return await claim_due_any_account(
+        return await claim_due(
             tx, status, mode, clock(), limit=count, payment_method=payment_method, is_untaxed=is_untaxed
         )
 
@@ -186,7 +186,7 @@ WHERE (account_id, id) IN (
 """
 
 
-async def wake_short_any_account(tx: Connection, mode: Mode) -> None:
+async def wake_all_short(tx: Connection, mode: Mode) -> None:
     """Make paid orders that wait for supply due now. Call it first: orders are locked before lots."""
     await tx.execute(WAKE_SHORT, mode)
 

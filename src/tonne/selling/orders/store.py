@@ -357,7 +357,7 @@ WHERE (account_id, order_id, position) IN (
 """
 
 
-async def note_retired_any_account(tx: Connection, retired: Sequence[RetiredProject]) -> None:
+async def note_retired(tx: Connection, retired: Sequence[RetiredProject]) -> None:
     """Clients see it when the JSON of the orders is written next."""
     await tx.execute(NOTE_RETIRED, *columns(retired, "account_id, order_id, line_position, project_id"))
 

@@ -106,7 +106,7 @@ async def revoke_invitation(tx: Connection, organisation_id: str, link_id: str, 
 PRUNE_LINKS = "DELETE FROM user_links WHERE id IN (SELECT id FROM user_links WHERE expires_at < $1 LIMIT $2)"
 
 
-async def prune_links_any_account(connection: Connection, expired_before: datetime, limit: int) -> int:
+async def prune_links(connection: Connection, expired_before: datetime, limit: int) -> int:
     return int((await connection.execute(PRUNE_LINKS, expired_before, limit)).split()[1])
 
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from tonne.platform.db.pool import Database
 from tonne.platform.values.clock import Clock
-from tonne.selling.users.link_store import prune_links_any_account
+from tonne.selling.users.link_store import prune_links
 from tonne.selling.users.second_factor.passkey_store import prune_challenges
 from tonne.selling.users.session_store import prune_sessions
 
@@ -27,7 +27,7 @@ class PruneSessions:
         async with self._database.connection() as connection:
             deleted = (
                 await prune_sessions(connection, before, BATCH_ROWS),
-                await prune_links_any_account(connection, before, BATCH_ROWS),
+                await prune_links(connection, before, BATCH_ROWS),
                 await prune_challenges(connection, now, BATCH_ROWS),
             )
         return BATCH_ROWS in deleted

@@ -38,7 +38,7 @@ RETURNING certificates.organisation_id, certificates.account_id, certificates.mo
 """
 
 
-async def claim_changed_any_account(
+async def claim_changed(
     connection: Connection, now: datetime, leased_until: datetime, limit: int
 ) -> list[DueCertificate]:
     """Lease changed certificates until `leased_until`."""

@@ -18,7 +18,7 @@ from tonne.selling.catalogue.sources import BundleSource, lock_sources, save_dra
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Order, OrderKey, OrderProject, OrderStatus, PaymentState, ProjectStatus
 from tonne.selling.orders.move_order import Transitions, move_orders
-from tonne.selling.orders.queue import postpone, run_due_any_account
+from tonne.selling.orders.queue import postpone, run_due
 from tonne.selling.orders.store import insert_projects
 from tonne.supply.retirements.allocation_events import record_allocations
 from tonne.supply.retirements.complete_orders import certify_orders, complete_orders
@@ -55,7 +55,7 @@ class AllocateOrders:
         return worked
 
     async def _run(self, status: OrderStatus, mode: Mode, handle: _Handle, failure_event: str) -> bool:
-        return await run_due_any_account(
+        return await run_due(
             self._database, self._clock, status, mode, handle, limit=BATCH, failure_event=failure_event
         )
 

@@ -46,7 +46,7 @@ async def arrange(months: Months, boundaries: set[int], moments: Sequence[int]) 
 
 async def leases(months: Months) -> list[Lease]:
     async with months.database.connection() as connection:
-        claimed = await claim.claim_any_account(connection, 10, 10, 60)
+        claimed = await claim.claim_webhooks(connection, 10, 10, 60)
     # The type of the events of these tests, which no webhook can name.
     return [replace(lease, event_types=("other.made",)) for lease in claimed]
 

@@ -7,7 +7,7 @@ from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.layout import PageLayout
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import OperatorViewer
-from tonne.apps.lookup.money_counts import count_open_money_any_account
+from tonne.apps.lookup.money_counts import count_open_money
 from tonne.money.accounting.reports.due_buckets import (
     BucketSum,
     DueBucket,
@@ -44,7 +44,7 @@ class MoneyPage:
     async def _overview(self, request: Request, viewer: OperatorViewer, form: Form, number: str = "") -> Response:
         async with self._database.connection() as connection:
             sums = await sum_buckets_any_account(connection, viewer.mode, self._today())
-            counts = await count_open_money_any_account(connection, viewer.mode)
+            counts = await count_open_money(connection, viewer.mode)
         return self._layout.page(
             request,
             viewer,

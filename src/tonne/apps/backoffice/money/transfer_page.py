@@ -9,7 +9,7 @@ from tonne.apps.dashboard.layout import PageLayout
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
 from tonne.money.accounting.journal.match_payout import match_payout, reopen_and_unmatch
-from tonne.money.accounting.journal.payout_store import ListedPayout, list_open_payouts_any_account
+from tonne.money.accounting.journal.payout_store import ListedPayout, list_open_payouts
 from tonne.money.accounting.matching.assign_transfer import assign_transfer, unassign_transfer
 from tonne.money.accounting.matching.suggest_matches import suggest_matches_any_account
 from tonne.money.bank.assignment_store import list_assignments_any_account
@@ -128,7 +128,7 @@ class TransferPage:
         payout_id = form.value("payout_id")
 
         async def work(tx: Connection) -> ListedPayout:
-            open_ones = await list_open_payouts_any_account(tx, viewer.mode, transfer.currency, transfer.rest_minor)
+            open_ones = await list_open_payouts(tx, viewer.mode, transfer.currency, transfer.rest_minor)
             if payout_id not in {each.id for each in open_ones}:
                 raise DashboardPageNotFound
             return await match_payout(tx, payout_id, transfer.id, actor=viewer.actor, now=now)
@@ -223,9 +223,7 @@ class TransferPage:
             assignments = await list_assignments_any_account(connection, transfer)
             returns = await list_returns_of_transfer_any_account(connection, transfer.id)
             suggested = await suggest_matches_any_account(connection, viewer.mode, [transfer], per_transfer=8)
-            payouts = await list_open_payouts_any_account(
-                connection, viewer.mode, transfer.currency, transfer.rest_minor
-            )
+            payouts = await list_open_payouts(connection, viewer.mode, transfer.currency, transfer.rest_minor)
             people = await name_actors(connection, [transfer.imported_by, *(each.created_by for each in assignments)])
         return self._layout.page(
             request,

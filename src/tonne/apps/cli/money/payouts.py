@@ -10,7 +10,7 @@ from tonne.apps.cli.output import Output, ValueColumn, columns, output_options, 
 from tonne.apps.cli.parameters import MODE
 from tonne.money.accounting.journal.import_payouts import import_payouts
 from tonne.money.accounting.journal.match_payout import match_payout
-from tonne.money.accounting.journal.payout_store import ListedPayout, list_payouts_any_account
+from tonne.money.accounting.journal.payout_store import ListedPayout, list_payouts
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode
 
@@ -53,5 +53,5 @@ def match(payout_id: str, transfer_id: str) -> None:
 @output_options
 def list_(mode: str, limit: int, output: Output) -> None:
     """List payouts, newest first."""
-    found = run_in_transaction(list_payouts_any_account, Mode(mode), limit)
+    found = run_in_transaction(list_payouts, Mode(mode), limit)
     print_rows(found, COLUMNS, output, empty="No payout was imported.")

@@ -18,12 +18,12 @@ from tonne.apps.privacy.retention.removal_store import RemovedPartition
 from tonne.channels.webhooks.undelivered import find_undelivered_any_account, lock_webhooks_any_account
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.schema.partitions import EVENTS, MAILS, Partition, PartitionedTable, list_partitions
-from tonne.platform.documents.mail.outbox_listing import count_unsent_any_account
+from tonne.platform.documents.mail.outbox_listing import count_unsent
 from tonne.platform.events.audit.record import record
 from tonne.platform.events.floor_store import (
-    count_streams_above_floors_any_account,
+    count_streams_above_floors,
     list_ends_any_account,
-    raise_floors_any_account,
+    raise_floors,
 )
 from tonne.platform.events.store import ALWAYS
 from tonne.platform.settings.retention_settings import parse_tables
@@ -87,7 +87,7 @@ async def _raise_floors(connection: Connection, partition: Partition) -> str:
         if undelivered:
             others = f" and {len(undelivered) - 1} more" if len(undelivered) > 1 else ""
             return f"webhook {undelivered[0]}{others} has not got all its events: repair or delete it"
-        await raise_floors_any_account(connection, ends)
+        await raise_floors(connection, ends)
     return ""
 
 
@@ -95,10 +95,10 @@ async def _needed(tx: Connection, table: PartitionedTable, partition: Partition)
     """The reason if rows of the partition are needed. Call it while nobody writes to the partition."""
     start = partition.start or ALWAYS
     if table == EVENTS:
-        above = await count_streams_above_floors_any_account(tx, start, partition.end, within_s=SCAN_WITHIN_S)
+        above = await count_streams_above_floors(tx, start, partition.end, within_s=SCAN_WITHIN_S)
         return f"{above} streams have got new events in it: check the clocks of all machines" if above else ""
     if table == MAILS:
-        unsent = await count_unsent_any_account(tx, start, partition.end)
+        unsent = await count_unsent(tx, start, partition.end)
         return f"{unsent} mails in it wait: see `tonne mail list --state failed` and `waiting`" if unsent else ""
     return ""
 

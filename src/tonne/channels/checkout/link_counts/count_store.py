@@ -50,7 +50,7 @@ WHERE set_config('synchronous_commit', 'off', true) = 'off'
 """
 
 
-async def insert_counts_any_account(connection: Connection, counts: Mapping[CountedDay, CountedPages]) -> None:
+async def insert_counts(connection: Connection, counts: Mapping[CountedDay, CountedPages]) -> None:
     await connection.execute(
         INSERT_COUNTS,
         *columns(list(counts), "scope.organisation_id, scope.mode, scope.account_id, offset_link_id, day"),
@@ -81,7 +81,7 @@ SELECT count(*) FROM taken
 """
 
 
-async def fold_counts_any_account(connection: Connection, limit: int) -> int:
+async def fold_counts(connection: Connection, limit: int) -> int:
     """Add up to `limit` deltas to the days. Returns how many there were."""
     count: int = await connection.fetchval(FOLD_COUNTS, limit)
     return count

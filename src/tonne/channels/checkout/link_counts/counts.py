@@ -8,7 +8,7 @@ import asyncio
 
 import structlog
 
-from tonne.channels.checkout.link_counts.count_store import CountedDay, CountedPages, insert_counts_any_account
+from tonne.channels.checkout.link_counts.count_store import CountedDay, CountedPages, insert_counts
 from tonne.channels.checkout.link_counts.page_visits import is_visit
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.platform.db.errors import DATABASE_ERRORS
@@ -69,7 +69,7 @@ class LinkCounts:
         is_written = False
         try:
             async with self._database.connection() as connection:
-                await insert_counts_any_account(connection, batch)
+                await insert_counts(connection, batch)
             is_written = True
             self._is_failing = False
             self._counts.of("written").inc(sum(map(sum, batch.values())))

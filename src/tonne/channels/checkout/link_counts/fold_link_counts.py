@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from tonne.channels.checkout.link_counts.count_store import fold_counts_any_account
+from tonne.channels.checkout.link_counts.count_store import fold_counts
 from tonne.platform.db.pool import Database
 
 BATCH_ROWS = 10_000
@@ -18,4 +18,4 @@ class FoldLinkCounts:
     async def run_once(self) -> bool:
         """Fold one batch. True when there may be more."""
         async with self._database.connection() as connection:
-            return await fold_counts_any_account(connection, BATCH_ROWS) == BATCH_ROWS
+            return await fold_counts(connection, BATCH_ROWS) == BATCH_ROWS

@@ -40,8 +40,8 @@ class MailCertificates:
         """Mail a batch of certificates; false when none is due."""
         now = self._clock()
         async with self._database.connection() as connection:
-            await queue.postpone_mails_any_account(connection, now, POSTPONE_BATCH)
-            claimed = await queue.claim_mails_any_account(connection, now, now + LEASE, BATCH)
+            await queue.postpone_mails(connection, now, POSTPONE_BATCH)
+            claimed = await queue.claim_mails(connection, now, now + LEASE, BATCH)
         await run_each(
             claimed,
             self._mail,

@@ -18,7 +18,7 @@ from tonne.selling.accounts.customer_mail import enqueue_customer_mail
 from tonne.selling.orders.mails.order_links import order_url
 from tonne.selling.orders.model import OrderKey
 from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
-from tonne.supply.certificates.mail_store import DueCertificate, claim_changed_any_account, finish_changed
+from tonne.supply.certificates.mail_store import DueCertificate, claim_changed, finish_changed
 
 BATCH = 10
 # Long enough to render and enqueue a batch.
@@ -40,7 +40,7 @@ class MailChangedCertificates:
         """Mail a batch; false when none is due."""
         now = self._clock()
         async with self._database.connection() as connection:
-            claimed = await claim_changed_any_account(connection, now, now + LEASE, BATCH)
+            claimed = await claim_changed(connection, now, now + LEASE, BATCH)
             orders = [OrderKey(due.scope.account_id, due.order_id) for due in claimed]
             unmailed = await find_unmailed(connection, orders) if orders else set()
         await run_each(

@@ -88,7 +88,7 @@ CLAIM = f"WITH {_CANDIDATES}, {_CLAIM}"
 CLAIM_BY_SCAN = f"WITH {_ALL}, {_CLAIM}"
 
 
-async def claim_any_account(
+async def claim_webhooks(
     connection: Connection, healthy: int, failing: int, lease_s: float, *, full_scan: bool = True
 ) -> list[Lease]:
     """Claim due webhooks: at most `healthy` without failures and `failing` others. `full_scan` reads all webhooks."""
@@ -129,7 +129,7 @@ FROM claimed CROSS JOIN LATERAL (SELECT {types_of("claimed")} AS types) delivere
 """  # noqa: S608 - only the constants above are inserted
 
 
-async def claim_in_streams_any_account(
+async def claim_in_streams(
     connection: Connection, streams: Collection[Stream], limit: int, lease_s: float
 ) -> list[Lease]:
     """Claim webhooks of these streams that are due for new events, with the events if there are only a few."""
@@ -161,7 +161,7 @@ WHERE id IN (SELECT webhook.id FROM webhooks webhook JOIN event_streams stream U
 """
 
 
-async def clear_due_any_account(tx: Connection) -> None:
+async def clear_due(tx: Connection) -> None:
     """Remove idle webhooks from the index of those that may be due."""
     await tx.execute(CLEAR_DUE)
 

@@ -117,10 +117,10 @@ class Deliverer:
         # In a transaction: if the response is lost, there is no commit, and the webhooks do not stay leased to nobody.
         async with self._database.transaction() as tx:
             if search.streams is not None:
-                return await claim.claim_in_streams_any_account(tx, search.streams, healthy, self._lease_s)
+                return await claim.claim_in_streams(tx, search.streams, healthy, self._lease_s)
             if search.clears_due:
-                await claim.clear_due_any_account(tx)
-            return await claim.claim_any_account(tx, healthy, failing, self._lease_s, full_scan=search.full_scan)
+                await claim.clear_due(tx)
+            return await claim.claim_webhooks(tx, healthy, failing, self._lease_s, full_scan=search.full_scan)
 
     async def _run_turn(self, lease: Lease) -> None:
         try:

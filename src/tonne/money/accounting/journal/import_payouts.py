@@ -56,7 +56,7 @@ async def import_payouts(tx: Connection, mode: Mode, file: SheetFile, *, actor: 
     """Book every payout once. Raises SheetInvalid with every error, or PayoutChanged if a known payout differs."""
     payouts = _read(file)
     await payout_store.lock_imports(tx)
-    known = await payout_store.find_known_any_account(tx, GATEWAY, [each.payout_id for each in payouts])
+    known = await payout_store.find_known(tx, GATEWAY, [each.payout_id for each in payouts])
     new = []
     for payout in payouts:
         booked = known.get((payout.payout_id, payout.currency))
@@ -68,7 +68,7 @@ async def import_payouts(tx: Connection, mode: Mode, file: SheetFile, *, actor: 
                 "An imported payout is in the journal and cannot change."
             )
     if new:
-        await payout_store.insert_payouts_any_account(tx, mode, GATEWAY, new, actor=actor, now=now)
+        await payout_store.insert_payouts(tx, mode, GATEWAY, new, actor=actor, now=now)
         details = {"file": file.name, "payouts": [each.payout_id for each in new]}
         await audit.record_all(
             tx,

@@ -18,9 +18,7 @@ async def match_payout(tx: Connection, name: str, transfer_id: str, *, actor: Ac
     note = f"Payout {name} of the card gateway"
     transfer = await resolve_transfer(tx, transfer_id, note, actor=actor, now=now, is_payout=True)
     # Several payouts can share the gateway's id, in different currencies.
-    found = [
-        each for each in await payout_store.lock_payouts_any_account(tx, name) if each.currency == transfer.currency
-    ]
+    found = [each for each in await payout_store.lock_payouts(tx, name) if each.currency == transfer.currency]
     if not found:
         raise PayoutNotFound
     [payout] = found
@@ -31,7 +29,7 @@ async def match_payout(tx: Connection, name: str, transfer_id: str, *, actor: Ac
         raise PayoutNotMatched(
             f"The payout {payout.payout_id} is {amount}, transfer {transfer.id} has {transfer.rest} left."
         )
-    await payout_store.set_transfer_any_account(tx, payout.id, transfer.id)
+    await payout_store.set_transfer(tx, payout.id, transfer.id)
     entry = audit.Entry(
         action="payout.matched",
         subject_id=payout.id,
@@ -45,5 +43,5 @@ async def match_payout(tx: Connection, name: str, transfer_id: str, *, actor: Ac
 async def reopen_and_unmatch(tx: Connection, transfer_id: str, note: str, *, actor: Actor, now: datetime) -> Transfer:
     """Undo `resolve_transfer` and `match_payout`."""
     transfer = await reopen_transfer(tx, transfer_id, note, actor=actor, now=now)
-    await payout_store.clear_transfer_any_account(tx, transfer.id)
+    await payout_store.clear_transfer(tx, transfer.id)
     return transfer

@@ -29,9 +29,7 @@ WHERE gateway = $1 AND payout_id = ANY ($2::text[])
 """
 
 
-async def find_known_any_account(
-    tx: Connection, gateway: str, payout_ids: Sequence[str]
-) -> dict[tuple[str, str], Payout]:
+async def find_known(tx: Connection, gateway: str, payout_ids: Sequence[str]) -> dict[tuple[str, str], Payout]:
     """The payouts that were imported before, by id and currency."""
     rows = await tx.fetch(FIND_KNOWN, gateway, payout_ids)
     return {(row["payout_id"], row["currency"]): Payout(**row) for row in rows}
@@ -46,7 +44,7 @@ FROM unnest($5::text[], $6::text[], $7::date[], $8::text[], $9::bigint[], $10::b
 """
 
 
-async def insert_payouts_any_account(
+async def insert_payouts(
     tx: Connection, mode: Mode, gateway: str, payouts: Sequence[Payout], *, actor: Actor, now: datetime
 ) -> None:
     await tx.execute(
@@ -78,7 +76,7 @@ WHERE mode = $1 ORDER BY paid_on DESC, id DESC LIMIT $2
 """
 
 
-async def list_payouts_any_account(connection: Connection, mode: Mode, limit: int) -> list[ListedPayout]:
+async def list_payouts(connection: Connection, mode: Mode, limit: int) -> list[ListedPayout]:
     """Newest first."""
     return [ListedPayout(**row) for row in await connection.fetch(LIST_PAYOUTS, mode, limit)]
 
@@ -89,9 +87,7 @@ WHERE mode = $1 AND currency = $2 AND amount_minor = $3 AND transfer_id IS NULL 
 """
 
 
-async def list_open_payouts_any_account(
-    connection: Connection, mode: Mode, currency: str, amount_minor: int
-) -> list[ListedPayout]:
+async def list_open_payouts(connection: Connection, mode: Mode, currency: str, amount_minor: int) -> list[ListedPayout]:
     """Payouts of this amount that no transfer was matched with, oldest first."""
     rows = await connection.fetch(LIST_OPEN_PAYOUTS, mode, currency, amount_minor)
     return [ListedPayout(**row) for row in rows]
@@ -103,7 +99,7 @@ WHERE id = $1 OR payout_id = $1 ORDER BY id FOR UPDATE
 """
 
 
-async def lock_payouts_any_account(tx: Connection, name: str) -> list[ListedPayout]:
+async def lock_payouts(tx: Connection, name: str) -> list[ListedPayout]:
     """By our id, or by the gateway's, which several currencies share."""
     return [ListedPayout(**row) for row in await tx.fetch(LOCK_PAYOUT, name)]
 
@@ -111,13 +107,13 @@ async def lock_payouts_any_account(tx: Connection, name: str) -> list[ListedPayo
 SET_TRANSFER = "UPDATE gateway_payouts SET transfer_id = $2 WHERE id = $1"
 
 
-async def set_transfer_any_account(tx: Connection, payout_id: str, transfer_id: str) -> None:
+async def set_transfer(tx: Connection, payout_id: str, transfer_id: str) -> None:
     await tx.execute(SET_TRANSFER, payout_id, transfer_id)
 
 
 CLEAR_TRANSFER = "UPDATE gateway_payouts SET transfer_id = NULL WHERE transfer_id = $1"
 
 
-async def clear_transfer_any_account(tx: Connection, transfer_id: str) -> None:
+async def clear_transfer(tx: Connection, transfer_id: str) -> None:
     """The payout that was matched with the transfer, if any, waits for its transfer again."""
     await tx.execute(CLEAR_TRANSFER, transfer_id)

@@ -6,7 +6,7 @@ from tonne.money.accounting.matching.match_line import NamedInvoice
 from tonne.money.bank.assignment_store import (
     NewAssignment,
     find_assignment_any_account,
-    insert_assignments_any_account,
+    insert_assignments,
     sum_received_any_account,
     undo_assignments_any_account,
 )
@@ -45,7 +45,7 @@ async def assign_transfer(
     amount_minor = min(transfer.rest_minor, named.missing_minor) if amount_minor is None else amount_minor
     _check(transfer, named, amount_minor)
     new = NewAssignment(transfer.id, locked, amount_minor)
-    await insert_assignments_any_account(tx, [new], by_operator=True, note=note, actor=actor, now=now)
+    await insert_assignments(tx, [new], by_operator=True, note=note, actor=actor, now=now)
     entries = [
         audit.Entry(
             action="transfer.assigned",

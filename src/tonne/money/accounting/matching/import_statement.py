@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from tonne.money.accounting.matching.match_line import Match, NamedInvoice, match_line, named_references
 from tonne.money.bank import doubtful_store, transfer_store
-from tonne.money.bank.assignment_store import NewAssignment, insert_assignments_any_account, sum_received_any_account
+from tonne.money.bank.assignment_store import NewAssignment, insert_assignments, sum_received_any_account
 from tonne.money.bank.formats.csv_statement import Spelling
 from tonne.money.bank.formats.identity import Identified, Verdict, fingerprints, identify
 from tonne.money.bank.formats.own_accounts import with_own_accounts
@@ -71,7 +71,7 @@ async def import_statement(
     # Orders and invoices are locked before transfers.
     await _complete_known(tx, statement.format, found)
     doubtful = [pair for pair in zip(found, prints, strict=True) if pair[0].verdict is Verdict.DOUBTFUL]
-    await doubtful_store.insert_doubtful_any_account(tx, doubtful, mode, statement.format, actor=actor, now=now)
+    await doubtful_store.insert_doubtful(tx, doubtful, mode, statement.format, actor=actor, now=now)
     booked = await _describe(tx, found, matches)
     if any(each.outcome is not Verdict.KNOWN for each in booked):
         await audit.record_all(tx, [_import_entry(mode, file, booked)], actor=actor, at=now)
@@ -111,14 +111,14 @@ async def book_new_lines(
             match.named.mark_paid()
     named_by = {id_: match.named.invoice for id_, match in matches.items() if match.named}
     rows = [(each, named_by.get(each.transfer_id)) for each in new]
-    await transfer_store.insert_transfers_any_account(tx, mode, format_, rows, actor=actor, now=now)
+    await transfer_store.insert_transfers(tx, mode, format_, rows, actor=actor, now=now)
     assigned = [
         NewAssignment(id_, named_by[id_], match.assigned_minor)
         for id_, match in matches.items()
         if match.assigned_minor
     ]
     if assigned:
-        await insert_assignments_any_account(tx, assigned, by_operator=False, actor=actor, now=now)
+        await insert_assignments(tx, assigned, by_operator=False, actor=actor, now=now)
     with progress("Settling invoices", len(incoming)) as advance:
         for each in incoming:
             match = matches[each.transfer_id]

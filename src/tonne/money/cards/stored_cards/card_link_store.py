@@ -43,7 +43,7 @@ FROM card_links WHERE next_mail_at <= $1 ORDER BY next_mail_at LIMIT $2 FOR UPDA
 """
 
 
-async def claim_card_mails_any_account(tx: Connection, now: datetime, limit: int) -> list[DueCardMail]:
+async def claim_card_mails(tx: Connection, now: datetime, limit: int) -> list[DueCardMail]:
     return [DueCardMail(_scope(row), row["token_box"], row["since"]) for row in await tx.fetch(CLAIM_MAILS, now, limit)]
 
 
@@ -147,9 +147,7 @@ class DueSetup(NamedTuple):
     session_id: str
 
 
-async def claim_setups_any_account(
-    connection: Connection, now: datetime, check_again_at: datetime, limit: int
-) -> list[DueSetup]:
+async def claim_setups(connection: Connection, now: datetime, check_again_at: datetime, limit: int) -> list[DueSetup]:
     rows = await connection.fetch(CLAIM_SETUPS, now, check_again_at, limit)
     return [DueSetup(_scope(row), row["session_id"]) for row in rows]
 

@@ -64,7 +64,7 @@ class MailCardProblems:
         """Mail a batch; false when none is due."""
         return await run_claimed(
             self._database,
-            lambda tx, limit: card_link_store.claim_card_mails_any_account(tx, self._clock(), limit),
+            lambda tx, limit: card_link_store.claim_card_mails(tx, self._clock(), limit),
             self._mail_all,
             self._postpone,
             limit=BATCH,

@@ -50,7 +50,7 @@ RETURNING card.organisation_id, card.account_id, card.mode, card.gateway, card.c
 """
 
 
-async def claim_closed_card_any_account(tx: Connection, now: datetime) -> ClosedCard | None:
+async def claim_closed_card(tx: Connection, now: datetime) -> ClosedCard | None:
     row = await tx.fetchrow(CLAIM_CLOSED_CARD, now, LEASE)
     if row is None:
         return None
@@ -89,7 +89,7 @@ class RemoveClosedCards(Struct, frozen=True):
         """Process one card; false if none is due."""
         now = self.clock()
         async with self.database.transaction() as tx:
-            due = await claim_closed_card_any_account(tx, now)
+            due = await claim_closed_card(tx, now)
         if due is None:
             return False
         if due.is_needed or not await self._forget(due):

@@ -113,7 +113,7 @@ class UpdateCard(Struct, frozen=True):
         """A job of the worker: finish the pages from which a payer has not come back."""
         now = self.clock()
         async with self.database.connection() as connection:
-            due = await card_link_store.claim_setups_any_account(connection, now, now + CHECK_EVERY, BATCH)
+            due = await card_link_store.claim_setups(connection, now, now + CHECK_EVERY, BATCH)
 
         async def finish(setup: DueSetup) -> None:
             await self.finish(setup.scope, setup.session_id)

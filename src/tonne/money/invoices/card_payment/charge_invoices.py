@@ -10,8 +10,8 @@ from tonne.money.cards.call_gateway import Answer, GatewayCalls
 from tonne.money.cards.gateways.card import CardGateway
 from tonne.money.cards.invoice_charge_store import (
     CardInvoice,
-    claim_card_invoices_any_account,
-    claim_invoice_charges_any_account,
+    claim_card_invoices,
+    claim_invoice_charges,
 )
 from tonne.money.cards.model import ChargeAttempt, RetrySchedule
 from tonne.money.invoices.card_payment.pay_by_card import open_invoice_charge
@@ -55,9 +55,9 @@ class ChargeInvoices(Struct, frozen=True):
         now = self.clock()
         held_until = now + self.schedule.lease()
         async with self.database.transaction() as tx:
-            unclear = await claim_invoice_charges_any_account(tx, self.mode, now, held_until, limit=BATCH)
+            unclear = await claim_invoice_charges(tx, self.mode, now, held_until, limit=BATCH)
             unclear = await _compare_with_invoices(tx, unclear)
-            due = await claim_card_invoices_any_account(tx, self.mode, now, held_until, limit=BATCH)
+            due = await claim_card_invoices(tx, self.mode, now, held_until, limit=BATCH)
         return due, unclear
 
     async def open(self, due: Sequence[CardInvoice]) -> list[ChargeAttempt]:

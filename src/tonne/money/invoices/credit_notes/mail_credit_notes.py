@@ -33,7 +33,7 @@ class MailCreditNotes(Struct, frozen=True):
         """Mail a batch of due credit notes; false if none is due. A crash before the commit repeats the mail."""
         now = self.clock()
         async with self.database.connection() as connection:
-            claimed = await credit_note_store.claim_due_notes_any_account(connection, now, now + LEASE, BATCH)
+            claimed = await credit_note_store.claim_due_notes(connection, now, now + LEASE, BATCH)
         await run_each(
             claimed,
             self._mail,

@@ -167,9 +167,7 @@ WHERE note.id = due.id RETURNING {NOTE_COLUMNS}
 """  # noqa: S608 - a constant
 
 
-async def claim_due_notes_any_account(
-    connection: Connection, now: datetime, until: datetime, limit: int
-) -> list[CreditNote]:
+async def claim_due_notes(connection: Connection, now: datetime, until: datetime, limit: int) -> list[CreditNote]:
     rows = await connection.fetch(CLAIM_DUE, now, until, limit)
     return sorted(map(read_note, rows), key=lambda note: (note.mode, note.number))
 

@@ -192,7 +192,7 @@ WHERE billing_groups.id = due.id RETURNING billing_groups.id
 """
 
 
-async def claim_groups_any_account(connection: Connection, now: datetime, until: datetime, limit: int) -> list[str]:
+async def claim_groups(connection: Connection, now: datetime, until: datetime, limit: int) -> list[str]:
     return sorted(row["id"] for row in await connection.fetch(CLAIM_DUE, now, until, limit))
 
 

@@ -48,7 +48,7 @@ class IssueConsolidatedInvoices(Struct, frozen=True):
         """Bill a batch of due groups; false if none is due. Each invoice is a transaction of its own."""
         now = self.clock()
         async with self.database.connection() as connection:
-            claimed = await billing_store.claim_groups_any_account(connection, now, now + LEASE, BATCH)
+            claimed = await billing_store.claim_groups(connection, now, now + LEASE, BATCH)
         await run_each(
             claimed,
             self._bill,

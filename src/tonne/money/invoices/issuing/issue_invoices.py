@@ -23,7 +23,7 @@ from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import HoldReason, Order, OrderKey, OrderStatus
 from tonne.selling.orders.move_order import Transitions, move_orders, with_payment
-from tonne.selling.orders.queue import postpone, run_due_any_account
+from tonne.selling.orders.queue import postpone, run_due
 
 # Live orders whose invoices wait for settings of the seller are retried after this time.
 HELD_BACK_RETRY = timedelta(minutes=1)
@@ -50,7 +50,7 @@ class IssueInvoices(Struct, frozen=True):
         return any(worked)
 
     async def _run_once(self, mode: Mode, payment_method: PaymentMethod, *, is_untaxed: bool | None = None) -> bool:
-        return await run_due_any_account(
+        return await run_due(
             self.database,
             self.clock,
             OrderStatus.PLACED,

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tonne.money.cards.captured_store import (
     CapturedCharge,
-    claim_checks_any_account,
+    claim_checks,
     finish_check,
     request_checks_any_account,
 )
@@ -49,7 +49,7 @@ class CheckPayments(Struct, frozen=True):
         now = self.clock()
         held_until = now + self.schedule.lease()
         async with self.database.transaction() as tx:
-            due = await claim_checks_any_account(tx, now, held_until, limit=BATCH)
+            due = await claim_checks(tx, now, held_until, limit=BATCH)
         await run_each(
             due,
             lambda charge: self._check(charge, held_until),

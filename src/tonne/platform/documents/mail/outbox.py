@@ -61,7 +61,7 @@ RETURNING mails.id, mails.created_at, recipients, message, attempts, lease_token
 """
 
 
-async def claim_any_account(connection: Connection) -> list[asyncpg.Record]:
+async def claim_mail(connection: Connection) -> list[asyncpg.Record]:
     return await connection.fetch(CLAIM, LEASE)
 
 
@@ -121,7 +121,7 @@ class SendMails(Struct, frozen=True):
     async def run_once(self) -> bool:
         """Send one due mail. After a crash between sending and recording it, the mail is sent again."""
         async with self.database.connection() as connection:
-            mails = await claim_any_account(connection)
+            mails = await claim_mail(connection)
         await run_each(
             mails, self._send, failure_event="mail_not_settled", describe=lambda mail: {"mail_id": mail["id"]}
         )

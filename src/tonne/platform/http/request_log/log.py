@@ -19,8 +19,8 @@ from tonne.platform.http.request_log.mask import MAX_RAW_BYTES, mask_request
 from tonne.platform.http.request_log.store import (
     RequestKind,
     RequestRow,
-    insert_failed_any_account,
-    insert_succeeded_any_account,
+    insert_failed,
+    insert_succeeded,
     slot_of,
 )
 from tonne.platform.process.telemetry.instruments import CounterFamily, Metric
@@ -130,9 +130,9 @@ class RequestLog:
             succeeded.append((number, at, seen["request_id"], _microseconds(seconds)))
         async with self._database.connection() as connection:
             if succeeded:
-                await insert_succeeded_any_account(connection, list(kinds), succeeded)
+                await insert_succeeded(connection, list(kinds), succeeded)
             if failed:
-                await insert_failed_any_account(connection, failed)
+                await insert_failed(connection, failed)
 
 
 def _failed(entry: _Entry) -> RequestRow:

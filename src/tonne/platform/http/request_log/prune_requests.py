@@ -7,7 +7,7 @@ import structlog
 
 from tonne.platform.db.pool import Database
 from tonne.platform.http.request_log.store import (
-    delete_requests_any_account,
+    delete_requests,
     has_requests_any_account,
     slot_of,
     truncate_slot,
@@ -42,7 +42,7 @@ class PruneRequests:
             if not await self._truncate(slot_of(now + timedelta(days=days))):
                 return False
         async with self._database.connection() as connection:
-            return await delete_requests_any_account(connection, now - KEPT, BATCH_ROWS) == BATCH_ROWS
+            return await delete_requests(connection, now - KEPT, BATCH_ROWS) == BATCH_ROWS
 
     async def _truncate(self, slot: int) -> bool:
         """False if the partition is locked: the next run tries again."""

@@ -72,7 +72,7 @@ WHERE set_config('synchronous_commit', 'off', true) = 'off'
 """  # noqa: S608 - a number of ours
 
 
-async def insert_succeeded_any_account(
+async def insert_succeeded(
     connection: Connection, kinds: Sequence[RequestKind], requests: Sequence[tuple[int, float, str, int]]
 ) -> None:
     """Each request is the number of its kind, from 1, its time, id and duration.
@@ -95,7 +95,7 @@ WHERE set_config('synchronous_commit', 'off', true) = 'off'
 """
 
 
-async def insert_failed_any_account(connection: Connection, rows: Sequence[RequestRow]) -> None:
+async def insert_failed(connection: Connection, rows: Sequence[RequestRow]) -> None:
     await connection.execute(INSERT_FAILED, *zip(*rows, strict=True))
 
 
@@ -217,7 +217,7 @@ WHERE (tableoid, ctid) IN (SELECT tableoid, ctid FROM api_requests WHERE at < $1
 """
 
 
-async def delete_requests_any_account(connection: Connection, before: datetime, limit: int) -> int:
+async def delete_requests(connection: Connection, before: datetime, limit: int) -> int:
     """How many were deleted."""
     return int((await connection.execute(DELETE_REQUESTS, before, limit)).split()[-1])
 

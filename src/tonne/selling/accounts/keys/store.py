@@ -209,7 +209,7 @@ WHERE api_keys.organisation_id = used.organisation_id AND api_keys.id = used.id
 """
 
 
-async def note_uses_any_account(connection: Connection, uses: Sequence[tuple[str, str, datetime]]) -> None:
+async def note_uses(connection: Connection, uses: Sequence[tuple[str, str, datetime]]) -> None:
     """The rows are sorted so that processes lock them in the same order: otherwise they could deadlock."""
     organisations, ids, moments = zip(*sorted(uses), strict=True)
     await connection.execute(NOTE_USES, organisations, ids, moments)

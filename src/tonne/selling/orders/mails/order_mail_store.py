@@ -84,7 +84,7 @@ RETURNING order_mails.account_id, order_mails.order_id, order_mails.kind, order_
 """
 
 
-async def claim_mails_any_account(connection: Connection, lease: timedelta, *, limit: int) -> list[DueOrderMail]:
+async def claim_mails(connection: Connection, lease: timedelta, *, limit: int) -> list[DueOrderMail]:
     """Lease due mails, oldest first. One that is not finished is due again when the lease expires.
 
     By the clock of the database, as in the outbox: workers whose clocks differ agree about a lease.

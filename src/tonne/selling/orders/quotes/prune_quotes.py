@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from tonne.platform.db.pool import Database
 from tonne.platform.values.clock import Clock
-from tonne.selling.orders.quotes.store import prune_quotes_any_account
+from tonne.selling.orders.quotes.store import prune_quotes
 
 BATCH_ROWS = 1000
 KEPT = timedelta(days=30)
@@ -21,5 +21,5 @@ class PruneQuotes:
     async def run_once(self) -> bool:
         """Delete one batch. True when there may be more."""
         async with self._database.connection() as connection:
-            deleted = await prune_quotes_any_account(connection, self._clock() - KEPT, BATCH_ROWS)
+            deleted = await prune_quotes(connection, self._clock() - KEPT, BATCH_ROWS)
         return deleted == BATCH_ROWS

@@ -126,7 +126,7 @@ UPDATE quotes SET is_holding = false WHERE (account_id, id) IN (
 """
 
 
-async def end_holding_any_account(tx: Connection, now: datetime) -> None:
+async def end_holding(tx: Connection, now: datetime) -> None:
     """Ends the holds of quotes that expired unused, and of quotes whose order has its supply or has ended."""
     await tx.execute(END_HOLDING, now)
 
@@ -141,7 +141,7 @@ WHERE quotes.is_holding AND quotes.id = held.id
 """
 
 
-async def recount_held_any_account(tx: Connection, grams_by_quote: Mapping[str, int]) -> None:
+async def recount_held(tx: Connection, grams_by_quote: Mapping[str, int]) -> None:
     """After holds were released because their credits are invalid. Ids of checkouts are ignored."""
     if grams_by_quote:
         await tx.execute(RECOUNT_HELD, list(grams_by_quote), list(grams_by_quote.values()))
@@ -153,6 +153,6 @@ DELETE FROM quotes WHERE (account_id, id) IN (
 """
 
 
-async def prune_quotes_any_account(connection: Connection, expired_before: datetime, limit: int) -> int:
+async def prune_quotes(connection: Connection, expired_before: datetime, limit: int) -> int:
     deleted = await connection.execute(PRUNE_QUOTES, expired_before, limit)
     return int(deleted.rpartition(" ")[2])

@@ -30,7 +30,7 @@ SELECT count(*) FROM taken
 """
 
 
-async def fold_deltas_any_account(connection: Connection, limit: int) -> int:
+async def fold_deltas(connection: Connection, limit: int) -> int:
     """Add up to `limit` deltas to the totals. Returns how many there were."""
     count: int = await connection.fetchval(FOLD_DELTAS, limit)
     return count
@@ -46,4 +46,4 @@ class FoldTotals:
     async def run_once(self) -> bool:
         """Fold one batch. True when there may be more."""
         async with self._database.connection() as connection:
-            return await fold_deltas_any_account(connection, BATCH_ROWS) == BATCH_ROWS
+            return await fold_deltas(connection, BATCH_ROWS) == BATCH_ROWS

@@ -42,8 +42,8 @@ class MakeAuditPacks:
     async def run_once(self) -> bool:
         """Make one pack. True when there may be more."""
         async with self._database.connection() as connection:
-            expired = await store.delete_expired_any_account(connection, self._clock(), _EXPIRED_ROWS)
-            pack = await store.claim_pack_any_account(connection, LEASE)
+            expired = await store.delete_expired(connection, self._clock(), _EXPIRED_ROWS)
+            pack = await store.claim_pack(connection, LEASE)
         if pack is None:
             return expired == _EXPIRED_ROWS
         try:

@@ -132,7 +132,7 @@ RETURNING {_COLUMNS}
 """  # noqa: S608 - only the constant above is inserted
 
 
-async def claim_pack_any_account(connection: Connection, lease: timedelta) -> AuditPack | None:
+async def claim_pack(connection: Connection, lease: timedelta) -> AuditPack | None:
     row = await connection.fetchrow(CLAIM_PACK, lease)
     return None if row is None else _pack(row)
 
@@ -184,7 +184,7 @@ DELETE FROM audit_packs WHERE (organisation_id, id) IN (
 """
 
 
-async def delete_expired_any_account(connection: Connection, now: datetime, limit: int) -> int:
+async def delete_expired(connection: Connection, now: datetime, limit: int) -> int:
     """How many were deleted, with their files."""
     return int((await connection.execute(DELETE_EXPIRED, now, limit)).rsplit(" ", 1)[1])
 

@@ -27,7 +27,7 @@ WHERE mode = $1 AND parcel_id = ANY ($2::text[]) ORDER BY organisation_id, parce
 """
 
 
-async def record_confirmations_any_account(
+async def record_confirmed_parcels(
     tx: Connection,
     mode: Mode,
     source: ConfirmationSource,

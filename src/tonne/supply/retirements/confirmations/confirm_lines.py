@@ -13,7 +13,7 @@ from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import RegistryPage
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.scope import Mode
-from tonne.supply.retirements.confirmations.audit import ConfirmationSource, record_confirmations_any_account
+from tonne.supply.retirements.confirmations.audit import ConfirmationSource, record_confirmed_parcels
 from tonne.supply.retirements.confirmations.merged_lines import MergedLines
 from tonne.supply.retirements.confirmations.retirement_pages import RetirementPages, read_pages
 from tonne.supply.retirements.confirmations.rows import ConfirmationRow, check_row
@@ -24,10 +24,10 @@ from tonne.supply.stock.parcels.confirm_retirements import Confirmation, confirm
 from tonne.supply.stock.parcels.parcel_book import BookedParcel, ParcelBook, SerialsRefused
 from tonne.supply.stock.parcels.parcel_store import (
     correct_retirements_any_account,
-    insert_split_any_account,
+    insert_split,
     lock_parcels_any_account,
-    move_parcels_any_account,
     read_parcels_any_account,
+    store_moved_parcels,
 )
 from tonne.supply.stock.serial_runs import SerialRun
 
@@ -141,7 +141,7 @@ async def record_confirmations(
     await _write(tx, mode, plan, now=now)
     if new or corrected:
         confirmed = [each.confirmation for each in (*new, *corrected)]
-        await record_confirmations_any_account(tx, mode, source, plan.book, confirmed, now=now, actor=actor)
+        await record_confirmed_parcels(tx, mode, source, plan.book, confirmed, now=now, actor=actor)
     grams = sum(each.parcel.quantity_grams for each in new)
     parcel_ids = [each.parcel.id for each in (*new, *corrected)]
     return ConfirmationReport(len(new), grams, len(corrected), plan.known_count, _details(plan.book), parcel_ids)
@@ -283,8 +283,8 @@ def _check_page(row: ConfirmationRow, parcel: BookedParcel, pages: RetirementPag
 
 async def _write(tx: Connection, mode: Mode, plan: ConfirmationPlan, *, now: datetime) -> None:
     if plan.book.changed:
-        await move_parcels_any_account(tx, mode, plan.book.changed)
-        await insert_split_any_account(tx, mode, plan.book.created)
+        await store_moved_parcels(tx, mode, plan.book.changed)
+        await insert_split(tx, mode, plan.book.created)
     if plan.corrected:
         await correct_retirements_any_account(tx, mode, [each.confirmation for each in plan.corrected], now)
     if plan.new:

@@ -12,13 +12,13 @@ from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.imports.store import acquire_import_lock
 from tonne.selling.orders.model import Order, OrderKey, OrderStatus
 from tonne.selling.orders.queue import lock_orders
-from tonne.selling.orders.quotes.store import recount_held_any_account
+from tonne.selling.orders.quotes.store import recount_held
 from tonne.supply.stock.errors import LotNotFound, LotNotInUse
-from tonne.supply.stock.holds.hold_store import delete_overheld_any_account
+from tonne.supply.stock.holds.hold_store import delete_overheld
 from tonne.supply.stock.lots.invalid_lot_store import (
     find_held_any_account,
     lock_parcels_of_lot_any_account,
-    mark_invalid_any_account,
+    mark_invalid,
 )
 from tonne.supply.stock.lots.lot_case_store import (
     CaseState,
@@ -60,11 +60,11 @@ async def invalidate_lot(tx: Connection, lot_id: str, *, reason: str, actor: Act
     held = await find_held_any_account(tx, lot)
     orders = await lock_orders(tx, list(held))
     certificates = await _find_certificates_any_account(tx, list(held))
-    await mark_invalid_any_account(tx, lot, reason=reason, actor=actor, now=now)
+    await mark_invalid(tx, lot, reason=reason, actor=actor, now=now)
     cases = [_new_case(orders[key.id], grams, certificates.get(key.id), now) for key, grams in held.items()]
     await insert_cases_any_account(tx, lot.mode, lot.id, cases, now)
-    lost = await delete_overheld_any_account(tx, lot.mode)
-    await recount_held_any_account(tx, lost)
+    lost = await delete_overheld(tx, lot.mode)
+    await recount_held(tx, lost)
     await _record(tx, lot, cases, lost, reason=reason, actor=actor, now=now)
     return Invalidation(lot, await list_cases_any_account(tx, lot_id), list(lost))
 

@@ -27,9 +27,9 @@ from tonne.supply.retirements.allocation_events import record_allocations
 from tonne.supply.stock.lots.lot_case_store import (
     CaseState,
     LotCase,
-    claim_cases_any_account,
+    claim_cases,
     move_case,
-    postpone_cases_any_account,
+    postpone_cases,
 )
 from tonne.supply.stock.model import Share
 from tonne.supply.stock.parcels.confirm_retirements import note_retired_projects
@@ -58,9 +58,9 @@ class ResupplyOrders:
         """Handle one due case; false if there is none."""
         return await run_claimed(
             self._database,
-            lambda tx, limit: claim_cases_any_account(tx, self._clock(), limit),
+            lambda tx, limit: claim_cases(tx, self._clock(), limit),
             self._handle,
-            lambda tx, cases: postpone_cases_any_account(tx, cases, self._clock() + RETRY_AFTER),
+            lambda tx, cases: postpone_cases(tx, cases, self._clock() + RETRY_AFTER),
             limit=1,
             failure_event="order_not_resupplied",
             describe=lambda case: {"order_id": case.order_id, "lot_id": case.lot_id},

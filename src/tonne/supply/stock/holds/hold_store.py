@@ -174,7 +174,7 @@ GROUP BY lost.id ORDER BY lost.id
 """
 
 
-async def delete_overheld_any_account(tx: Connection, mode: Mode) -> dict[str, int]:
+async def delete_overheld(tx: Connection, mode: Mode) -> dict[str, int]:
     """Release holds of grams that no longer exist. Returns what is left to the checkouts and quotes that lost a hold.
 
     Their orders wait for supply if paid.
@@ -271,7 +271,7 @@ RETURNING checkout_id
 """
 
 
-async def release_ended_any_account(tx: Connection, now: datetime, unpaid: Sequence[HeldUntil]) -> list[str]:
+async def release_ended(tx: Connection, now: datetime, unpaid: Sequence[HeldUntil]) -> list[str]:
     """Delete these holds, and those that expired or whose order has ended; returns the ids of checkouts and quotes."""
     rows = await tx.fetch(RELEASE_ENDED, now, *columns(unpaid, "account_id, checkout_id, expires_at"))
     return sorted({row["checkout_id"] for row in rows})

@@ -18,7 +18,7 @@ from tonne.selling.catalogue.coverage import Coverage, Demand, cover
 from tonne.selling.catalogue.prices.pricing import PricedLine
 from tonne.selling.catalogue.sources import find_sources
 from tonne.selling.orders.errors import NotEnoughInStock
-from tonne.selling.orders.quotes.store import end_holding_any_account
+from tonne.selling.orders.quotes.store import end_holding
 from tonne.supply.stock.holds import hold_store
 from tonne.supply.stock.holds.hold_store import HeldBy, HeldPart, HeldUntil, Holder
 from tonne.supply.stock.plan_allocation import whole_units
@@ -167,8 +167,8 @@ class ReleaseHolds:
         async with self._database.transaction() as tx:
             now = self._clock()
             unpaid = await self._find_unpaid(tx, now)
-            released = await hold_store.release_ended_any_account(tx, now, unpaid)
-            await end_holding_any_account(tx, now)
+            released = await hold_store.release_ended(tx, now, unpaid)
+            await end_holding(tx, now)
         for holder_id in released:
             _log.info("hold_released", holder_id=holder_id)
         return bool(released)

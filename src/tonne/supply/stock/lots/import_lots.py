@@ -26,10 +26,10 @@ from tonne.selling.catalogue.imports.import_catalogue import ImportReport, begin
 from tonne.selling.catalogue.imports.plan import CataloguePlan, check_project
 from tonne.selling.catalogue.imports.rows import FileKind, Files
 from tonne.selling.catalogue.sources import lock_members
-from tonne.selling.orders.queue import wake_short_any_account
+from tonne.selling.orders.queue import wake_all_short
 from tonne.supply.stock.holds.hold_store import find_overheld_any_account, is_removed_project_held_any_account
 from tonne.supply.stock.lots.granularity import check_granularity
-from tonne.supply.stock.lots.lot_case_store import wake_resupply_any_account
+from tonne.supply.stock.lots.lot_case_store import wake_resupply
 from tonne.supply.stock.lots.lot_overlaps import find_overlaps
 from tonne.supply.stock.lots.lots import (
     LotRow,
@@ -74,8 +74,8 @@ async def import_files(
     """
     if _BRINGS_SUPPLY & files.keys():
         # Before any lot is locked: workers lock orders before lots, too.
-        await wake_short_any_account(tx, mode)
-        await wake_resupply_any_account(tx, mode)
+        await wake_all_short(tx, mode)
+        await wake_resupply(tx, mode)
     head, catalogue = await begin_import(tx, mode, files, currency=currency, max_rate_change=max_rate_change)
     await _lock_members(tx, mode, catalogue)
     granularity_errors = await check_granularity(tx, mode, catalogue)

@@ -42,6 +42,6 @@ WHERE mode = $1 AND lot_id = $2
 """
 
 
-async def mark_invalid_any_account(tx: Connection, lot: ListedLot, *, reason: str, actor: Actor, now: datetime) -> None:
+async def mark_invalid(tx: Connection, lot: ListedLot, *, reason: str, actor: Actor, now: datetime) -> None:
     await tx.execute(MARK_LOT, lot.mode, lot.id, now, str(actor), reason)
     await tx.execute(MARK_PARCELS, lot.mode, lot.id, now)

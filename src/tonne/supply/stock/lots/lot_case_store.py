@@ -114,7 +114,7 @@ ORDER BY lot_case.next_attempt_at, lot_case.order_id LIMIT $2 FOR UPDATE OF lot_
 """  # noqa: S608 - a constant
 
 
-async def claim_cases_any_account(tx: Connection, now: datetime, limit: int) -> list[LotCase]:
+async def claim_cases(tx: Connection, now: datetime, limit: int) -> list[LotCase]:
     return [_case(row) for row in await tx.fetch(CLAIM_CASES, now, limit)]
 
 
@@ -158,7 +158,7 @@ WHERE lot_cases.lot_id = late.lot_id AND lot_cases.account_id = late.account_id
 """
 
 
-async def postpone_cases_any_account(tx: Connection, cases: Sequence[LotCase], until: datetime) -> None:
+async def postpone_cases(tx: Connection, cases: Sequence[LotCase], until: datetime) -> None:
     await tx.execute(POSTPONE_CASES, *columns(cases, "lot_id, scope.account_id, order_id"), until)
 
 
@@ -188,7 +188,7 @@ WHERE (mode, lot_id, account_id, order_id) IN (
 """
 
 
-async def wake_resupply_any_account(tx: Connection, mode: Mode) -> None:
+async def wake_resupply(tx: Connection, mode: Mode) -> None:
     """Make the cases due that wait for supply."""
     await tx.execute(WAKE_RESUPPLY, mode)
 

@@ -40,21 +40,21 @@ class CloseUnits:
         """Close a batch; false if none is due."""
         return await run_claimed(
             self._database,
-            self._claim_any_account,
+            self._claim,
             self._close_any_account,
-            self._postpone_any_account,
+            self._postpone,
             limit=BATCH,
             failure_event="unit_not_closed",
             describe=lambda unit: {"parcel_id": unit["id"]},
         )
 
-    async def _claim_any_account(self, tx: Connection, limit: int) -> Sequence[asyncpg.Record]:
+    async def _claim(self, tx: Connection, limit: int) -> Sequence[asyncpg.Record]:
         return await tx.fetch(CLAIM_UNITS, self._clock(), limit)
 
     async def _close_any_account(self, tx: Connection, units: Sequence[asyncpg.Record]) -> None:
         await tx.execute(CLOSE_UNITS, *_keys(units), self._settings.seller_name, self._clock())
 
-    async def _postpone_any_account(self, tx: Connection, units: Sequence[asyncpg.Record]) -> None:
+    async def _postpone(self, tx: Connection, units: Sequence[asyncpg.Record]) -> None:
         await tx.execute(POSTPONE_UNITS, *_keys(units), self._clock() + RETRY_AFTER)
 
 

@@ -10,7 +10,7 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode
 from tonne.selling.orders.model import OrderKey
 from tonne.selling.orders.queue import wake_retiring
-from tonne.selling.orders.store import RetiredProject, note_retired_any_account
+from tonne.selling.orders.store import RetiredProject, note_retired
 from tonne.supply.stock.lots.lot_case_store import wake_retiring_cases
 from tonne.supply.transparency.record_statements import record_retirements
 
@@ -77,4 +77,4 @@ async def note_retired_projects(tx: Connection, keys: Sequence[OrderKey]) -> Non
     """
     rows = await tx.fetch(FIND_RETIRED_PROJECTS, *columns(keys, "account_id, id"))
     if rows:
-        await note_retired_any_account(tx, [RetiredProject(**row) for row in rows])
+        await note_retired(tx, [RetiredProject(**row) for row in rows])

@@ -101,9 +101,7 @@ WHERE shares.mode = $1 AND shares.parcel_id = moved.id
 """
 
 
-async def move_parcels_any_account(
-    tx: Connection, mode: Mode, changed: Sequence[tuple[BookedParcel, BookedParcel]]
-) -> None:
+async def store_moved_parcels(tx: Connection, mode: Mode, changed: Sequence[tuple[BookedParcel, BookedParcel]]) -> None:
     """Each as it was, and as it is now. The caller has locked them."""
     moved = [now for _, now in changed]
     await tx.execute(SET_ASIDE, mode, [parcel.id for parcel in moved], _ASIDE)
@@ -132,7 +130,7 @@ JOIN shares origin ON origin.mode = $1 AND origin.parcel_id = new.origin_id
 """
 
 
-async def insert_split_any_account(tx: Connection, mode: Mode, created: Sequence[BookedParcel]) -> None:
+async def insert_split(tx: Connection, mode: Mode, created: Sequence[BookedParcel]) -> None:
     """Parcels that were split off from parcels of one line, with the share of that line."""
     facts = "id, origin_id, lot.lot_id, start_grams, quantity_grams, split_from"
     await tx.execute(INSERT_SPLIT, mode, *columns(created, facts))
