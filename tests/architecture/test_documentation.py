@@ -48,7 +48,8 @@ def test_the_architecture_page_lists_all_jobs() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     table = text.partition("| Job | Due rows | Held by |")[2].partition("\n\n")[0]
     listed = {name for row in table.splitlines() for name in re.findall(r"`([a-z_]+)`", row.split(" | ")[0])}
-    jobs = re.findall(r'Job\(\s*f?"([a-z_{}]+)"', (PACKAGE / "apps" / "wiring" / "jobs.py").read_text(encoding="utf-8"))
+    wiring = (PACKAGE / "apps" / "wiring" / "jobs.py").read_text(encoding="utf-8")
+    jobs = re.findall(r'(?:Job|_throttled)\(\s*f?"([a-z_{}]+)"', wiring)
     # Jobs that a package composes itself.
     for path in PACKAGE.rglob("jobs.py"):
         jobs += re.findall(r'^        "([a-z_]+)": ', path.read_text(encoding="utf-8"), re.MULTILINE)

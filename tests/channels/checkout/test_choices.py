@@ -9,6 +9,7 @@ from tests.channels.checkout.shopper import Shopper, form_of, make_link, signed
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import LinkBeneficiary, OffsetLink
+from tonne.selling.accounts.logos.store import Logo, set_logo
 
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6360606060000000050001"
@@ -65,19 +66,7 @@ async def test_the_merchant_and_its_logo_are_in_the_header(
     assert "sold by <bdi>Tonne</bdi>" in page.text
     assert (await shopper.open(f"/offset/{link.id}/logo")).status_code == 404
     async with services.database.transaction() as tx:
-        await tx.execute(
-            "INSERT INTO sustainability_slugs (mode, slug, account_id, created_at) "
-            "VALUES ('test', 'miramar', $1, now())",
-            link.scope.account_id,
-        )
-        await tx.execute(
-            "INSERT INTO sustainability_pages (account_id, organisation_id, mode, slug, enabled, title, description, "
-            "sections, updated_at, logo, logo_media_type) VALUES ($1, $2, 'test', 'miramar', false, 'x', '', '{}', "
-            "now(), $3, 'image/png')",
-            link.scope.account_id,
-            link.scope.organisation_id,
-            PIXEL,
-        )
+        await set_logo(tx, link.scope, Logo("image/png", PIXEL))
     page = await shopper.open(await shopper.begin(link))
     found = re.search(rf'src="(/offset/{link.id}/logo\?v=[0-9a-f]+)"', page.text)
     assert found is not None
