@@ -46,7 +46,7 @@ async def lock_orders(tx: Connection, keys: Sequence[OrderKey]) -> dict[str, Ord
 
 
 CLAIM_DUE = """
-SELECT account_id, id FROM orders
+SELECT account_id, id, next_attempt_at FROM orders
 WHERE status = $1 AND mode = $2 AND next_attempt_at <= $3 AND ($5::text IS NULL OR payment_method = $5)
   AND ($6::boolean IS NULL OR (tax_minor IS NULL) = $6)
 ORDER BY next_attempt_at LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED
@@ -65,10 +65,12 @@ async def claim_due(
 ) -> list[OrderKey]:
     """Lock due orders that no other transaction has locked. Those that have been due for the longest come first.
 
+    Orders that are due at the same moment come in the order in which they were placed, and so get their numbers.
     `is_untaxed`: whether their tax is not known yet, as of placed orders that wait for a consolidated invoice.
     """
     rows = await tx.fetch(CLAIM_DUE, status, mode, now, limit, payment_method, is_untaxed)
-    return [OrderKey(row["account_id"], row["id"]) for row in rows]
+    oldest_first = sorted(rows, key=lambda row: (row["next_attempt_at"], row["id"]))
+    return [OrderKey(row["account_id"], row["id"]) for row in oldest_first]
 
 
 async def run_due(
