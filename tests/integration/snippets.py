@@ -12,6 +12,7 @@ LANGUAGES = {
     "bash": "run",
     "console": "lines that begin with `$ ` are run; the rest is their output",
     "csv": "parsed",
+    "diff": "shown: a change of the source",
     "html": "shown",
     "http": "shown: a request or a response as it is sent",
     "ini": "environment variables: read as settings",
