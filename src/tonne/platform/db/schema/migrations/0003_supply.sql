@@ -510,11 +510,12 @@ CREATE TABLE audit_pack_parts (
     organisation_id  text NOT NULL,
     pack_id          text NOT NULL,
     number           integer NOT NULL CHECK (number >= 0),
-    -- ZIP files do not compress any more.
-    content          bytea STORAGE EXTERNAL NOT NULL,
+    content          bytea NOT NULL,
     PRIMARY KEY (organisation_id, pack_id, number),
     FOREIGN KEY (organisation_id, pack_id) REFERENCES audit_packs ON DELETE CASCADE
 );
+-- ZIP files cannot be compressed further. PostgreSQL 15 does not accept STORAGE in CREATE TABLE.
+ALTER TABLE audit_pack_parts ALTER COLUMN content SET STORAGE EXTERNAL;
 
 -- Totals of valid certificates by vintage and the year (UTC) in which the order was completed, for the Sustainability
 -- page: its cost does not grow with the number of orders. Only triggers write rows.
