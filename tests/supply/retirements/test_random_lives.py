@@ -25,7 +25,7 @@ from tonne.supply.retirements.resupply.resolve_lot_case import Decision, resolve
 from tonne.supply.retirements.resupply.resupply_orders import resupply
 from tonne.supply.stock.lots.lot_case_store import CaseState, claim_cases
 
-CHUNKS, LIVES, STEPS = 4 * ROUNDS, 12, 10
+CHUNKS, LIVES, STEPS = 2 * ROUNDS, 12, 10
 
 
 class Crash(Exception):
