@@ -15,7 +15,7 @@ from tonne.platform.values.scope import Mode
 from tonne.selling.orders.queue import lock_order
 from tonne.supply.certificates.proofs.statement_source import read_stated_rows
 from tonne.supply.certificates.reissue_certificate import reissue_certificate, withdraw_certificate
-from tonne.supply.stock.parcels.parcel_store import lock_parcels_any_account, store_moved_parcels
+from tonne.supply.stock.parcels.parcel_store import lock_parcels_any_account, move_changed_parcels
 from tonne.supply.transparency.append_leaves import AppendLeaves, append_waiting
 from tonne.supply.transparency.log_store import lock_log, open_log
 from tonne.supply.transparency.model import Log
@@ -118,7 +118,7 @@ async def move_parcels(scene: LogScene, grams: int) -> None:
         ids = [row["id"] for row in await tx.fetch("SELECT id FROM parcels WHERE mode = $1", scene.mode)]
         booked = await lock_parcels_any_account(tx, scene.mode, ids, [])
         moved = [(parcel, replace(parcel, start_grams=parcel.start_grams + grams)) for parcel in booked]
-        await store_moved_parcels(tx, scene.mode, moved)
+        await move_changed_parcels(tx, scene.mode, moved)
 
 
 async def test_a_correction_of_a_logged_retirement_is_logged(scene: LogScene) -> None:

@@ -26,8 +26,8 @@ from tonne.supply.stock.parcels.parcel_store import (
     correct_retirements_any_account,
     insert_split,
     lock_parcels_any_account,
+    move_changed_parcels,
     read_parcels_any_account,
-    store_moved_parcels,
 )
 from tonne.supply.stock.serial_runs import SerialRun
 
@@ -283,7 +283,7 @@ def _check_page(row: ConfirmationRow, parcel: BookedParcel, pages: RetirementPag
 
 async def _write(tx: Connection, mode: Mode, plan: ConfirmationPlan, *, now: datetime) -> None:
     if plan.book.changed:
-        await store_moved_parcels(tx, mode, plan.book.changed)
+        await move_changed_parcels(tx, mode, plan.book.changed)
         await insert_split(tx, mode, plan.book.created)
     if plan.corrected:
         await correct_retirements_any_account(tx, mode, [each.confirmation for each in plan.corrected], now)

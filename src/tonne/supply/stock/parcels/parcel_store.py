@@ -101,7 +101,9 @@ WHERE shares.mode = $1 AND shares.parcel_id = moved.id
 """
 
 
-async def store_moved_parcels(tx: Connection, mode: Mode, changed: Sequence[tuple[BookedParcel, BookedParcel]]) -> None:
+async def move_changed_parcels(
+    tx: Connection, mode: Mode, changed: Sequence[tuple[BookedParcel, BookedParcel]]
+) -> None:
     """Each as it was, and as it is now. The caller has locked them."""
     moved = [now for _, now in changed]
     await tx.execute(SET_ASIDE, mode, [parcel.id for parcel in moved], _ASIDE)
