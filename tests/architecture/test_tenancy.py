@@ -8,7 +8,7 @@ from tests.architecture.source import PACKAGE, Module, functions, package
 from tests.architecture.statements import statements, tenant_tables
 
 SUFFIX = "_any_account"
-# Jobs do this to all rows that are due, whoever they belong to. There is no account to forget, unless rows are named.
+# Jobs do this to due rows of all accounts. There is no account to forget, unless rows are named.
 WORK = {
     *("claim", "prune", "fold", "delete", "insert", "postpone", "count", "raise", "release"),
     *("end", "note", "record", "schedule", "recount", "clear", "wake", "mark", "move"),

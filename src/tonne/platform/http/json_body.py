@@ -109,7 +109,7 @@ def read_values(values: dict[str, Any], shape: type[T]) -> T:
 
 
 def read_some(values: dict[str, Any], shape: type[msgspec.Struct]) -> dict[str, Any]:
-    """The given members alone, for a change: typed values by field. Null stands for the default."""
+    """The given members alone, for a change: typed values by field. Null means the default."""
     _check_text(values)
     faults: list[Fault] = []
     found: dict[str, Any] = {}
