@@ -8,6 +8,8 @@ from tonne.apps.cli.operations.doctor import ALL_INVARIANTS, examine, find_breac
 from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.invariants import INVARIANTS as CHECKOUTS
 from tonne.money.accounting.journal.invariants import INVARIANTS as JOURNAL
+from tonne.money.accounting.matching.invariants import INVARIANTS as MATCHES
+from tonne.money.bank.invariants import INVARIANTS as TRANSFERS
 from tonne.money.cards.invariants import INVARIANTS as PAYMENTS
 from tonne.money.invoices.invariants import INVARIANTS as INVOICES
 from tonne.money.refunds.card_invoice_invariants import INVARIANTS as CARD_INVOICES
@@ -43,7 +45,7 @@ ELSEWHERE = {
     invariant.name
     for invariant in (
         *(*LOG, *PAYMENTS, *INVOICES, *CARD_INVOICES, *REFUNDS, *CHECKOUTS, *RETIREMENTS, *QUOTES, *JOURNAL),
-        *CREDENTIALS,
+        *(*CREDENTIALS, *TRANSFERS, *MATCHES),
     )
 }
 

@@ -43,7 +43,7 @@ def test_everything_that_is_possible_is_covered_and_nothing_is_taken_twice() -> 
 
 
 @pytest.mark.parametrize(
-    ("wanted", "short"),
+    ("demands", "short"),
     [
         ([(10, "a")], set()),
         ([(11, "a")], {0}),
