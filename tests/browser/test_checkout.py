@@ -70,6 +70,8 @@ async def test_a_checkout_from_the_link_to_the_certificate_and_back_to_the_shop(
     shown = await page.locator("#price dd.total").inner_text()
     await check_page(page, "offset")
     await to_payment(page)
+    # A script opens the summary, which narrow screens keep closed.
+    await expect(page.locator("dd.total")).to_be_visible()
     assert await page.locator("dd.total").inner_text() == shown
     assert shown in await page.get_by_role("button", name=re.compile("^Order and pay ")).inner_text()
     await check_page(page, "checkout")

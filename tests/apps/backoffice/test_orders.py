@@ -160,10 +160,9 @@ async def test_the_operator_cancels_refunds_and_corrects_an_address(
     assert "Enter an e-mail address" in answer.text
     answer = await olga.submit(f"{path}/mails", invoice="1", email="zoe@example.com")
     assert answer.headers["location"] == f"{path}?done=mails_resent", answer.text
-    # Both are written at once, and their ids sort at random then.
     async with services.database.connection() as connection:
         rows = await connection.fetch("SELECT actor, action FROM audit_log ORDER BY id DESC LIMIT 2")
-    assert {tuple(row) for row in rows} == {(by_olga, "order.mails_resent"), (by_olga, "invoice.resent")}
+    assert [tuple(row) for row in rows] == [(by_olga, "order.mails_resent"), (by_olga, "invoice.resent")]
     assert (await api.get(f"/v1/orders/{paid}")).json()["email"] == "zoe@example.com"
     answer = await olga.submit(f"{path}/cancel", reason="Not needed", refund="1")
     assert answer.headers["location"] == f"{path}?done=order_cancelled"

@@ -26,7 +26,12 @@ def test_ids_made_in_later_milliseconds_sort_after_earlier_ones(monkeypatch: pyt
     assert made == sorted(made)
 
 
-def test_ids_of_one_millisecond_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_of_one_process_sort_as_they_were_made() -> None:
+    made = [new_id("evt") for _ in range(10_000)]
+    assert made == sorted(made)
+
+
+def test_ids_of_one_nanosecond_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time_ns", lambda: 1_800_000_000_000_000_000)
     assert len({new_id("evt") for _ in range(10_000)}) == 10_000
 
