@@ -59,7 +59,8 @@ translations: .venv/dev.done
 clients: .venv/dev.done
 	@$(BIN)/python -m clients.generate
 
-# Writes the generated tables of docs/errors.md and docs/command-line.md anew, after a change of errors or commands.
+# Writes the generated tables of docs/errors.md and docs/command-line.md, and what --help prints, anew, after a change
+# of errors or commands.
 pages: .venv/dev.done
 	@$(BIN)/python -m tools.docs.generated
 

@@ -1,7 +1,8 @@
-"""The pages that are generated from the code: the tables of errors and of commands. `make pages` writes them."""
+"""Pages that are generated from the code: tables of errors and commands, and all helps. `make pages` writes them."""
 
 import importlib
 import inspect
+import json
 import pkgutil
 from collections import defaultdict
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from functools import cache
 import click
 
 import tonne
+from tonne.apps.cli.help_pages import HELP_PAGES, HelpPage
 from tonne.apps.cli.main import main
 from tonne.platform.http.errors import STATUS
 from tonne.platform.values.errors import TonneError
@@ -34,6 +36,7 @@ def write_pages() -> None:
         updated = f"{before}{begin}{table}{end}{rest.partition(end)[2]}"
         if updated != text:
             page.write_text(updated, encoding="utf-8")
+    HELP_PAGES.write_text(json.dumps(help_pages(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 @cache
@@ -115,6 +118,25 @@ def commands_table() -> str:
             name = " ".join(("tonne", *words, *arguments)).replace("|", "\\|")
             lines.append(f"| `{name}` | {command.get_short_help_str(200)} |")
     return "\n".join([*lines, ""])
+
+
+def help_pages() -> dict[str, HelpPage]:
+    """What `--help` of every command prints, by the words of the command."""
+    return {" ".join(words): _help_page(command) for words, command in all_commands()}
+
+
+def _help_page(command: click.Command) -> HelpPage:
+    context = click.Context(command, parent=click.Context(main, **main.context_settings))
+    options = [each for each in command.get_params(context) if isinstance(each, click.Option)]
+    records = [option.get_help_record(context) for option in options]
+    sections = {"Options": dict(record for record in records if record is not None)}
+    if isinstance(command, click.Group):
+        children = {name: command.get_command(context, name) for name in command.list_commands(context)}
+        sections["Commands"] = {
+            name: child.get_short_help_str(200) for name, child in children.items() if child and not child.hidden
+        }
+    usage = " ".join(command.collect_usage_pieces(context))
+    return HelpPage(usage=usage, text=inspect.cleandoc(command.help or ""), sections=sections)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,11 @@ def test_the_page_is_up_to_date() -> None:
 
 
 def test_people_f_the_shell_completes_commands() -> None:
-    environment = {**os.environ, "_TONNE_COMPLETE": "bash_complete", "COMP_WORDS": "tonne ord", "COMP_CWORD": "1"}
-    done = subprocess.run([TONNE], env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines() == ["plain,order"]
-    environment |= {"COMP_WORDS": "tonne order li", "COMP_CWORD": "2"}
-    done = subprocess.run([TONNE], env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines() == ["plain,list"]
+    for words, completed in (("tonne ord", "order"), ("tonne order li", "list"), ("tonne order --help li", "list")):
+        typed = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        environment = {**os.environ, "_TONNE_COMPLETE": "bash_complete", **typed}
+        done = subprocess.run([TONNE], env=environment, capture_output=True, text=True, check=False)
+        assert done.stdout.splitlines() == [f"plain,{completed}"]
 
 
 def test_people_f_a_misspelt_command_gets_a_suggestion() -> None:

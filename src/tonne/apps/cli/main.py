@@ -5,56 +5,55 @@ import gc
 import click
 
 from tonne import __version__
+from tonne.apps.cli.help_pages import read_help_pages, write_help
 
-# In the order of `tonne --help`. The one-line helps are here so that printing them imports no command.
-COMMANDS = {
-    "serve": "Run the whole service: database, API and worker.",
-    "api": "Run an API process.",
-    "worker": "Run a worker process.",
-    "migrate": "Apply pending database migrations.",
-    "demo": "Print the demo's sign-ins, API key, links and first request.",
-    "secrets": "Manage the keys that encrypt secrets in the database.",
-    "signing-keys": "Manage the keys that sign documents, credentials and the log.",
-    "check": "Check the settings and what the service needs, before it starts.",
-    "backup": "Back up the embedded database while the service runs.",
-    "restore": "Restore a backup into an empty data folder (TONNE_DATA_DIR).",
-    "upgrade": "Move the embedded database to this release's PostgreSQL.",
-    "hold": "Hold the service: it answers reads and sends nothing.",
-    "resume": "End a hold, after showing what would be sent.",
-    "doctor": "Check the data, and list what waits too long.",
-    "archive": "List, write and verify archives of rows that are removed.",
-    "log": "Manage the transparency log of retirements and certificates.",
-    "verify": "Verify certificates: PDF files, or credential.json.",
-    "audit": "Show who changed what, newest first.",
-    "org": "Manage organisations, the clients of this service.",
-    "account": "Manage accounts and client accounts, which place the orders.",
-    "user": "Manage the people who sign in to the dashboard.",
-    "key": "Create, list, rotate and revoke API keys.",
-    "link": "Manage offset links, the public payment pages of an account.",
-    "page": "Manage the public Sustainability pages of accounts.",
-    "estimate": "Record emission estimates to place orders for.",
-    "factors": "Import the emission factors that estimates are calculated with.",
-    "catalogue": "Manage projects, bundles, prices and supply.",
-    "picture": "Manage the pictures of projects and bundles.",
-    "lot": "List, export, withdraw and invalidate lots of credits.",
-    "unit": "List and close pooled units, which several orders share.",
-    "hold-quota": "Manage how much supply locked quotes may hold.",
-    "order": "Find and show orders, and cancel them on behalf of a client.",
-    "charge": "Find and show charges of cards, and decide on mismatched ones.",
-    "card": "Manage the stored cards of accounts.",
-    "refund": "List, show, approve, decline, retry and settle refunds.",
-    "dispute": "List and show payments that payers dispute at their banks.",
-    "invoice": "List, settle, credit, resend and export invoices.",
-    "mail": "Look at mails in the outbox, and retry or discard failed ones.",
-    "transfer": "Assign bank transfers to invoices, or return the money.",
-    "payout": "Import payouts of the card gateway and fees, for the journal.",
-    "export": "Export the books: the journal and its balances.",
-    "retirement": "Export credits to retire and import confirmations.",
-    "person": "Export and erase the data of a person, for example on request.",
-    "listen": "Forward test events to a webhook receiver on your machine.",
-}
-
-
+# In the order of `tonne --help`.
+COMMANDS = (
+    "serve",
+    "api",
+    "worker",
+    "migrate",
+    "demo",
+    "secrets",
+    "signing-keys",
+    "check",
+    "backup",
+    "restore",
+    "upgrade",
+    "hold",
+    "resume",
+    "doctor",
+    "archive",
+    "log",
+    "verify",
+    "audit",
+    "org",
+    "account",
+    "user",
+    "key",
+    "link",
+    "page",
+    "estimate",
+    "factors",
+    "catalogue",
+    "picture",
+    "lot",
+    "unit",
+    "hold-quota",
+    "order",
+    "charge",
+    "card",
+    "refund",
+    "dispute",
+    "invoice",
+    "mail",
+    "transfer",
+    "payout",
+    "export",
+    "retirement",
+    "person",
+    "listen",
+)
 WORDS = "words"
 # What an id names by its prefix, and the command for it.
 IDS = {
@@ -88,22 +87,24 @@ class LazyGroup(click.Group):
     def list_commands(self, _: click.Context) -> list[str]:
         return list(COMMANDS)
 
-    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_help(read_help_pages()[""], ctx.command_path, formatter)
 
     def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
         # Modules stay. Searching them for garbage would take an eighth of the time of their import.
         gc.set_threshold(50_000, 20, 50)
-        return _load(cmd_name)
+        return _load_operations(cmd_name) or _load_sales(cmd_name) or _load_supply_and_money(cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            raise click.NoSuchCommand(name, possibilities=COMMANDS, ctx=ctx)
         ctx.meta[WORDS] = list(args)
+        # Completing what was typed neither prints nor fails.
+        if not ctx.resilient_parsing:
+            if args[0] not in COMMANDS and not args[0].startswith("-"):
+                raise click.NoSuchCommand(args[0], possibilities=COMMANDS, ctx=ctx)
+            if args[-1] in ctx.help_option_names:
+                _print_help(ctx, args[:-1])
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
@@ -118,223 +119,124 @@ class LazyGroup(click.Group):
             raise click.ClickException(f"{error.message}{hint}") from error
 
 
-# ruff: noqa: PLC0415 - a command is imported when it runs, not before
-def _load(name: str) -> click.Command | None:
-    loaders = (_load_general, _load_tenants, _load_safety, _load_supply, _load_trade, _load_money, _load_books)
-    return next((command for load in loaders if (command := load(name)) is not None), None)
+def _print_help(ctx: click.Context, words: list[str]) -> None:
+    """Print the help of a command and exit. Other words than those of a command are left to Click."""
+    page = read_help_pages().get(" ".join(words))
+    if page is not None:
+        formatter = ctx.make_formatter()
+        write_help(page, " ".join((ctx.command_path, *words)), formatter)
+        click.echo(formatter.getvalue(), nl=False)
+        ctx.exit()
 
 
-def _load_general(name: str) -> click.Command | None:  # noqa: PLR0911 - one case per command
-    """Commands for processes and the state of the service."""
+# ruff: noqa: C901, PLC0415, PLR0912 - one case per command, which is imported when it runs, not before
+def _load_operations(name: str) -> click.Command | None:
+    """Commands for processes, the state of the service and its data."""
+    command: click.Command | None = None
     match name:
         case "serve":
-            from tonne.apps.cli.operations.serve import serve
-
-            return serve
+            from tonne.apps.cli.operations.serve import serve as command
         case "api":
-            from tonne.apps.cli.operations.api import api
-
-            return api
+            from tonne.apps.cli.operations.api import api as command
         case "worker":
-            from tonne.apps.cli.operations.worker import worker
-
-            return worker
-        case "check":
-            from tonne.apps.cli.check.check import check
-
-            return check
+            from tonne.apps.cli.operations.worker import worker as command
         case "migrate":
-            from tonne.apps.cli.operations.migrate import migrate
-
-            return migrate
-        case "doctor":
-            from tonne.apps.cli.operations.doctor import doctor
-
-            return doctor
-        case "verify":
-            from tonne.apps.cli.supply.verify import verify
-
-            return verify
-        case "log":
-            from tonne.apps.cli.supply.log import log
-
-            return log
-        case "audit":
-            from tonne.apps.cli.selling.audit import audit
-
-            return audit
-        case "signing-keys":
-            from tonne.apps.cli.supply.signing_keys import signing_keys
-
-            return signing_keys
-        case "secrets":
-            from tonne.apps.cli.operations.secrets import secrets
-
-            return secrets
-        case _:
-            return None
-
-
-def _load_tenants(name: str) -> click.Command | None:  # noqa: PLR0911 - one case per command
-    """Commands for organisations, their people and what clients see."""
-    match name:
-        case "org":
-            from tonne.apps.cli.selling.organisations import org
-
-            return org
-        case "account":
-            from tonne.apps.cli.selling.accounts import account
-
-            return account
-        case "user":
-            from tonne.apps.cli.selling.users import user
-
-            return user
-        case "key":
-            from tonne.apps.cli.selling.keys import key
-
-            return key
-        case "link":
-            from tonne.apps.cli.channels.links import link_group
-
-            return link_group
-        case "page":
-            from tonne.apps.cli.channels.pages import page_group
-
-            return page_group
-        case _:
-            return None
-
-
-def _load_safety(name: str) -> click.Command | None:
-    """Commands for copies of the database, and for personal data."""
-    match name:
-        case "archive":
-            from tonne.apps.cli.operations.archive import archive
-
-            return archive
-        case "backup" | "restore":
-            from tonne.apps.cli.operations import backup
-
-            return backup.backup if name == "backup" else backup.restore_command
-        case "person":
-            from tonne.apps.cli.operations.persons import person
-
-            return person
-        case "upgrade":
-            from tonne.apps.cli.operations.upgrade import upgrade
-
-            return upgrade
-        case "hold" | "resume":
-            from tonne.apps.cli.operations import hold
-
-            return hold.hold if name == "hold" else hold.resume
-        case _:
-            return None
-
-
-def _load_supply(name: str) -> click.Command | None:
-    """Commands for lots and the units taken from them."""
-    match name:
-        case "lot":
-            from tonne.apps.cli.supply.lots import lot
-
-            return lot
-        case "picture":
-            from tonne.apps.cli.selling.pictures import picture
-
-            return picture
-        case "unit":
-            from tonne.apps.cli.supply.units import unit
-
-            return unit
-        case "hold-quota":
-            from tonne.apps.cli.selling.hold_quotas import hold_quota
-
-            return hold_quota
-        case _:
-            return None
-
-
-def _load_trade(name: str) -> click.Command | None:  # noqa: PLR0911 - one case per command
-    """Commands for what is sold and retired."""
-    match name:
-        case "estimate":
-            from tonne.apps.cli.selling.estimates import estimate
-
-            return estimate
-        case "factors":
-            from tonne.apps.cli.selling.factors import factors
-
-            return factors
-        case "catalogue":
-            from tonne.apps.cli.selling.catalog import catalogue
-
-            return catalogue
-        case "order":
-            from tonne.apps.cli.selling.orders import order
-
-            return order
-        case "retirement":
-            from tonne.apps.cli.supply.retirements import retirement
-
-            return retirement
+            from tonne.apps.cli.operations.migrate import migrate as command
         case "demo":
-            from tonne.apps.cli.operations.demo import print_again
-
-            return print_again
-        case "listen":
-            from tonne.apps.cli.channels.listen import listen
-
-            return listen
-        case _:
-            return None
-
-
-def _load_money(name: str) -> click.Command | None:  # noqa: PLR0911 - one case per command
-    """Commands for what is billed, paid, refunded and mailed."""
-    match name:
-        case "charge":
-            from tonne.apps.cli.money.charges import charge
-
-            return charge
-        case "card":
-            from tonne.apps.cli.money.cards import card
-
-            return card
-        case "invoice":
-            from tonne.apps.cli.money.invoices import invoice
-
-            return invoice
-        case "transfer":
-            from tonne.apps.cli.money.transfers import transfer
-
-            return transfer
+            from tonne.apps.cli.operations.demo import print_again as command
+        case "secrets":
+            from tonne.apps.cli.operations.secrets import secrets as command
+        case "check":
+            from tonne.apps.cli.check.check import check as command
+        case "backup":
+            from tonne.apps.cli.operations.backup import backup as command
+        case "restore":
+            from tonne.apps.cli.operations.backup import restore_command as command
+        case "upgrade":
+            from tonne.apps.cli.operations.upgrade import upgrade as command
+        case "hold":
+            from tonne.apps.cli.operations.hold import hold as command
+        case "resume":
+            from tonne.apps.cli.operations.hold import resume as command
+        case "doctor":
+            from tonne.apps.cli.operations.doctor import doctor as command
+        case "archive":
+            from tonne.apps.cli.operations.archive import archive as command
         case "mail":
-            from tonne.apps.cli.operations.mails import mail
-
-            return mail
-        case "refund" | "dispute":
-            from tonne.apps.cli.money.refunds import dispute_group, refund_group
-
-            return refund_group if name == "refund" else dispute_group
-        case _:
-            return None
+            from tonne.apps.cli.operations.mails import mail as command
+        case "person":
+            from tonne.apps.cli.operations.persons import person as command
+    return command
 
 
-def _load_books(name: str) -> click.Command | None:
-    """Commands for the accountant."""
+def _load_sales(name: str) -> click.Command | None:
+    """Commands for clients, what they see, and what is sold."""
+    command: click.Command | None = None
     match name:
+        case "audit":
+            from tonne.apps.cli.selling.audit import audit as command
+        case "org":
+            from tonne.apps.cli.selling.organisations import org as command
+        case "account":
+            from tonne.apps.cli.selling.accounts import account as command
+        case "user":
+            from tonne.apps.cli.selling.users import user as command
+        case "key":
+            from tonne.apps.cli.selling.keys import key as command
+        case "link":
+            from tonne.apps.cli.channels.links import link_group as command
+        case "page":
+            from tonne.apps.cli.channels.pages import page_group as command
+        case "estimate":
+            from tonne.apps.cli.selling.estimates import estimate as command
+        case "factors":
+            from tonne.apps.cli.selling.factors import factors as command
+        case "catalogue":
+            from tonne.apps.cli.selling.catalog import catalogue as command
+        case "picture":
+            from tonne.apps.cli.selling.pictures import picture as command
+        case "hold-quota":
+            from tonne.apps.cli.selling.hold_quotas import hold_quota as command
+        case "order":
+            from tonne.apps.cli.selling.orders import order as command
+        case "listen":
+            from tonne.apps.cli.channels.listen import listen as command
+    return command
+
+
+def _load_supply_and_money(name: str) -> click.Command | None:
+    """Commands for credits, and for what is billed, paid, refunded and booked."""
+    command: click.Command | None = None
+    match name:
+        case "signing-keys":
+            from tonne.apps.cli.supply.signing_keys import signing_keys as command
+        case "log":
+            from tonne.apps.cli.supply.log import log as command
+        case "verify":
+            from tonne.apps.cli.supply.verify import verify as command
+        case "lot":
+            from tonne.apps.cli.supply.lots import lot as command
+        case "unit":
+            from tonne.apps.cli.supply.units import unit as command
+        case "charge":
+            from tonne.apps.cli.money.charges import charge as command
+        case "card":
+            from tonne.apps.cli.money.cards import card as command
+        case "refund":
+            from tonne.apps.cli.money.refunds import refund_group as command
+        case "dispute":
+            from tonne.apps.cli.money.refunds import dispute_group as command
+        case "invoice":
+            from tonne.apps.cli.money.invoices import invoice as command
+        case "transfer":
+            from tonne.apps.cli.money.transfers import transfer as command
         case "payout":
-            from tonne.apps.cli.money.payouts import payout
-
-            return payout
+            from tonne.apps.cli.money.payouts import payout as command
         case "export":
-            from tonne.apps.cli.money.exports import export_group
-
-            return export_group
-        case _:
-            return None
+            from tonne.apps.cli.money.exports import export_group as command
+        case "retirement":
+            from tonne.apps.cli.supply.retirements import retirement as command
+    return command
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
