@@ -1,13 +1,12 @@
 """The command `python -m bench`. The benchmarks themselves take minutes: `make bench` runs them."""
 
 import re
-import subprocess
 import sys
 
-from bench.__main__ import SUBJECTS
-from tests.architecture.source import ROOT
+import pytest
 
-COMMAND = [sys.executable, "-m", "bench"]
+from bench.__main__ import SUBJECTS, main
+from tests.architecture.source import ROOT
 
 
 def test_the_documentation_lists_all_benchmarks_and_no_others() -> None:
@@ -19,15 +18,18 @@ def test_the_documentation_lists_all_benchmarks_and_no_others() -> None:
     }
 
 
-def test_without_a_subject_it_prints_help() -> None:
-    done = subprocess.run(COMMAND, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("usage: python -m bench")
+def test_without_a_subject_it_prints_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["bench"])
+    main()
+    assert capsys.readouterr().out.startswith("usage: python -m bench")
 
 
-def test_it_rejects_an_unknown_benchmark() -> None:
-    done = subprocess.run([*COMMAND, "api", "hanging"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
+def test_it_rejects_an_unknown_benchmark(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["bench", "api", "hanging"])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
     assert (
         "unknown benchmark hanging: choose from create, create_alone, create_hot, growth, list, memory, quote, read"
-        in done.stderr
+        in capsys.readouterr().err
     )

@@ -2,14 +2,12 @@
 
 import email
 import email.policy
-import io
 from datetime import datetime
 from email.message import EmailMessage
 from typing import Any
 
-import pypdf
-
 from tests.support.clock import ManualClock
+from tests.support.pdf_pages import page_texts
 from tests.support.scene import Scene
 from tests.support.world import TESTER
 from tonne.apps.wiring.app import Services
@@ -103,4 +101,4 @@ def pdf_of(mail: EmailMessage) -> str:
 
 
 def pdf_text(content: bytes) -> str:
-    return "\n".join(page.extract_text() for page in pypdf.PdfReader(io.BytesIO(content)).pages)
+    return "\n".join(page_texts(content)).replace("\r\n", "\n")

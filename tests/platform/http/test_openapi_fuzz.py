@@ -12,6 +12,7 @@ import pytest
 
 from tests.platform.http.conftest import LiveServer
 from tests.support.api_client import ApiClient
+from tests.support.rounds import ROUNDS
 from tests.support.world import World
 
 # Some data are valid by their schema but break a rule that a schema cannot state: percentages that sum to 100, bundles
@@ -32,20 +33,23 @@ def fuzz(live: LiveServer, key: str, document: str, folder: Path, *options: str)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-# Sending a test event may take 30 seconds and has tests of its own.
+# Sending a test event may take 30 seconds and has tests of its own. The coverage of the rest takes as long as five
+# hundred other tests: `make test-random` has it.
 @pytest.mark.parametrize(
     "part",
-    [("--include-path-regex", "^/v1/orders"), ("--exclude-path-regex", "^/v1/orders|/test$")],
+    [
+        ("--include-path-regex", "^/v1/orders", "--phases", "examples,coverage,fuzzing"),
+        ("--exclude-path-regex", "^/v1/orders|/test$", "--phases", f"examples,{'coverage,' * (ROUNDS > 1)}fuzzing"),
+    ],
     ids=["orders", "rest"],
 )
 def test_the_api_responds_as_the_document_says(
-    part: tuple[str, str], live_server: LiveServer, world: World, tmp_path: Path
+    part: tuple[str, ...], live_server: LiveServer, world: World, tmp_path: Path
 ) -> None:
     document = httpx.get(f"{live_server.url}/openapi.json", timeout=60).json()
     accepted = tmp_path / "accepted.json"
     accepted.write_text(json.dumps(with_numbers(document)))
-    options = (*part, "--phases", "examples,coverage,fuzzing", "--max-examples", "5")
-    fuzz(live_server, world.ours_test.key, str(accepted), tmp_path, *options)
+    fuzz(live_server, world.ours_test.key, str(accepted), tmp_path, *part, "--max-examples", "5")
 
 
 async def test_orders_with_existing_ids_respond_as_the_document_says(
