@@ -1,6 +1,6 @@
 """A prepared import: what it would change, its errors, and after it was applied, what it did and what is next."""
 
-from tonne.apps.backoffice.catalogue.row_differences import ConfirmedLine, confirmed_lines, file_difference
+from tonne.apps.backoffice.catalogue.row_differences import file_difference
 from tonne.apps.backoffice.catalogue.staged_import_store import (
     ImportKind,
     StagedImport,
@@ -14,6 +14,7 @@ from tonne.apps.backoffice.catalogue.staged_imports import (
     StagedImportApplied,
     StagedImportNotFound,
     StagedImports,
+    confirmed_rows,
     read_result,
 )
 from tonne.apps.backoffice.supply.work_list_store import ParcelOrder, list_parcel_orders_any_account
@@ -28,6 +29,8 @@ from tonne.platform.values.clock import Clock
 from tonne.platform.values.ids import is_id
 from tonne.platform.web.render import see_other
 from tonne.selling.catalogue.imports.rate_changes import ACCEPT_OPTION
+from tonne.supply.retirements.confirmations.rows import ConfirmationRow
+from tonne.supply.stock.serial_runs import format_runs
 
 IMPORT = "/imports/{import_id}"
 MAX_ERRORS_SHOWN = 200
@@ -35,6 +38,7 @@ MAX_ORDERS_SHOWN = 50
 # The page that an import belongs to, and its entry in the menu.
 PAGES = {
     ImportKind.CONFIRMATIONS: "retirements",
+    ImportKind.CONFIRMED_LINES: "retirements",
     ImportKind.LOTS: "supply",
     ImportKind.CATALOGUE: "catalogue",
 }
@@ -114,11 +118,10 @@ class ImportPage:
     ) -> Response:
         result = rehearsal.result
         orders = await self._orders(viewer, [] if result is None else result.parcel_ids)
-        lines: list[ConfirmedLine] = []
-        if staged.kind is ImportKind.CONFIRMATIONS and result is not None:
+        lines: list[ConfirmationRow] = []
+        if result is not None:
             async with self._database.connection() as connection:
-                files = await read_files(connection, staged)
-            lines = [line for file in files for line in confirmed_lines(file)]
+                lines = confirmed_rows(staged, await read_files(connection, staged))
         return self._layout.page(
             request,
             viewer,
@@ -135,7 +138,7 @@ class ImportPage:
             differences=[file_difference(each) for each in rehearsal.report.files if each] if rehearsal.report else [],
             orders=orders[:MAX_ORDERS_SHOWN],
             order_count=len(orders),
-            lines=lines[:MAX_ORDERS_SHOWN],
+            lines=[(line, format_runs(line.numbers)) for line in lines[:MAX_ORDERS_SHOWN]],
             line_count=len(lines),
         )
 

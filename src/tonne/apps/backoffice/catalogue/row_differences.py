@@ -8,7 +8,6 @@ from typing import Any
 from msgspec import Struct
 
 from tonne.platform.documents.sheets.compare import RowChanges
-from tonne.platform.documents.sheets.csv_lines import SheetFile, read_lines
 from tonne.platform.documents.sheets.read_sheet import Row
 from tonne.supply.stock.lots.lots import LotRow
 
@@ -77,26 +76,3 @@ def _shown(value: object) -> str | None:
         # A stored rate has more zeros than one of a file.
         return f"{value.normalize():f}"
     return str(value)
-
-
-class ConfirmedLine(Struct, frozen=True):
-    """A line of a file of confirmations, as it is written there."""
-
-    serials: str
-    beneficiary: str
-    retired_on: str
-    retirement_url: str
-
-
-def confirmed_lines(file: SheetFile) -> list[ConfirmedLine]:
-    """The lines of a file that the import has accepted."""
-    (_, header), *rows = read_lines(file.content)
-    names = [name.strip().lower() for name in header]
-    found = []
-    for _, values in rows:
-        cells = dict(zip(names, map(str.strip, values), strict=False))
-        numbers = cells.get("retired_serials") or cells.get("serials")
-        numbers = numbers or f"{cells['first_number']} to {cells['last_number']}"
-        facts = (cells.get("beneficiary", ""), cells["retired_on"], cells["retirement_url"])
-        found.append(ConfirmedLine(f"{cells['serial_block']} {numbers}", *facts))
-    return found

@@ -12,7 +12,10 @@ from tonne.platform.values.scope import Mode
 
 
 class ImportKind(StrEnum):
+    # A file.
     CONFIRMATIONS = "confirmations"
+    # Lines that were chosen on the retirement desk: a JSON list instead of a file.
+    CONFIRMED_LINES = "confirmed_lines"
     LOTS = "lots"
     CATALOGUE = "catalogue"
 

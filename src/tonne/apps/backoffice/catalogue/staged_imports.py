@@ -6,6 +6,7 @@ Both runs use the import of the command line, so the preview shows exactly what 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from tonne.apps.backoffice.money.confirmed_step import rehearse
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import RowError, SheetInvalid
+from tonne.platform.documents.sheets.read_sheet import read_sheet
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.errors import Kind, TonneError
@@ -28,8 +30,17 @@ from tonne.platform.values.ids import new_id
 from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.imports.import_catalogue import CatalogueError, ImportReport
 from tonne.selling.catalogue.imports.rows import FileKind, Files
-from tonne.supply.retirements.confirmations.confirm_lines import ConfirmationReport
+from tonne.supply.retirements.confirmations.audit import ConfirmationSource
+from tonne.supply.retirements.confirmations.confirm_lines import (
+    ConfirmationPlan,
+    ConfirmationReport,
+    LineFault,
+    plan_confirmations,
+    record_confirmations,
+)
 from tonne.supply.retirements.confirmations.import_confirmations import import_confirmations
+from tonne.supply.retirements.confirmations.rows import ConfirmationRow
+from tonne.supply.retirements.confirmations.work_list import EXPORT_COLUMNS
 from tonne.supply.stock.lots.import_lots import import_files
 
 # Larger files are imported with the command line.
@@ -38,6 +49,8 @@ KEPT_FOR = timedelta(days=1)
 # Parcels of which the page about the result shows the orders.
 MAX_PARCELS = 1000
 MAX_DETAILS = 200
+# Where lines come from that are in no file, for the audit log.
+DESK = "retirement desk"
 
 
 class StagedImportNotFound(TonneError, kind=Kind.NOT_FOUND, code="staged_import_not_found"):
@@ -129,16 +142,18 @@ class StagedImports:
             return Rehearsal(refusal=str(error))
         return Rehearsal(outcome.result, outcome.report)
 
-    async def rehearse_confirmations(
-        self, mode: Mode, file: SheetFile, *, actor: Actor, now: datetime
-    ) -> Sequence[RowError]:
-        """The errors of confirmations that are not stored yet."""
-        staged = StagedImport(id="", mode=mode, kind=ImportKind.CONFIRMATIONS, staged_at=now, staged_by="")
-        try:
-            await rehearse(self._database, lambda tx: self._run(tx, staged, [file], actor=actor, now=now))
-        except SheetInvalid as error:
-            return error.errors
-        return ()
+    async def check_confirmations(
+        self, mode: Mode, rows: Sequence[ConfirmationRow], *, now: datetime
+    ) -> Sequence[LineFault]:
+        """The faults of confirmations that are not stored yet."""
+        plan = await rehearse(self._database, lambda tx: self._plan(tx, mode, rows, now))
+        return plan.faults
+
+    async def stage_confirmations(
+        self, mode: Mode, rows: Sequence[ConfirmationRow], reference: str | None, *, actor: Actor, now: datetime
+    ) -> str:
+        lines, kind = SheetFile(DESK, msgspec.json.encode(rows)), ImportKind.CONFIRMED_LINES
+        return await self.stage(mode, kind, [lines], actor=actor, now=now, reference=reference)
 
     async def apply(self, staged: StagedImport, *, actor: Actor, now: datetime) -> Rehearsal:
         """Import exactly the files that were previewed. With errors, nothing is imported."""
@@ -159,6 +174,8 @@ class StagedImports:
     ) -> _Outcome:
         if not files:
             raise StagedImportApplied
+        if staged.kind is ImportKind.CONFIRMED_LINES:
+            return _Outcome(_confirmed(await self._confirm(tx, staged, files[0].content, actor=actor, now=now)))
         if staged.kind is ImportKind.CONFIRMATIONS:
             confirmations = await import_confirmations(
                 tx,
@@ -187,6 +204,21 @@ class StagedImports:
         )
         return _Outcome(_imported(report), report)
 
+    async def _confirm(
+        self, tx: Connection, staged: StagedImport, lines: bytes, *, actor: Actor, now: datetime
+    ) -> ConfirmationReport:
+        rows = msgspec.json.decode(lines, type=list[ConfirmationRow])
+        plan = await self._plan(tx, staged.mode, rows, now)
+        if plan.faults:
+            raise SheetInvalid([RowError(DESK, *fault) for fault in plan.faults])
+        source = ConfirmationSource(DESK, sha256(lines).hexdigest(), staged.reference)
+        return await record_confirmations(tx, staged.mode, plan, source, now=now, actor=actor)
+
+    async def _plan(
+        self, tx: Connection, mode: Mode, rows: Sequence[ConfirmationRow], now: datetime
+    ) -> ConfirmationPlan:
+        return await plan_confirmations(tx, mode, rows, now=now, pages=self._settings.retirement_pages)
+
 
 def _confirmed(report: ConfirmationReport) -> ImportResult:
     return ImportResult(
@@ -206,6 +238,17 @@ def _imported(report: ImportReport) -> ImportResult:
     ]
     details = list(report.details[:MAX_DETAILS])
     return ImportResult(version=report.version, currency=report.currency, files=files, details=details)
+
+
+def confirmed_rows(staged: StagedImport, files: Sequence[SheetFile]) -> list[ConfirmationRow]:
+    """The lines of confirmations that the rehearsal has accepted."""
+    match staged.kind:
+        case ImportKind.CONFIRMATIONS:
+            return [row for file in files for row in read_sheet(file, ConfirmationRow, ignored=EXPORT_COLUMNS).rows]
+        case ImportKind.CONFIRMED_LINES:
+            return [row for file in files for row in msgspec.json.decode(file.content, type=list[ConfirmationRow])]
+        case _:
+            return []
 
 
 def read_result(staged: StagedImport) -> ImportResult | None:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from tonne.apps.backoffice.catalogue.staged_import_store import ImportKind
 from tonne.apps.backoffice.catalogue.staged_imports import MAX_UPLOAD_BYTES, StagedImports
 from tonne.apps.backoffice.catalogue.uploads import read_upload
-from tonne.apps.backoffice.supply.confirmation_form import LINES_PER_PAGE, read_desk_form, seen
+from tonne.apps.backoffice.supply.confirmation_form import LINES_PER_PAGE, add_faults, read_desk_form, seen
 from tonne.apps.backoffice.supply.work_list_groups import group_tasks
 from tonne.apps.backoffice.supply.work_list_store import (
     ParcelOrder,
@@ -95,21 +95,13 @@ class RetirementDeskPage:
     async def confirm(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
         """Check the confirmations, and show what they would do. Nothing is recorded yet."""
         form, now = Form(fields), self._clock()
-        confirmation = read_desk_form(form, fields, now)
-        if confirmation is not None:
-            file, actor = confirmation.file, viewer.actor
-            errors = await self._imports.rehearse_confirmations(viewer.mode, file, actor=actor, now=now)
-            confirmation.add_faults(form, errors)
-        if confirmation is None or form.faults:
+        rows = read_desk_form(form, fields, now)
+        if not form.faults:
+            add_faults(form, rows, await self._imports.check_confirmations(viewer.mode, rows, now=now))
+        if form.faults:
             return await self._project(request, viewer, form, chosen=fields.get("line", ()))
-        import_id = await self._imports.stage(
-            viewer.mode,
-            ImportKind.CONFIRMATIONS,
-            [confirmation.file],
-            actor=viewer.actor,
-            now=now,
-            reference=confirmation.reference,
-        )
+        reference = form.value("reference") or None
+        import_id = await self._imports.stage_confirmations(viewer.mode, rows, reference, actor=viewer.actor, now=now)
         return see_other(f"{viewer.base}/imports/{import_id}")
 
     async def show_close(self, request: Request, viewer: OperatorViewer) -> Response:

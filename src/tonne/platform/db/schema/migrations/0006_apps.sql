@@ -80,7 +80,7 @@ CREATE INDEX doctor_runs_by_time ON doctor_runs (finished_at);
 CREATE TABLE staged_imports (
     id                  text PRIMARY KEY,
     mode                mode NOT NULL,
-    kind                text NOT NULL CHECK (kind IN ('confirmations', 'lots', 'catalogue')),
+    kind                text NOT NULL CHECK (kind IN ('confirmations', 'confirmed_lines', 'lots', 'catalogue')),
     -- The registry's number of a retirement, for the audit log.
     reference           text,
     -- Accept exchange rates that differ much from the previous ones.
