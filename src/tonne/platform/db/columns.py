@@ -1,4 +1,4 @@
-"""Arrays for statements that write many rows with `unnest`."""
+"""Parameters of statements that are made of values."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -7,10 +7,15 @@ from typing import Any
 
 
 def columns(rows: Sequence[object], names: str) -> list[list[Any]]:
-    """One array for each name of a column list such as `account_id, id`: the attributes of that name."""
+    """Arrays for `unnest`: one for each name of a column list such as `account_id, id`."""
     return [[read(row) for row in rows] for read in _readers(names)]
+
+
+def parameters_of(value: object, names: str) -> list[Any]:
+    """The attributes of one value that have the names of a column list."""
+    return [read(value) for read in _readers(names)]
 
 
 @cache
 def _readers(names: str) -> tuple[Callable[[object], Any], ...]:
-    return tuple(map(attrgetter, names.split(", ")))
+    return tuple(attrgetter(name.strip()) for name in names.split(","))

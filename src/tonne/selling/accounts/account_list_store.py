@@ -5,6 +5,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts.model import AccountKind, PaymentMethod
 
@@ -39,20 +40,7 @@ async def list_accounts_after(
 ) -> list[ListedAccount]:
     """Oldest first. With `name`, only accounts whose name contains it."""
     rows = await connection.fetch(LIST_ACCOUNTS_AFTER, organisation_id, mode, after, name, limit)
-    return [
-        ListedAccount(
-            id=row["id"],
-            kind=AccountKind(row["kind"]),
-            name=row["name"],
-            currency=row["currency"],
-            beneficiary=row["beneficiary"],
-            payment_method=PaymentMethod(row["payment_method"]),
-            created_at=row["created_at"],
-            closed_at=row["closed_at"],
-            archived_at=row["archived_at"],
-        )
-        for row in rows
-    ]
+    return [value_of(ListedAccount, row) for row in rows]
 
 
 HAS_OWN_SELECTION = """

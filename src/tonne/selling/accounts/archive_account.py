@@ -24,12 +24,10 @@ async def archive_account(tx: Connection, scope: Scope, *, archived: bool, actor
     await store.set_archived(tx, scope, archived_at)
     await audit.record(
         tx,
-        scope.organisation_id,
+        scope,
         "account.archived" if archived else "account.unarchived",
         actor=actor,
         at=now,
-        subject_id=scope.account_id,
-        mode=scope.mode,
         before={"archived": not archived},
         after={"archived": archived},
     )

@@ -75,12 +75,10 @@ async def change_account(
     await store.update_account(tx, changed)
     await audit.record(
         tx,
-        scope.organisation_id,
+        scope,
         "account.updated",
         actor=actor,
         at=now,
-        subject_id=scope.account_id,
-        mode=scope.mode,
         before=audited_values(account),
         after=audited_values(changed),
     )

@@ -41,12 +41,10 @@ async def _record_account(
 ) -> None:
     await audit.record(
         tx,
-        scope.organisation_id,
+        scope,
         action,
         actor=actor,
         at=now,
-        subject_id=scope.account_id,
-        mode=scope.mode,
         before={"closed": not is_closed},
         after={"closed": is_closed},
         reason=reason,

@@ -24,12 +24,10 @@ async def open_account(tx: Connection, account: Account, *, actor: Actor) -> Acc
     await store.insert_account(tx, account)
     await audit.record(
         tx,
-        scope.organisation_id,
+        scope,
         "account.opened",
         actor=actor,
         at=account.created_at,
-        subject_id=scope.account_id,
-        mode=scope.mode,
         after=audited_values(account),
     )
     return account

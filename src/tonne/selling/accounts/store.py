@@ -8,18 +8,15 @@ from typing import Any
 
 import asyncpg
 
+from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.values.scope import Mode, Scope
 from tonne.platform.values.tax import NO_TAX, TaxTerms, TaxTreatment
 from tonne.selling.accounts.model import (
     Account,
-    AccountKind,
-    Billing,
-    Fulfil,
     Organisation,
     OrganisationDetails,
-    PagesVisibility,
-    PaymentMethod,
     Terms,
 )
 
@@ -57,9 +54,7 @@ async def find_organisation(connection: Connection, organisation_id: str) -> Org
     row = await connection.fetchrow(FIND_ORGANISATION, organisation_id)
     if row is None:
         return None
-    return OrganisationDetails(
-        _organisation(row), row["address"], row["admins"], row["redirect_hosts"], row["test_mail_addresses"]
-    )
+    return value_of(OrganisationDetails, row, organisation=_organisation(row))
 
 
 LOCK_ORGANISATION = "SELECT id FROM organisations WHERE id = $1 FOR NO KEY UPDATE"
@@ -123,48 +118,24 @@ async def remove_admin(tx: Connection, organisation_id: str, email: str) -> bool
     return await tx.fetchval(REMOVE_ADMIN, organisation_id, email) is True
 
 
-_ACCOUNT = """
-organisation_id, id, mode, kind, name, currency, beneficiary, payment_method, created_at, auto_advance, receipt_email,
-card_email, refunds_by_api, billing, billing_threshold_minor, fulfil, credit_limit_minor, language,
-has_own_beneficiary, handle, external_pages_visibility, sibling_id, idempotency_key, reference
+_CHANGEABLE = """
+name, beneficiary, payment_method, auto_advance, receipt_email, card_email, refunds_by_api, billing,
+billing_threshold_minor, fulfil, credit_limit_minor, language, has_own_beneficiary, handle, external_pages_visibility,
+idempotency_key, reference
 """
-# Written by functions of their own.
-ACCOUNT_COLUMNS = f"{_ACCOUNT}, archived_at, logo_version"
+_INSERTED = f"kind, currency, created_at, sibling_id, {_CHANGEABLE}"
+# The last two are written by functions of their own.
+ACCOUNT_COLUMNS = f"organisation_id, mode, id, {_INSERTED}, archived_at, logo_version"
 INSERT_ACCOUNT = f"""
-INSERT INTO accounts ({_ACCOUNT})
+INSERT INTO accounts (organisation_id, mode, id, {_INSERTED})
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)
 """  # noqa: S608 - columns above
 
 
 async def insert_account(tx: Connection, account: Account) -> None:
     scope = account.scope
-    await tx.execute(
-        INSERT_ACCOUNT,
-        scope.organisation_id,
-        scope.account_id,
-        scope.mode,
-        account.kind,
-        account.name,
-        account.currency,
-        account.beneficiary,
-        account.payment_method,
-        account.created_at,
-        account.auto_advance,
-        account.receipt_email,
-        account.card_email,
-        account.refunds_by_api,
-        account.billing,
-        account.billing_threshold_minor,
-        account.fulfil,
-        account.credit_limit_minor,
-        account.language,
-        account.has_own_beneficiary,
-        account.handle,
-        account.external_pages_visibility,
-        account.sibling_id,
-        account.idempotency_key,
-        account.reference,
-    )
+    place = (scope.organisation_id, scope.mode, scope.account_id)
+    await tx.execute(INSERT_ACCOUNT, *place, *parameters_of(account, _INSERTED))
 
 
 LIST_ACCOUNTS = f"SELECT {ACCOUNT_COLUMNS} FROM accounts WHERE organisation_id = $1 ORDER BY mode, created_at, id"  # noqa: S608 - columns above
@@ -219,38 +190,17 @@ async def set_archived(tx: Connection, scope: Scope, archived_at: datetime | Non
     await tx.execute(SET_ARCHIVED, scope.organisation_id, scope.account_id, archived_at)
 
 
-UPDATE_ACCOUNT = """
-UPDATE accounts SET name = $3, beneficiary = $4, payment_method = $5, auto_advance = $6, receipt_email = $7,
-    card_email = $8, refunds_by_api = $9, billing = $10, billing_threshold_minor = $11, fulfil = $12,
-    credit_limit_minor = $13, language = $14, has_own_beneficiary = $15, handle = $16, external_pages_visibility = $17,
-    idempotency_key = $18, reference = $19
+UPDATE_ACCOUNT = f"""
+UPDATE accounts SET ({_CHANGEABLE})
+    = ($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
 WHERE organisation_id = $1 AND id = $2
-"""
+"""  # noqa: S608 - columns above
 
 
 async def update_account(tx: Connection, account: Account) -> None:
-    await tx.execute(
-        UPDATE_ACCOUNT,
-        account.scope.organisation_id,
-        account.scope.account_id,
-        account.name,
-        account.beneficiary,
-        account.payment_method,
-        account.auto_advance,
-        account.receipt_email,
-        account.card_email,
-        account.refunds_by_api,
-        account.billing,
-        account.billing_threshold_minor,
-        account.fulfil,
-        account.credit_limit_minor,
-        account.language,
-        account.has_own_beneficiary,
-        account.handle,
-        account.external_pages_visibility,
-        account.idempotency_key,
-        account.reference,
-    )
+    scope = account.scope
+    values = parameters_of(account, _CHANGEABLE)
+    await tx.execute(UPDATE_ACCOUNT, scope.organisation_id, scope.account_id, *values)
 
 
 SET_ACCOUNT_SELECTION = """
@@ -308,46 +258,24 @@ async def find_terms(connection: Connection, scope: Scope, seller_tax: TaxTerms 
         raise LookupError(f"no account {scope.account_id}")
     selection, treatment = row["default_selection"], row["tax_treatment"]
     own_tax = None if treatment is None else TaxTerms(TaxTreatment(treatment), Fraction(row["tax_rate"] or 0))
-    return Terms(
-        currency=row["currency"],
-        payment_method=PaymentMethod(row["payment_method"]),
+    return value_of(
+        Terms,
+        row,
         fee_rate=Fraction(row["fee_rate"]),
         default_selection=None if selection is None else json.loads(selection),
-        beneficiary=row["beneficiary"],
-        auto_advance=row["auto_advance"],
-        simulated_supply_grams=row["simulated_supply_grams"],
-        billing=Billing(row["billing"]),
         tax=own_tax or seller_tax,
         seller_tax=seller_tax,
-        monthly_limit_minor=row["monthly_limit_minor"],
-        minimum_order_minor=row["minimum_order_minor"],
         is_closed=row["closed_at"] is not None,
         is_archived=row["archived_at"] is not None,
-        language=row["language"],
     )
 
 
 def _organisation(row: asyncpg.Record) -> Organisation:
-    return Organisation(
-        id=row["id"], name=row["name"], fee_rate=Fraction(row["fee_rate"]), created_at=row["created_at"]
-    )
+    return value_of(Organisation, row, fee_rate=Fraction(row["fee_rate"]))
 
 
 def account_of_row(row: asyncpg.Record) -> Account:
-    values = dict(row)
-    scope = Scope(values.pop("organisation_id"), values.pop("id"), Mode(values.pop("mode")))
-    kind, payment_method = AccountKind(values.pop("kind")), PaymentMethod(values.pop("payment_method"))
-    billing, fulfil = Billing(values.pop("billing")), Fulfil(values.pop("fulfil"))
-    visibility = PagesVisibility(values.pop("external_pages_visibility"))
-    return Account(
-        scope=scope,
-        kind=kind,
-        payment_method=payment_method,
-        billing=billing,
-        fulfil=fulfil,
-        external_pages_visibility=visibility,
-        **values,
-    )
+    return value_of(Account, row, scope=Scope(row["organisation_id"], row["id"], Mode(row["mode"])))
 
 
 LOCK_ORGANISATION_MODE = """

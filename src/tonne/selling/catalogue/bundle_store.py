@@ -5,6 +5,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.values.scope import Mode
 
 
@@ -48,7 +49,7 @@ FROM bundles JOIN catalogues USING (mode) WHERE id = $1
 
 async def find_switch(tx: Connection, bundle_id: str) -> BundleSwitch | None:
     row = await tx.fetchrow(FIND_SWITCH, bundle_id)
-    return None if row is None else BundleSwitch(**{**row, "mode": Mode(row["mode"])})
+    return None if row is None else value_of(BundleSwitch, row)
 
 
 SAVE_ENABLED = """

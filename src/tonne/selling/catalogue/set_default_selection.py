@@ -41,12 +41,10 @@ async def set_account_default(
     previous = await store.set_account_selection(tx, scope, selection)
     await audit.record(
         tx,
-        scope.organisation_id,
+        scope,
         "account.bundles_set",
         actor=actor,
         at=now,
-        subject_id=scope.account_id,
-        mode=scope.mode,
         before={"bundle_selection": previous},
         after={"bundle_selection": selection},
     )

@@ -9,25 +9,17 @@ import asyncpg
 
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.db.rows import scope_of, value_of
+from tonne.platform.values.scope import Scope
 from tonne.platform.values.tax import TaxTreatment
-from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.catalogue.model import ExchangeRate
-from tonne.selling.catalogue.prices.price import OrderType
 from tonne.selling.catalogue.prices.pricing import Priced, PricedLine
-from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
 from tonne.selling.orders.model import (
-    BeneficiaryKind,
-    CancellationReason,
-    FailureReason,
-    HoldReason,
     Order,
     OrderKey,
     OrderProject,
     OrderStatus,
     OrderTax,
-    PaymentState,
-    ProjectStatus,
 )
 from tonne.selling.orders.store import LINE_COLUMNS, PROJECT_COLUMNS
 
@@ -85,56 +77,25 @@ async def _load(connection: Connection, keys: Sequence[OrderKey]) -> dict[str, O
     requested = columns(keys, "account_id, id")
     rows = await connection.fetch(LOAD_ORDERS, *requested)
     lines: defaultdict[str, list[PricedLine]] = defaultdict(list)
-    for line in map(dict, await connection.fetch(LOAD_LINES, *requested)):
-        lines[line.pop("order_id")].append(PricedLine(**line))
+    for line in await connection.fetch(LOAD_LINES, *requested):
+        lines[line["order_id"]].append(value_of(PricedLine, line))
     projects: defaultdict[str, list[OrderProject]] = defaultdict(list)
     if any(OrderStatus(row["status"]) in {OrderStatus.RETIRING, OrderStatus.COMPLETE} for row in rows):
-        for project in map(dict, await connection.fetch(LOAD_PROJECTS, *requested)):
-            status = ProjectStatus(project.pop("status"))
-            projects[project.pop("order_id")].append(OrderProject(**project, status=status))
+        for project in await connection.fetch(LOAD_PROJECTS, *requested):
+            projects[project["order_id"]].append(value_of(OrderProject, project))
     return {row["id"]: _order(row, tuple(lines[row["id"]]), tuple(projects[row["id"]])) for row in rows}
 
 
 def _order(row: asyncpg.Record, lines: tuple[PricedLine, ...], projects: tuple[OrderProject, ...]) -> Order:
     selection = row["bundle_selection"]
-    return Order(
-        scope=Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])),
-        id=row["id"],
-        idempotency_key=row["idempotency_key"],
-        type=OrderType(row["type"]),
-        status=OrderStatus(row["status"]),
-        currency=row["currency"],
-        payment_method=PaymentMethod(row["payment_method"]),
-        requested_quantity_grams=row["requested_quantity_grams"],
-        requested_value_minor=row["requested_value_minor"],
+    return value_of(
+        Order,
+        row,
+        scope=scope_of(row),
         bundle_selection=None if selection is None else json.loads(selection),
         priced=_priced(row, lines),
-        estimate_id=row["estimate_id"],
-        offset_link_id=row["offset_link_id"],
-        email=row["email"],
-        metadata=row["metadata"],
-        created_at=row["created_at"],
-        beneficiary=row["beneficiary"],
-        account_beneficiary=row["account_beneficiary"],
-        auto_advance=row["auto_advance"],
-        simulated_supply_grams=row["simulated_supply_grams"],
-        receipt_email=row["receipt_email"],
-        payment_state=PaymentState(row["payment_state"]),
         tax=OrderTax(TaxTreatment(row["tax_treatment"]), Fraction(row["tax_rate"]), row["tax_minor"]),
-        refunded_minor=row["refunded_minor"],
-        hold_reason=None if row["hold_reason"] is None else HoldReason(row["hold_reason"]),
-        failure_reason=None if row["failure_reason"] is None else FailureReason(row["failure_reason"]),
-        cancellation_reason=None
-        if row["cancellation_reason"] is None
-        else CancellationReason(row["cancellation_reason"]),
-        beneficiary_kind=BeneficiaryKind(row["beneficiary_kind"]),
-        beneficiary_is_public=row["beneficiary_is_public"],
-        language=row["language"],
-        quantity_trunc=None if row["quantity_trunc"] is None else QuantityUnit(row["quantity_trunc"]),
-        quote_id=row["quote_id"],
         projects=projects,
-        certificate_url=row["certificate_url"],
-        public_certificate_url=row["public_certificate_url"],
     )
 
 
@@ -150,13 +111,4 @@ def _priced(row: asyncpg.Record, lines: tuple[PricedLine, ...]) -> Priced | None
             source=row["exchange_rate_source"],
             as_of=row["exchange_rate_as_of"],
         )
-    return Priced(
-        currency=row["currency"],
-        fee_rate=Fraction(row["fee_rate"]),
-        exchange=exchange,
-        quantity_grams=row["quantity_grams"],
-        offset_cost_minor=row["offset_cost_minor"],
-        commission_minor=row["commission_minor"],
-        total_cost_minor=row["total_cost_minor"],
-        lines=lines,
-    )
+    return value_of(Priced, row, fee_rate=Fraction(row["fee_rate"]), exchange=exchange, lines=lines)

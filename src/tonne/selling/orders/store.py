@@ -6,7 +6,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
-from tonne.platform.db.columns import columns
+from tonne.platform.db.columns import columns, parameters_of
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.erased import ERASED_DIGEST
@@ -86,9 +86,9 @@ async def count_orders_of_link(connection: Connection, scope: Scope, offset_link
 
 # Compare-and-set on the status.
 MOVE_ORDER = """
-UPDATE orders SET status = $4, status_changed_at = $5, next_attempt_at = $7, wire_document = $6,
-                  payment_state = $8, refunded_minor = $9, failure_reason = $10, cancellation_reason = $11
-WHERE account_id = $1 AND id = $2 AND status = $3 RETURNING true
+UPDATE orders SET status = $3, payment_state = $4, refunded_minor = $5, failure_reason = $6, cancellation_reason = $7,
+                  status_changed_at = $9, wire_document = $10, next_attempt_at = $11
+WHERE account_id = $1 AND id = $2 AND status = $8 RETURNING true
 """
 
 
@@ -102,21 +102,9 @@ async def move_order(
     next_attempt_at: datetime | None,
 ) -> bool:
     """`order` is the new state. False if the stored status is not `expected`."""
-    moved = await tx.fetchval(
-        MOVE_ORDER,
-        order.scope.account_id,
-        order.id,
-        expected,
-        order.status,
-        now,
-        document,
-        next_attempt_at,
-        order.payment_state,
-        order.refunded_minor,
-        order.failure_reason,
-        order.cancellation_reason,
-    )
-    return moved is True
+    names = "scope.account_id, id, status, payment_state, refunded_minor, failure_reason, cancellation_reason"
+    values = parameters_of(order, names)
+    return await tx.fetchval(MOVE_ORDER, *values, expected, now, document, next_attempt_at) is True
 
 
 # For several orders. Only the last status of each is written, even if it makes several transitions.
@@ -214,14 +202,8 @@ WHERE account_id = $1 AND id = $2
 
 async def set_beneficiary(tx: Connection, order: Order) -> None:
     """The name of a locked order. Rewrite its JSON afterwards."""
-    await tx.execute(
-        SET_BENEFICIARY,
-        order.scope.account_id,
-        order.id,
-        order.beneficiary,
-        order.beneficiary_kind,
-        order.beneficiary_is_public,
-    )
+    names = "scope.account_id, id, beneficiary, beneficiary_kind, beneficiary_is_public"
+    await tx.execute(SET_BENEFICIARY, *parameters_of(order, names))
 
 
 STORE_PAYMENT = """
@@ -254,19 +236,8 @@ WHERE account_id = $1 AND id = $2
 async def erase_person(tx: Connection, order: Order, cancel_reason: str | None, document: bytes) -> None:
     """Store a locked order without the data of a person."""
     await move_values(tx, order, order.metadata)
-    await tx.execute(
-        ERASE_PERSON,
-        order.scope.account_id,
-        order.id,
-        order.email,
-        order.beneficiary,
-        order.beneficiary_is_public,
-        order.metadata,
-        order.idempotency_key,
-        cancel_reason,
-        ERASED_DIGEST,
-        document,
-    )
+    names = "scope.account_id, id, email, beneficiary, beneficiary_is_public, metadata, idempotency_key"
+    await tx.execute(ERASE_PERSON, *parameters_of(order, names), cancel_reason, ERASED_DIGEST, document)
 
 
 SET_CANCELLATION = "UPDATE orders SET cancelled_by = $3, cancel_reason = $4 WHERE account_id = $1 AND id = $2"

@@ -2,10 +2,11 @@
 
 from datetime import datetime
 
-import asyncpg
 from msgspec import Struct
 
+from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.selling.users.model import Role
 
 INVITATION = "invitation"
@@ -23,28 +24,16 @@ class UserLink(Struct, frozen=True, kw_only=True):
     expires_at: datetime
 
 
-INSERT_LINK = """
-INSERT INTO user_links (id, token_hash, kind, email, organisation_id, role, created_by, created_at, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-"""
+_LINK = "id, kind, email, organisation_id, role, created_by, created_at, expires_at"
+INSERT_LINK = f"""
+INSERT INTO user_links (token_hash, {_LINK}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+"""  # noqa: S608 - columns above
 
 
 async def insert_link(tx: Connection, link: UserLink, token_hash: bytes) -> None:
-    await tx.execute(
-        INSERT_LINK,
-        link.id,
-        token_hash,
-        link.kind,
-        link.email,
-        link.organisation_id,
-        link.role,
-        link.created_by,
-        link.created_at,
-        link.expires_at,
-    )
+    await tx.execute(INSERT_LINK, token_hash, *parameters_of(link, _LINK))
 
 
-_LINK = "id, kind, email, organisation_id, role, created_by, created_at, expires_at"
 LOCK_LINK = f"""
 SELECT {_LINK} FROM user_links
 WHERE token_hash = $1 AND kind = $2 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $3
@@ -55,7 +44,7 @@ FOR NO KEY UPDATE
 async def lock_link(tx: Connection, token_hash: bytes, kind: str, now: datetime) -> UserLink | None:
     """A link that can still be used."""
     row = await tx.fetchrow(LOCK_LINK, token_hash, kind, now)
-    return None if row is None else _link(row)
+    return None if row is None else value_of(UserLink, row)
 
 
 LOCK_INVITATIONS = f"""
@@ -67,7 +56,7 @@ ORDER BY created_at, id FOR NO KEY UPDATE
 
 async def lock_invitations_any_account(tx: Connection, email: str, now: datetime) -> list[UserLink]:
     """Invitations of all organisations: the person has proved that the address is theirs."""
-    return [_link(row) for row in await tx.fetch(LOCK_INVITATIONS, email, now)]
+    return [value_of(UserLink, row) for row in await tx.fetch(LOCK_INVITATIONS, email, now)]
 
 
 USE_LINKS = """
@@ -89,7 +78,7 @@ ORDER BY created_at DESC, id
 
 
 async def list_invitations(connection: Connection, organisation_id: str, now: datetime) -> list[UserLink]:
-    return [_link(row) for row in await connection.fetch(LIST_INVITATIONS, organisation_id, now)]
+    return [value_of(UserLink, row) for row in await connection.fetch(LIST_INVITATIONS, organisation_id, now)]
 
 
 REVOKE_INVITATION = """
@@ -108,16 +97,3 @@ PRUNE_LINKS = "DELETE FROM user_links WHERE id IN (SELECT id FROM user_links WHE
 
 async def prune_links(connection: Connection, expired_before: datetime, limit: int) -> int:
     return int((await connection.execute(PRUNE_LINKS, expired_before, limit)).split()[1])
-
-
-def _link(row: asyncpg.Record) -> UserLink:
-    return UserLink(
-        id=row["id"],
-        kind=row["kind"],
-        email=row["email"],
-        organisation_id=row["organisation_id"],
-        role=None if row["role"] is None else Role(row["role"]),
-        created_by=row["created_by"],
-        created_at=row["created_at"],
-        expires_at=row["expires_at"],
-    )

@@ -4,30 +4,21 @@ from datetime import datetime
 
 import asyncpg
 
+from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
-from tonne.selling.users.model import UserSession
-from tonne.selling.users.store import user_of
+from tonne.platform.db.rows import value_of
+from tonne.selling.users.model import User, UserSession
 
 INSERT_SESSION = """
 INSERT INTO user_sessions
-    (id, user_id, token_hash, is_complete, is_strong, created_at, last_seen_at, expires_at, address, agent)
+    (token_hash, id, user_id, is_complete, is_strong, created_at, last_seen_at, expires_at, address, agent)
 VALUES ($1, $2, $3, $4, $5, $6, $6, $7, $8, $9)
 """
 
 
 async def insert_session(tx: Connection, session: UserSession, token_hash: bytes) -> None:
-    await tx.execute(
-        INSERT_SESSION,
-        session.id,
-        session.user.id,
-        token_hash,
-        session.is_complete,
-        session.is_strong,
-        session.created_at,
-        session.expires_at,
-        session.address,
-        session.agent,
-    )
+    names = "id, user.id, is_complete, is_strong, created_at, expires_at, address, agent"
+    await tx.execute(INSERT_SESSION, token_hash, *parameters_of(session, names))
 
 
 _SESSION = """
@@ -104,14 +95,5 @@ async def prune_sessions(connection: Connection, expired_before: datetime, limit
 
 
 def _session(row: asyncpg.Record) -> UserSession:
-    return UserSession(
-        row["session_id"],
-        user_of(row),
-        is_complete=row["is_complete"],
-        is_strong=row["is_strong"],
-        created_at=row["session_created_at"],
-        last_seen_at=row["last_seen_at"],
-        expires_at=row["expires_at"],
-        address=row["address"],
-        agent=row["agent"],
-    )
+    own = {"id": row["session_id"], "created_at": row["session_created_at"]}
+    return value_of(UserSession, {**row, **own}, user=value_of(User, row))

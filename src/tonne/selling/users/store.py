@@ -7,6 +7,7 @@ from typing import NamedTuple
 import asyncpg
 
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.selling.users.model import Member, Membership, Role, User
 
 INSERT_USER = """
@@ -32,7 +33,7 @@ FIND_USER = f"SELECT {_USER}, password_hash FROM users WHERE email = lower($1)" 
 async def find_user_by_email(connection: Connection, email: str) -> tuple[User, str | None] | None:
     """The user and the hash of the password."""
     row = await connection.fetchrow(FIND_USER, email)
-    return None if row is None else (user_of(row), row["password_hash"])
+    return None if row is None else (value_of(User, row), row["password_hash"])
 
 
 FIND_USER_BY_ID = f"SELECT {_USER} FROM users WHERE id = $1"  # noqa: S608 - columns above
@@ -40,14 +41,14 @@ FIND_USER_BY_ID = f"SELECT {_USER} FROM users WHERE id = $1"  # noqa: S608 - col
 
 async def find_user_by_id(connection: Connection, user_id: str) -> User | None:
     row = await connection.fetchrow(FIND_USER_BY_ID, user_id)
-    return None if row is None else user_of(row)
+    return None if row is None else value_of(User, row)
 
 
 LIST_USERS = f"SELECT {_USER} FROM users ORDER BY email"  # noqa: S608 - columns above
 
 
 async def list_users(connection: Connection) -> list[User]:
-    return [user_of(row) for row in await connection.fetch(LIST_USERS)]
+    return [value_of(User, row) for row in await connection.fetch(LIST_USERS)]
 
 
 STORE_HASH = "UPDATE users SET password_hash = $2 WHERE id = $1"
@@ -183,11 +184,11 @@ WHERE user_id = $1 ORDER BY organisations.name, organisation_id
 
 async def list_memberships(connection: Connection, user_id: str) -> list[Membership]:
     rows = await connection.fetch(LIST_MEMBERSHIPS, user_id)
-    return [Membership(row["organisation_id"], row["organisation_name"], Role(row["role"])) for row in rows]
+    return [value_of(Membership, row) for row in rows]
 
 
 LIST_MEMBERS = """
-SELECT users.id, email, users.name, role, memberships.created_at,
+SELECT users.id AS user_id, email, users.name, role, memberships.created_at,
        (SELECT max(last_seen_at) FROM user_sessions WHERE user_id = users.id) AS last_seen_at,
        totp_enabled OR EXISTS (SELECT FROM passkeys WHERE passkeys.user_id = users.id) AS has_second_factor
 FROM memberships JOIN users ON users.id = user_id
@@ -197,33 +198,7 @@ WHERE organisation_id = $1 AND disabled_at IS NULL ORDER BY email
 
 async def list_members(connection: Connection, organisation_id: str) -> list[Member]:
     rows = await connection.fetch(LIST_MEMBERS, organisation_id)
-    return [
-        Member(
-            row["id"],
-            row["email"],
-            row["name"],
-            Role(row["role"]),
-            row["has_second_factor"],
-            row["created_at"],
-            row["last_seen_at"],
-        )
-        for row in rows
-    ]
-
-
-def user_of(row: asyncpg.Record) -> User:
-    return User(
-        row["id"],
-        row["email"],
-        row["name"],
-        row["is_operator"],
-        row["has_password"],
-        row["totp_enabled"],
-        row["created_at"],
-        row["disabled_at"],
-        row["is_demo"],
-        row["has_passkey"],
-    )
+    return [value_of(Member, row) for row in rows]
 
 
 class UserName(NamedTuple):

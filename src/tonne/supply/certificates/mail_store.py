@@ -6,7 +6,8 @@ from typing import NamedTuple
 import msgspec
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.db.rows import scope_of
+from tonne.platform.values.scope import Scope
 from tonne.supply.certificates.record import CertificateRecord
 
 
@@ -44,7 +45,7 @@ async def claim_changed(
     """Lease changed certificates until `leased_until`."""
     return [
         DueCertificate(
-            scope=Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])),
+            scope=scope_of(row),
             order_id=row["order_id"],
             email=row["email"] or "",
             record=msgspec.json.decode(row["record"], type=CertificateRecord),

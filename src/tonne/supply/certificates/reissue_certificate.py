@@ -143,12 +143,11 @@ async def reissue_certificate(
     await rewrite_documents(tx, [reissued])
     await audit.record(
         tx,
-        order.scope.organisation_id,
+        order.scope,
         "certificate.reissued",
         actor=actor,
         at=now,
         subject_id=order.id,
-        mode=order.scope.mode,
         # Without the names: entries cannot be deleted, and a name may be private.
         before={"number": old.record.number},
         after={"number": new.number},
@@ -181,12 +180,11 @@ async def withdraw_certificate(tx: Connection, order: Order, *, reason: str, act
     await subtract_totals(tx, order, month_of(current.completed_at))
     await audit.record(
         tx,
-        order.scope.organisation_id,
+        order.scope,
         "certificate.withdrawn",
         actor=actor,
         at=now,
         subject_id=order.id,
-        mode=order.scope.mode,
         before={"state": CertificateState.VALID},
         after={"state": CertificateState.WITHDRAWN},
         number=number,

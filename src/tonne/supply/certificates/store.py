@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import scope_of, value_of
 from tonne.platform.values.clock import to_wire
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.scope import Mode, Scope
@@ -241,15 +242,8 @@ async def find_by_number_any_account(connection: Connection, number: str) -> Sto
 
 def stored_certificate(row: asyncpg.Record) -> StoredCertificate:
     """From the columns of `STORED`."""
-    return StoredCertificate(
-        scope=Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])),
-        record=msgspec.json.decode(row["record"], type=CertificateRecord),
-        state=CertificateState(row["state"]),
-        replaced_by=row["replaced_by"],
-        state_reason=row["state_reason"],
-        state_changed_at=row["state_changed_at"],
-        is_public=row["is_public"],
-    )
+    record = msgspec.json.decode(row["record"], type=CertificateRecord)
+    return value_of(StoredCertificate, row, scope=scope_of(row), record=record)
 
 
 class CertificateDocument(NamedTuple):

@@ -116,12 +116,11 @@ async def _record(tx: Connection, order: Order, renamed: Order, *, reason: str, 
     """Without names of persons: audit entries cannot be deleted."""
     await audit.record(
         tx,
-        order.scope.organisation_id,
+        order.scope,
         "order.renamed",
         actor=actor,
         at=now,
         subject_id=order.id,
-        mode=order.scope.mode,
         before=_audited_values(order, "(former private name)"),
         after=_audited_values(renamed, "(new private name)"),
         reason=reason,

@@ -3,13 +3,16 @@
 import json
 from typing import NamedTuple
 
+import asyncpg
+
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.values.clock import to_wire
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.paging import Position
 from tonne.platform.values.scope import Scope
 from tonne.platform.values.serials import serial_range
-from tonne.supply.retirements.schemas import RetirementOut, RetirementShareOut
+from tonne.supply.retirements.schemas import RetirementOut
 
 # Only the organisation's own shares are listed: other organisations may have shares of the same unit.
 #
@@ -30,7 +33,7 @@ WITH RECURSIVE own (organisation_id, mode, parcel_id) AS (
 SELECT parcel.id, parcel.opened_at, parcel.retired_at, parcel.retired_on, parcel.retirement_url, parcel.quantity_grams,
        parcel.start_grams, parcel.beneficiary, parcel.in_service_name, lot.vintage, lot.first_number, lot.country,
        coalesce(lot.block_spelling, block.block) AS block, project.id AS project_id, project.registry,
-       project.registry_project_id, project.name,
+       project.registry_project_id, project.name AS project_name,
        (SELECT json_agg(json_build_object('order_id', share.order_id, 'account_id', share.account_id,
                                           'beneficiary', share.beneficiary, 'quantity_grams', share.quantity_grams)
                         ORDER BY share.order_id, share.line_position)
@@ -55,33 +58,17 @@ class Listed(NamedTuple):
 async def list_retirements(connection: Connection, scope: Scope, start: Position, limit: int) -> list[Listed]:
     """Newest first, by the time of allocation: parcel ids are in that order."""
     rows = await connection.fetch(LIST_RETIREMENTS, scope.organisation_id, scope.mode, start.id, limit)
-    return [
-        Listed(
-            Position(row["opened_at"], row["id"]),
-            RetirementOut(
-                id=row["id"],
-                registry=row["registry"],
-                registry_project_id=row["registry_project_id"],
-                project_id=row["project_id"],
-                project_name=row["name"],
-                country=row["country"],
-                vintage=row["vintage"],
-                serials=serial_range(row["block"], row["first_number"], row["start_grams"], row["quantity_grams"]),
-                quantity=format_tonnes(row["quantity_grams"]),
-                beneficiary=row["beneficiary"],
-                retired_on=row["retired_on"].isoformat(),
-                retirement_url=row["retirement_url"],
-                recorded_at=to_wire(row["retired_at"]),
-                shares=[
-                    RetirementShareOut(
-                        order_id=share["order_id"],
-                        account_id=share["account_id"],
-                        beneficiary=share["beneficiary"],
-                        quantity=format_tonnes(share["quantity_grams"]),
-                    )
-                    for share in json.loads(row["shares"])
-                ],
-            ),
-        )
-        for row in rows
-    ]
+    return [Listed(Position(row["opened_at"], row["id"]), _wire(row)) for row in rows]
+
+
+def _wire(row: asyncpg.Record) -> RetirementOut:
+    shares = json.loads(row["shares"])
+    return value_of(
+        RetirementOut,
+        row,
+        serials=serial_range(row["block"], row["first_number"], row["start_grams"], row["quantity_grams"]),
+        quantity=format_tonnes(row["quantity_grams"]),
+        retired_on=row["retired_on"].isoformat(),
+        recorded_at=to_wire(row["retired_at"]),
+        shares=[{**share, "quantity": format_tonnes(share["quantity_grams"])} for share in shares],
+    )

@@ -5,6 +5,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.values.scope import Scope
 from tonne.selling.orders.model import Order
 from tonne.supply.stock.model import ParcelStatus
@@ -41,7 +42,7 @@ async def lock_parcels_of_order(tx: Connection, scope: Scope, order_id: str) -> 
     """The parcels of a retiring order; none of any other order."""
     ids = [row["id"] for row in await tx.fetch(LOCK_PARCELS, scope.account_id, order_id)]
     rows = await tx.fetch(READ_PARCELS, scope.mode, scope.account_id, order_id, ids)
-    return [ParcelOfOrder(**{**row, "status": ParcelStatus(row["status"])}) for row in rows]
+    return [value_of(ParcelOfOrder, row) for row in rows]
 
 
 FIND_PARCEL_IDS = "SELECT DISTINCT parcel_id FROM shares WHERE account_id = $1 AND order_id = $2"

@@ -24,12 +24,10 @@ async def simulate_supply(
     await store.set_simulated_supply(tx, scope, available_grams)
     await audit.record(
         tx,
-        scope.organisation_id,
+        scope,
         "account.supply_simulated",
         actor=actor,
         at=now,
-        subject_id=scope.account_id,
-        mode=scope.mode,
         before={"available_quantity": _tonnes(before)},
         after={"available_quantity": _tonnes(available_grams)},
     )

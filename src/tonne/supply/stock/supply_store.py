@@ -5,10 +5,11 @@ from datetime import datetime
 
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.values.scope import Mode
 from tonne.selling.orders.model import Order, OrderKey
 from tonne.supply.stock.lots.registry_name import registry_beneficiary
-from tonne.supply.stock.model import Lot, LotStatus, Parcel, ParcelStatus, Share
+from tonne.supply.stock.model import Lot, Parcel, ParcelStatus, Share
 from tonne.supply.transparency.record_statements import record_retirements
 
 # Sorted to prevent deadlocks between workers.
@@ -20,7 +21,7 @@ WHERE mode = $1 AND project_id = ANY ($2::text[]) AND allocated_grams < quantity
 
 async def lock_lots(tx: Connection, mode: Mode, project_ids: Iterable[str]) -> list[Lot]:
     rows = await tx.fetch(LOCK_LOTS, mode, list(project_ids))
-    return [Lot(**{**row, "status": LotStatus(row["status"])}) for row in rows]
+    return [value_of(Lot, row) for row in rows]
 
 
 # The fields of Parcel.
@@ -39,7 +40,7 @@ async def lock_units_any_account(
 ) -> list[Parcel]:
     """Units with free grams: those in the service's name, and the open ones of these accounts."""
     rows = await tx.fetch(LOCK_UNITS, mode, list(project_ids), list(account_ids))
-    return [Parcel(**{**row, "status": ParcelStatus(row["status"])}) for row in rows]
+    return [value_of(Parcel, row) for row in rows]
 
 
 ADVANCE_LOTS = """

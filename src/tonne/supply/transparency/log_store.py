@@ -5,6 +5,7 @@ from datetime import datetime
 import asyncpg
 
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.values.scope import Mode
 from tonne.supply.transparency.model import Log
 
@@ -67,4 +68,4 @@ async def find_log(connection: Connection, mode: Mode, generation: int) -> Log |
 
 def log_from_row(row: asyncpg.Record) -> Log:
     """From `LOG_COLUMNS`."""
-    return Log(**{**row, "mode": Mode(row["mode"])})
+    return value_of(Log, row)

@@ -6,6 +6,7 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.values.scope import Mode
 from tonne.supply.transparency.model import log_path
 from tonne_verify.notes import split_note
@@ -58,12 +59,6 @@ async def find_shown_log(connection: Connection, mode: Mode) -> ShownLog | None:
 def _shown(row: asyncpg.Record) -> ShownLog:
     _, signatures = split_note(row["note"])
     signers = dict.fromkeys(line.split(" ")[1] for line in signatures)
-    return ShownLog(
-        row["origin"],
-        f"{log_path(Mode(row['mode']), row['generation'])}/",
-        row["size"],
-        row["published_at"],
-        # The server stores only signatures that it has verified.
-        tuple(name for name in signers if name != row["origin"]),
-        row["position"],
-    )
+    # The server stores only signatures that it has verified.
+    witnesses = tuple(name for name in signers if name != row["origin"])
+    return value_of(ShownLog, row, path=f"{log_path(Mode(row['mode']), row['generation'])}/", witnesses=witnesses)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.values.scope import Mode
 from tonne.supply.transparency.statements import ComposedStatement, WaitingStatement
-from tonne_verify.openings import StatementKind
 
 HAS_WAITING = "SELECT EXISTS (SELECT FROM log_statements WHERE mode = $1 AND log_id IS NULL)"
 
@@ -25,10 +25,7 @@ WHERE mode = $1 AND log_id IS NULL ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED
 
 async def lock_waiting(tx: Connection, mode: Mode, limit: int) -> list[WaitingStatement]:
     """The oldest statements that are not in the log. Read what they state in a later statement of the transaction."""
-    return [
-        WaitingStatement(**{**row, "mode": Mode(row["mode"]), "kind": StatementKind(row["kind"])})
-        for row in await tx.fetch(LOCK_WAITING, mode, limit)
-    ]
+    return [value_of(WaitingStatement, row) for row in await tx.fetch(LOCK_WAITING, mode, limit)]
 
 
 STORE_STATEMENTS = """

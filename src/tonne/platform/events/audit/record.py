@@ -11,7 +11,7 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.process.progress import progress
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.ids import new_id
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.scope import Mode, Scope
 
 Values = Mapping[str, Any]
 # Rows per statement: a large import must not become one parameter of hundreds of megabytes.
@@ -36,7 +36,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 async def record(
     tx: Connection,
-    organisation_id: str | None,
+    owner: Scope | str | None,
     action: str,
     *,
     actor: Actor,
@@ -47,10 +47,13 @@ async def record(
     after: Values | None = None,
     **details: Any,
 ) -> None:
-    """Append one entry, see `Entry`. `subject_id` defaults to the organisation.
+    """Append one entry, see `Entry`. `owner` is an organisation, or an account, which also states the mode.
 
-    Nothing is written if `before` and `after` are given and equal: nothing changed.
+    `subject_id` defaults to the owner. Nothing is written if `before` and `after` are given and equal: nothing changed.
     """
+    organisation_id = owner
+    if isinstance(owner, Scope):
+        organisation_id, mode, subject_id = owner.organisation_id, owner.mode, subject_id or owner.account_id
     entry = Entry(
         action=action,
         subject_id=subject_id or organisation_id or "",

@@ -7,7 +7,6 @@ the next one goes on from there.
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-import asyncpg
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
@@ -81,8 +80,6 @@ async def search_entries_any_account(
         last = page[-1]
     elif rows and rows[-1]["number"] == SCANNED:
         last = rows[-1]
-    return AuditPage(list(map(_entry, page)), None if last is None else Position(last["created_at"], last["id"]))
-
-
-def _entry(row: asyncpg.Record) -> StoredEntry:
-    return entry_of({name: value for name, value in row.items() if name not in {"number", "is_match"}})
+    return AuditPage(
+        [entry_of(row) for row in page], None if last is None else Position(last["created_at"], last["id"])
+    )

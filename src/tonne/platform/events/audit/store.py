@@ -9,6 +9,7 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.values.actor import Actor, ActorKind
 from tonne.platform.values.paging import START, Position
 from tonne.platform.values.scope import Mode, Scope
@@ -55,19 +56,8 @@ async def list_entries(
     connection: Connection, scope: Scope, conditions: AuditFilter, start: Position, limit: int
 ) -> list[StoredEntry]:
     """The entries of the organisation that a key of this mode may read, newest first."""
-    rows = await connection.fetch(
-        LIST_ENTRIES,
-        scope.organisation_id,
-        scope.mode,
-        start.created_at,
-        start.id,
-        conditions.subject_id,
-        conditions.action,
-        conditions.actor,
-        conditions.since or _EARLIEST,
-        conditions.until or _LATEST,
-        limit,
-    )
+    place = (scope.organisation_id, scope.mode, start.created_at, start.id)
+    rows = await connection.fetch(LIST_ENTRIES, *place, *_filtering(conditions), limit)
     return [entry_of(row) for row in rows]
 
 
@@ -84,27 +74,18 @@ async def list_entries_any_account(
     connection: Connection, organisation_id: str | None, conditions: AuditFilter, limit: int
 ) -> list[StoredEntry]:
     """The entries of all organisations and of the operator. `conditions.actor` is a part of the name."""
-    rows = await connection.fetch(
-        LIST_ALL_ENTRIES,
-        organisation_id,
-        conditions.mode,
-        START.created_at,
-        START.id,
-        conditions.subject_id,
-        conditions.action,
-        conditions.actor,
-        conditions.since or _EARLIEST,
-        conditions.until or _LATEST,
-        limit,
-    )
+    place = (organisation_id, conditions.mode, START.created_at, START.id)
+    rows = await connection.fetch(LIST_ALL_ENTRIES, *place, *_filtering(conditions), limit)
     return [entry_of(row) for row in rows]
 
 
+def _filtering(conditions: AuditFilter) -> tuple[Any, ...]:
+    period = (conditions.since or _EARLIEST, conditions.until or _LATEST)
+    return (conditions.subject_id, conditions.action, conditions.actor, *period)
+
+
 def entry_of(row: asyncpg.Record | Mapping[str, Any]) -> StoredEntry:
-    values = dict(row)
-    kind, _, name = values.pop("actor").partition(":")
-    actor = Actor(ActorKind(kind), name, values.pop("address"))
-    mode = values.pop("mode")
-    for name in ("before", "after", "details"):
-        values[name] = None if values[name] is None else json.loads(values[name])
-    return StoredEntry(actor=actor, mode=None if mode is None else Mode(mode), **values)
+    kind, _, name = row["actor"].partition(":")
+    actor = Actor(ActorKind(kind), name, row["address"])
+    documents = {name: json.loads(row[name] or "null") for name in ("before", "after", "details")}
+    return value_of(StoredEntry, row, actor=actor, **documents)

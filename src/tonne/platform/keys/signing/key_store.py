@@ -2,10 +2,10 @@
 
 from datetime import datetime
 
-import asyncpg
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.keys.signing.model import KeyPurpose, KeyRecord
 
 COLUMNS = "id, purpose, created_at, retired_at, revoked_from, public"
@@ -23,7 +23,7 @@ FIND_CURRENT = f"SELECT {COLUMNS}, private_box FROM signing_keys WHERE purpose =
 
 async def find_current_key(connection: Connection, purpose: KeyPurpose) -> StoredKey | None:
     row = await connection.fetchrow(FIND_CURRENT, purpose)
-    return None if row is None else StoredKey(_record(row), row["private_box"])
+    return None if row is None else StoredKey(value_of(KeyRecord, row), row["private_box"])
 
 
 LIST_KEYS = f"SELECT {COLUMNS} FROM signing_keys WHERE purpose = $1 ORDER BY created_at, id"  # noqa: S608 - a constant
@@ -31,7 +31,7 @@ LIST_KEYS = f"SELECT {COLUMNS} FROM signing_keys WHERE purpose = $1 ORDER BY cre
 
 async def list_signing_keys(connection: Connection, purpose: KeyPurpose) -> list[KeyRecord]:
     """The retired ones too, the oldest first."""
-    return [_record(row) for row in await connection.fetch(LIST_KEYS, purpose)]
+    return [value_of(KeyRecord, row) for row in await connection.fetch(LIST_KEYS, purpose)]
 
 
 INSERT_KEY = """
@@ -51,7 +51,7 @@ FIND_BY_PUBLIC = f"SELECT {COLUMNS} FROM signing_keys WHERE public = $1"  # noqa
 
 async def find_key_by_public(connection: Connection, public: str) -> KeyRecord | None:
     row = await connection.fetchrow(FIND_BY_PUBLIC, public)
-    return None if row is None else _record(row)
+    return None if row is None else value_of(KeyRecord, row)
 
 
 FIND_KEY = f"SELECT {COLUMNS} FROM signing_keys WHERE id = $1"  # noqa: S608 - a constant
@@ -59,7 +59,7 @@ FIND_KEY = f"SELECT {COLUMNS} FROM signing_keys WHERE id = $1"  # noqa: S608 - a
 
 async def find_signing_key(connection: Connection, key_id: str) -> KeyRecord | None:
     row = await connection.fetchrow(FIND_KEY, key_id)
-    return None if row is None else _record(row)
+    return None if row is None else value_of(KeyRecord, row)
 
 
 LOCK_PURPOSE = "SELECT pg_advisory_xact_lock(hashtext('tonne signing keys'), hashtext($1))"
@@ -98,14 +98,3 @@ UPDATE signing_keys SET revoked_from = $2, retired_at = LEAST(retired_at, $3), p
 async def revoke_signing_key(tx: Connection, key_id: str, from_: datetime, now: datetime) -> None:
     """It signs nothing from `now` on."""
     await tx.execute(REVOKE, key_id, from_, now)
-
-
-def _record(row: asyncpg.Record) -> KeyRecord:
-    return KeyRecord(
-        id=row["id"],
-        purpose=KeyPurpose(row["purpose"]),
-        created_at=row["created_at"],
-        retired_at=row["retired_at"],
-        revoked_from=row["revoked_from"],
-        public=row["public"],
-    )

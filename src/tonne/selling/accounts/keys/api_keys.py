@@ -136,12 +136,11 @@ async def revoke_key(
     await key_store.set_key_revoked(tx, key, now)
     await audit.record(
         tx,
-        key.scope.organisation_id,
+        key.scope,
         "api_key.revoked",
         actor=actor,
         at=now,
         subject_id=key.id,
-        mode=key.scope.mode,
         before={"revoked_at": None},
         after={"revoked_at": now},
         last_four=key.last_four,
@@ -155,12 +154,11 @@ async def _insert(tx: Connection, key: ApiKey, actor: Actor, **details: Any) -> 
     await key_store.insert_key(tx, key, hash_key(secret.encode()))
     await audit.record(
         tx,
-        key.scope.organisation_id,
+        key.scope,
         "api_key.issued",
         actor=actor,
         at=key.created_at,
         subject_id=key.id,
-        mode=key.scope.mode,
         after={
             "name": key.name,
             "default_account_id": key.scope.account_id,

@@ -19,12 +19,10 @@ async def change_logo(tx: Connection, scope: Scope, logo: Logo | None, *, actor:
         raise AccountNotFound
     await audit.record(
         tx,
-        scope.organisation_id,
+        scope,
         "account.logo_changed",
         actor=actor,
         at=now,
-        subject_id=scope.account_id,
-        mode=scope.mode,
         before={"logo": before.logo_version},
         after={"logo": after.logo_version},
     )

@@ -7,6 +7,7 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.values.scope import Mode
 
 
@@ -112,4 +113,4 @@ async def save_price(tx: Connection, mode: Mode, bundle_id: str, unit_price_mino
 
 
 def _change(row: asyncpg.Record) -> PriceChange:
-    return PriceChange(**{**row, "mode": Mode(row["mode"])})
+    return value_of(PriceChange, row)

@@ -9,9 +9,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.db.rows import scope_of, value_of
+from tonne.platform.values.scope import Scope
 from tonne.selling.orders.model import OrderKey
 
 
@@ -53,7 +56,7 @@ async def add_mails(tx: Connection, mails: Sequence[OrderMailRow], now: datetime
         await tx.execute(ADD_MAILS, now, *columns(mails, names))
 
 
-class DueOrderMail(NamedTuple):
+class DueOrderMail(Struct, frozen=True):
     """A claimed mail. `created_at` is when the money or the order was moved, `token` the fencing token of the lease."""
 
     scope: Scope
@@ -90,18 +93,7 @@ async def claim_mails(connection: Connection, lease: timedelta, *, limit: int) -
     By the clock of the database, as in the outbox: workers whose clocks differ agree about a lease.
     """
     rows = await connection.fetch(CLAIM_MAILS, lease, limit)
-    found = [
-        DueOrderMail(
-            Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])),
-            row["order_id"],
-            OrderMailKind(row["kind"]),
-            row["cause"],
-            row["amount_minor"],
-            row["created_at"],
-            row["token"],
-        )
-        for row in rows
-    ]
+    found = [value_of(DueOrderMail, row, scope=scope_of(row)) for row in rows]
     return sorted(found, key=lambda each: (each.created_at, each.order_id))
 
 

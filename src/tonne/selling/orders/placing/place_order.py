@@ -243,12 +243,11 @@ async def _record(tx: Connection, order: Order, *, actor: Actor, now: datetime) 
     due_minor = order.amount_due_minor
     await audit.record(
         tx,
-        order.scope.organisation_id,
+        order.scope,
         "order.placed",
         actor=actor,
         at=now,
         subject_id=order.id,
-        mode=order.scope.mode,
         after={
             "account_id": order.scope.account_id,
             "payment_method": order.payment_method,

@@ -47,12 +47,10 @@ async def set_account_limits(
     await forget_spending(tx, scope.account_id)
     await audit.record(
         tx,
-        scope.organisation_id,
+        scope,
         "account.limits_changed",
         actor=actor,
         at=now,
-        subject_id=scope.account_id,
-        mode=scope.mode,
         before=_audited(old, currency),
         after=_audited(new, currency),
     )
@@ -69,12 +67,11 @@ async def set_key_limit(tx: Connection, key_id: str, amount: str, *, actor: Acto
     await forget_spending(tx, found.subject_id)
     await audit.record(
         tx,
-        found.scope.organisation_id,
+        found.scope,
         "api_key.limit_changed",
         actor=actor,
         at=now,
         subject_id=key_id,
-        mode=found.scope.mode,
         before={"monthly_limit": _text(found.limit_minor, found.currency)},
         after={"monthly_limit": _text(minor, found.currency)},
     )

@@ -63,12 +63,10 @@ async def set_keys(tx: Connection, scope: Scope, keys: Sequence[str], *, actor: 
     await tx.execute(INSERT_KEYS, scope.account_id, named, scope.organisation_id, scope.mode, now)
     await audit.record(
         tx,
-        scope.organisation_id,
+        scope,
         "account.metadata_keys_set",
         actor=actor,
         at=now,
-        subject_id=scope.account_id,
-        mode=scope.mode,
         before={"metadata_keys": before},
         after={"metadata_keys": named},
     )

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 
-import asyncpg
-
+from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.values.scope import Mode
-from tonne.supply.certificates.packs.model import AuditPack, PackStatus
+from tonne.supply.certificates.packs.model import AuditPack
 
 _COLUMNS = (
     "organisation_id, mode, id, first_day, last_day, status, done, total, bytes, failures, created_at, expires_at"
@@ -67,24 +67,15 @@ async def count_waiting(tx: Connection, organisation_id: str, mode: Mode) -> int
 
 
 INSERT_PACK = """
-INSERT INTO audit_packs (organisation_id, mode, id, first_day, last_day, status, requested_by, created_at,
-                         next_attempt_at, expires_at)
-VALUES ($1, $2, $3, $4, $5, 'waiting', $6, $7, $7, $8)
+INSERT INTO audit_packs (organisation_id, mode, id, first_day, last_day, status, created_at, next_attempt_at,
+                         expires_at, requested_by)
+VALUES ($1, $2, $3, $4, $5, 'waiting', $6, $6, $7, $8)
 """
 
 
 async def insert_pack(tx: Connection, pack: AuditPack, requested_by: str) -> None:
-    await tx.execute(
-        INSERT_PACK,
-        pack.organisation_id,
-        pack.mode,
-        pack.id,
-        pack.first_day,
-        pack.last_day,
-        requested_by,
-        pack.created_at,
-        pack.expires_at,
-    )
+    names = "organisation_id, mode, id, first_day, last_day, created_at, expires_at"
+    await tx.execute(INSERT_PACK, *parameters_of(pack, names), requested_by)
 
 
 LIST_PACKS = f"""
@@ -93,7 +84,7 @@ SELECT {_COLUMNS} FROM audit_packs WHERE organisation_id = $1 AND mode = $2 ORDE
 
 
 async def list_packs(connection: Connection, organisation_id: str, mode: Mode) -> list[AuditPack]:
-    return [_pack(row) for row in await connection.fetch(LIST_PACKS, organisation_id, mode)]
+    return [value_of(AuditPack, row) for row in await connection.fetch(LIST_PACKS, organisation_id, mode)]
 
 
 FIND_PACK = f"""
@@ -103,7 +94,7 @@ SELECT {_COLUMNS} FROM audit_packs WHERE organisation_id = $1 AND mode = $2 AND 
 
 async def find_pack(connection: Connection, organisation_id: str, mode: Mode, pack_id: str) -> AuditPack | None:
     row = await connection.fetchrow(FIND_PACK, organisation_id, mode, pack_id)
-    return None if row is None else _pack(row)
+    return None if row is None else value_of(AuditPack, row)
 
 
 READ_PART = "SELECT content FROM audit_pack_parts WHERE organisation_id = $1 AND pack_id = $2 AND number = $3"
@@ -134,7 +125,7 @@ RETURNING {_COLUMNS}
 
 async def claim_pack(connection: Connection, lease: timedelta) -> AuditPack | None:
     row = await connection.fetchrow(CLAIM_PACK, lease)
-    return None if row is None else _pack(row)
+    return None if row is None else value_of(AuditPack, row)
 
 
 NOTE_PROGRESS = """
@@ -187,7 +178,3 @@ DELETE FROM audit_packs WHERE (organisation_id, id) IN (
 async def delete_expired(connection: Connection, now: datetime, limit: int) -> int:
     """How many were deleted, with their files."""
     return int((await connection.execute(DELETE_EXPIRED, now, limit)).rsplit(" ", 1)[1])
-
-
-def _pack(row: asyncpg.Record) -> AuditPack:
-    return AuditPack(**{**row, "mode": Mode(row["mode"]), "status": PackStatus(row["status"])})

@@ -183,12 +183,11 @@ def _named(sources: Sources, project_id: str) -> OrderProject:
 async def _record(tx: Connection, case: LotCase, before: Order, after: Order, now: datetime) -> None:
     await audit.record(
         tx,
-        case.scope.organisation_id,
+        case.scope,
         "order.resupplied",
         actor=ACTOR,
         at=now,
         subject_id=case.order_id,
-        mode=case.scope.mode,
         before={"lot_id": case.lot_id, "projects": _grams_of(before)},
         after={"lot_id": None, "projects": _grams_of(after)},
         reason=case.reason,

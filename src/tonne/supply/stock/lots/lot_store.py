@@ -2,10 +2,10 @@
 
 from datetime import date, datetime
 
-import asyncpg
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.money import format_money
 from tonne.platform.values.replace import replace
@@ -78,7 +78,7 @@ WHERE lot.mode = $1 ORDER BY project.registry, project.registry_project_id, lot.
 
 async def list_lots(connection: Connection, mode: Mode) -> list[ListedLot]:
     """By project, oldest vintage first, as they are allocated."""
-    return [_listed(row) for row in await connection.fetch(LIST_LOTS, mode)]
+    return [value_of(ListedLot, row) for row in await connection.fetch(LIST_LOTS, mode)]
 
 
 LIST_PROJECT_LOTS = f"""
@@ -93,7 +93,9 @@ async def list_project_lots(
     connection: Connection, mode: Mode, project_id: str, *, after: tuple[int, str] = (0, ""), limit: int
 ) -> list[ListedLot]:
     """Oldest vintage first, as they are allocated, after this vintage and id."""
-    return [_listed(row) for row in await connection.fetch(LIST_PROJECT_LOTS, mode, project_id, *after, limit)]
+    return [
+        value_of(ListedLot, row) for row in await connection.fetch(LIST_PROJECT_LOTS, mode, project_id, *after, limit)
+    ]
 
 
 READ_RETIRED = """
@@ -126,7 +128,7 @@ WHERE lot.mode = $1 ORDER BY lot.withdrawn_at, lot.id
 
 
 async def list_withdrawn_lots(connection: Connection, mode: Mode) -> list[ListedLot]:
-    return [_listed(row) for row in await connection.fetch(LIST_WITHDRAWN, mode)]
+    return [value_of(ListedLot, row) for row in await connection.fetch(LIST_WITHDRAWN, mode)]
 
 
 FIND_WITHDRAWN = f"""
@@ -138,7 +140,7 @@ WHERE lot.id = $1
 
 async def find_withdrawn_lot(connection: Connection, lot_id: str) -> ListedLot | None:
     row = await connection.fetchrow(FIND_WITHDRAWN, lot_id)
-    return None if row is None else _listed(row)
+    return None if row is None else value_of(ListedLot, row)
 
 
 FIND_LOT = f"""
@@ -151,7 +153,7 @@ WHERE lot.id = $1
 
 async def find_lot(connection: Connection, lot_id: str) -> ListedLot | None:
     row = await connection.fetchrow(FIND_LOT, lot_id)
-    return None if row is None else _listed(row)
+    return None if row is None else value_of(ListedLot, row)
 
 
 # Waits for an allocation that has locked the lot.
@@ -165,7 +167,7 @@ WHERE lot.id = $1 FOR UPDATE OF lot
 
 async def lock_lot(tx: Connection, lot_id: str) -> ListedLot | None:
     row = await tx.fetchrow(LOCK_LOT, lot_id)
-    return None if row is None else _listed(row)
+    return None if row is None else value_of(ListedLot, row)
 
 
 MOVE_LOT = """
@@ -217,7 +219,3 @@ async def list_parcels_any_account(
     """The parcels of a lot with the orders that hold them, beginning at these grams of the lot."""
     rows = await connection.fetch(LIST_PARCELS, lot.mode, lot.id, from_grams, limit)
     return [ListedParcel(**row) for row in rows]
-
-
-def _listed(row: asyncpg.Record) -> ListedLot:
-    return ListedLot(**{**row, "mode": Mode(row["mode"])})
