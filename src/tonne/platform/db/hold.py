@@ -81,8 +81,7 @@ class HoldWatch:
             raise ServiceHeld
 
     async def refresh(self) -> None:
-        async with self._database.connection() as connection:
-            hold = await read_hold(connection)
+        hold = await self._database.run(read_hold)
         was_held, self.is_held = self.is_held, hold is not None
         if hold is not None and not was_held:
             _log.warning("service_held", since=hold.held_at.isoformat(), reason=hold.reason)

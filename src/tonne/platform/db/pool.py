@@ -3,10 +3,10 @@
 import asyncio
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import asyncpg
 import msgspec
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 else:
     Connection = asyncpg.Connection
 
+P = ParamSpec("P")
+T = TypeVar("T")
 NAMED = {"application_name": "tonne", "TimeZone": "UTC"}
 CLOSE_WITHIN_S = 5.0
 # The server ends a statement first; the client gives up a little later, if the server or the network hangs.
@@ -136,6 +138,13 @@ class Database:
     def connection(self) -> "_Acquired":
         """A connection without a transaction, for reads: each statement sees its own snapshot."""
         return _Acquired(self)
+
+    async def run(
+        self, query: Callable[Concatenate[Connection, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """What `query` returns when it is called with a connection, without a transaction."""
+        async with self.connection() as connection:
+            return await query(connection, *args, **kwargs)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Connection]:

@@ -148,8 +148,7 @@ class Reads:
             await self._replica.close()
 
     async def _measure(self, replica: Database) -> None:
-        async with self._primary.connection() as connection:
-            self._ahead.append((self._monotonic(), await read_written(connection)))
+        self._ahead.append((self._monotonic(), await self._primary.run(read_written)))
         try:
             async with replica.connection() as connection:
                 reached = [mark for mark in self._ahead if await has_replayed(connection, mark[1])]

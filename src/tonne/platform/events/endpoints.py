@@ -66,8 +66,7 @@ class EventEndpoints:
 
         Returns one event, byte for byte as it is delivered to webhooks.
         """
-        async with self._database.connection() as connection:
-            row = await store.find_event(connection, request.scope, request.path("event_id"))
+        row = await self._database.run(store.find_event, request.scope, request.path("event_id"))
         if row is None:
             raise EventNotFound
         return Response(event_payload(row["head"], row["document"]))

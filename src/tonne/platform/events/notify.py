@@ -48,8 +48,7 @@ class Notifier:
         while self._pending:
             pending, self._pending = self._pending, PendingWork.none()
             try:
-                async with self._database.connection() as connection:
-                    await send(connection, pending.notification())
+                await self._database.run(send, pending.notification())
                 self._sent.inc("sent")
             except DATABASE_ERRORS:
                 self._sent.inc("failed")

@@ -18,5 +18,4 @@ class PruneTraces(Struct, frozen=True):
     database: Database
 
     async def run_once(self) -> bool:
-        async with self.database.connection() as connection:
-            return await prune_traces(connection, KEEP, _BATCH) == _BATCH
+        return await self.database.run(prune_traces, KEEP, _BATCH) == _BATCH

@@ -32,13 +32,11 @@ class JobReports:
 
     async def report(self) -> None:
         jobs = json.dumps(self._metrics.states())
-        async with self._database.connection() as connection:
-            await report_store.upsert_report(connection, self._worker, self._started_at, self._clock(), jobs)
+        await self._database.run(report_store.upsert_report, self._worker, self._started_at, self._clock(), jobs)
 
     async def withdraw(self) -> None:
         """After an orderly stop this worker is not missing."""
-        async with self._database.connection() as connection:
-            await report_store.delete_reports(connection, self._worker, self._clock() - KEPT)
+        await self._database.run(report_store.delete_reports, self._worker, self._clock() - KEPT)
 
     async def watch(self) -> None:
         """Report again and again, until cancelled."""

@@ -74,13 +74,7 @@ async def change_account(
     changed = with_billing(changed, change.billing)
     await store.update_account(tx, changed)
     await audit.record(
-        tx,
-        scope,
-        "account.updated",
-        actor=actor,
-        at=now,
-        before=audited_values(account),
-        after=audited_values(changed),
+        tx, scope, "account.updated", actor=actor, at=now, before=audited_values(account), after=audited_values(changed)
     )
     return changed
 

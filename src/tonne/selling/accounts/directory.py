@@ -45,16 +45,14 @@ class AccountDirectory:
         return await self._key_lookups.run(secret_hash, lambda: self._find_key(secret_hash))
 
     async def _find_key(self, secret_hash: bytes) -> KeyHolder | None:
-        async with self._database.connection() as connection:
-            return await key_store.find_valid_key(connection, secret_hash, self._clock())
+        return await self._database.run(key_store.find_valid_key, secret_hash, self._clock())
 
     async def has_account(self, organisation_id: str, mode: Mode, account_id: str) -> bool:
         key = (organisation_id, mode, account_id)
         return await self._account_lookups.run(key, lambda: self._has_account(*key))
 
     async def _has_account(self, organisation_id: str, mode: Mode, account_id: str) -> bool:
-        async with self._database.connection() as connection:
-            return await store.has_account(connection, organisation_id, mode, account_id)
+        return await self._database.run(store.has_account, organisation_id, mode, account_id)
 
     def note_use(self, holder: KeyHolder) -> None:
         self._uses[holder.scope.organisation_id, holder.key_id] = self._clock()
@@ -63,8 +61,7 @@ class AccountDirectory:
         """Write the last-used times that were noted since the last call, in one statement."""
         uses, self._uses = self._uses, {}
         if uses:
-            async with self._database.connection() as connection:
-                await key_store.note_uses(connection, [(*place, at) for place, at in uses.items()])
+            await self._database.run(key_store.note_uses, [(*place, at) for place, at in uses.items()])
 
     def forget_terms(self, scope: Scope) -> None:
         """After a change in this process. Other processes notice it when their copy expires."""
@@ -78,8 +75,7 @@ class AccountDirectory:
         return terms
 
     async def _find_terms(self, scope: Scope) -> Terms:
-        async with self._database.connection() as connection:
-            terms = await store.find_terms(connection, scope, self._seller_tax)
+        terms = await self._database.run(store.find_terms, scope, self._seller_tax)
         terms = terms.with_minimum(self._minimum_orders)
         self._terms.put(scope.account_id, terms)
         return terms
@@ -96,8 +92,7 @@ class AccountDirectory:
         return (*limits, *of_key)
 
     async def _find_key_limit(self, scope: Scope, key_id: str) -> tuple[SpendingLimit, ...]:
-        async with self._database.connection() as connection:
-            found = await find_key_limit(connection, scope.organisation_id, key_id)
+        found = await self._database.run(find_key_limit, scope.organisation_id, key_id)
         limits = () if found is None else (found,)
         self._key_limits.put(key_id, limits)
         return limits

@@ -63,8 +63,7 @@ class AccountEndpoints:
 
         Returns the account that the API key, or the account header, selects.
         """
-        async with self._database.connection() as connection:
-            account = await store.find_account(connection, request.scope)
+        account = await self._database.run(store.find_account, request.scope)
         if account is None:
             raise AccountNotFound
         return json_response(_account_out(account))

@@ -22,14 +22,7 @@ async def open_account(tx: Connection, account: Account, *, actor: Actor) -> Acc
     await require_unique_fields(tx, account)
     scope = account.scope
     await store.insert_account(tx, account)
-    await audit.record(
-        tx,
-        scope,
-        "account.opened",
-        actor=actor,
-        at=account.created_at,
-        after=audited_values(account),
-    )
+    await audit.record(tx, scope, "account.opened", actor=actor, at=account.created_at, after=audited_values(account))
     return account
 
 

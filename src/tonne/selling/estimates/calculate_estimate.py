@@ -60,8 +60,7 @@ class CalculateEstimate:
     async def find(
         self, scope: Scope, kind: EstimateKind[Any], estimate_id: str, version: int | None = None
     ) -> CalculatedEstimate | None:
-        async with self._database.connection() as connection:
-            return await store.find_calculated(connection, scope, kind.name, estimate_id, version)
+        return await self._database.run(store.find_calculated, scope, kind.name, estimate_id, version)
 
     async def replace(
         self, scope: Scope, kind: EstimateKind[Any], estimate_id: str, document: Document
@@ -78,8 +77,7 @@ class CalculateEstimate:
         if replace(changed, calculated_at=current.calculated_at) == current:
             return current
         digest = idempotency_of(f"estimate {kind.name}", document).digest
-        async with self._database.connection() as connection:
-            version = await store.replace_calculated(connection, changed, digest)
+        version = await self._database.run(store.replace_calculated, changed, digest)
         if version is None:
             raise EstimateNotFound
         return replace(changed, version=version)
@@ -100,21 +98,19 @@ class CalculateEstimate:
             metadata=metadata_text(document) if "metadata" in sent else current.metadata,
             idempotency_key=getattr(body, "idempotency_key", None) or current.idempotency_key,
         )
-        async with self._database.connection() as connection:
-            await store.annotate(
-                connection,
-                current,
-                is_actual=changed.is_actual,
-                occurred_at=changed.occurred_at,
-                metadata=changed.metadata,
-                idempotency_key=changed.idempotency_key,
-            )
+        await self._database.run(
+            store.annotate,
+            current,
+            is_actual=changed.is_actual,
+            occurred_at=changed.occurred_at,
+            metadata=changed.metadata,
+            idempotency_key=changed.idempotency_key,
+        )
         return changed
 
     async def _original(self, scope: Scope, key: str | None, digest: bytes) -> CalculatedEstimate | None:
         """The estimate that the same request has created. Raises IdempotencyKeyTaken if another one did."""
-        async with self._database.connection() as connection:
-            found = await store.find_by_used_key(connection, scope, key or "")
+        found = await self._database.run(store.find_by_used_key, scope, key or "")
         if found is not None and found[1] != digest:
             raise IdempotencyKeyTaken(field="idempotency_key")
         return None if found is None else found[0]

@@ -46,8 +46,7 @@ class EstimateEndpoints:
             _require_price_in_range(estimate, terms, catalogue)
             return estimate
 
-        async with self._database.connection() as connection:
-            estimate, original_digest = await record_estimate_once(connection, request.scope, idempotency, compose)
+        estimate, original_digest = await self._database.run(record_estimate_once, request.scope, idempotency, compose)
         shown = estimate_out(estimate, _quote(estimate, terms, catalogue))
         if original_digest is None:
             return json_response(shown, 201)
@@ -58,8 +57,7 @@ class EstimateEndpoints:
 
         Returns one estimate of the account with a quote for offsetting it now.
         """
-        async with self._database.connection() as connection:
-            estimate = await store.find_estimate(connection, request.scope, request.path("estimate_id"))
+        estimate = await self._database.run(store.find_estimate, request.scope, request.path("estimate_id"))
         if estimate is None:
             raise EstimateNotFound
         return json_response(estimate_out(estimate, _quote(estimate, *await self._price_basis(request.scope))))

@@ -37,5 +37,4 @@ class FoldEstimateCounts:
 
     async def run_once(self) -> bool:
         """Fold one batch. True when there may be more."""
-        async with self._database.connection() as connection:
-            return await fold_counts(connection, BATCH_ROWS) == BATCH_ROWS
+        return await self._database.run(fold_counts, BATCH_ROWS) == BATCH_ROWS

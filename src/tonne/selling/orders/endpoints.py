@@ -97,8 +97,7 @@ class OrderEndpoints:
 
         Returns one order of the account in its current state.
         """
-        async with self._database.connection() as connection:
-            document = await store.find_by_id(connection, request.scope, request.path("order_id"))
+        document = await self._database.run(store.find_by_id, request.scope, request.path("order_id"))
         if document is None:
             raise OrderNotFound
         return Response(document)
@@ -110,8 +109,7 @@ class OrderEndpoints:
 
         URL-encode the key: a slash in it is `%2F`.
         """
-        async with self._database.connection() as connection:
-            found = await store.find_by_key(connection, request.scope, request.path("idempotency_key"))
+        found = await self._database.run(store.find_by_key, request.scope, request.path("idempotency_key"))
         if found is None:
             raise OrderNotFound
         return Response(found[0])
@@ -126,8 +124,7 @@ class OrderEndpoints:
         paging = Paging.of(request, f"orders {request.scope.account_id} {requested.name}")
         if requested != OrderFilter():
             return await self._list_filtered(request, requested, paging)
-        async with self._database.connection() as connection:
-            found = await store.list_orders(connection, request.scope, paging.start, paging.fetch)
+        found = await self._database.run(store.list_orders, request.scope, paging.start, paging.fetch)
         if found.number < paging.fetch:
             return raw_list_response(found.joined, None)
         last, surplus = found.last_sizes
@@ -136,8 +133,7 @@ class OrderEndpoints:
         return raw_list_response(page, paging.cursor(position_of(page[-last:])))
 
     async def _list_filtered(self, request: Request, requested: OrderFilter, paging: Paging) -> Response:
-        async with self._database.connection() as connection:
-            found = await list_filtered(connection, request.scope, requested, paging.start, paging.limit)
+        found = await self._database.run(list_filtered, request.scope, requested, paging.start, paging.limit)
         cursor = None if found.next is None else paging.cursor(found.next)
         return raw_list_response(b",".join(found.documents), cursor)
 
@@ -159,8 +155,7 @@ class OrderEndpoints:
         order_request = read_request(request, document, shape, terms, _NO_KEY)
         requested = order_request.requested
         if order_request.estimate_id is not None:
-            async with self._database.connection() as connection:
-                requested = await resolve_amount(connection, scope, order_request)
+            requested = await self._database.run(resolve_amount, scope, order_request)
         return json_response(
             quote_out(
                 quote_order(requested, terms, catalogue).priced, requested, terms, estimate_id=order_request.estimate_id

@@ -48,8 +48,7 @@ class ChangePassword:
 
     async def by_password(self, user: User, old: str, new: str, *, but_session: str, actor: Actor) -> None:
         """Raises SignInRefused or PasswordInvalid. All sessions except `but_session` end."""
-        async with self._database.connection() as connection:
-            found = await store.find_user_by_email(connection, user.email)
+        found = await self._database.run(store.find_user_by_email, user.email)
         if found is None or not await self._passwords.is_right(found[1], old):
             raise SignInRefused("Your current password is wrong.", field="old_password")
         check_new_password(new, user.email)

@@ -68,8 +68,7 @@ class SignIn:
         """A complete session, or one that waits for the second factor. Raises SignInRefused or RateLimited."""
         self.limit_client(request)
         self._by_email.require(email.lower(), message=_TOO_MANY)
-        async with self._database.connection() as connection:
-            found = await store.find_user_by_email(connection, email)
+        found = await self._database.run(store.find_user_by_email, email)
         user, stored = found or (None, None)
         is_right = await self._passwords.is_right(stored, password)
         if user is None or not is_right or user.disabled_at is not None:

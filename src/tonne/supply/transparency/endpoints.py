@@ -78,8 +78,7 @@ class LogEndpoints:
         tile = parse_tile_path(place.file)
         if tile is None:
             raise AssetNotFound
-        async with self._database.connection() as connection:
-            content = await _read(connection, place, tile)
+        content = await self._database.run(_read, place, tile)
         if tile.width == TILE_WIDTH:
             self._keep(path, content)
         return Response(content, media_type=BINARY, headers={**_FOR_EVER})
@@ -90,8 +89,7 @@ class LogEndpoints:
             self._full.popitem(last=False)
 
     async def _show_checkpoint(self, place: LogPlace) -> Response:
-        async with self._database.connection() as connection:
-            note = await find_note(connection, place.mode, place.generation)
+        note = await self._database.run(find_note, place.mode, place.generation)
         if note is None:
             raise AssetNotFound
         return Response(note.encode(), media_type=b"text/plain; charset=utf-8", headers={**_BRIEFLY})

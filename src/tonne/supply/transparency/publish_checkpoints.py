@@ -58,8 +58,7 @@ class PublishCheckpoints:
     async def run_once(self) -> bool:
         """Publish a checkpoint of one log. True if there was one."""
         now = self._clock()
-        async with self._database.connection() as connection:
-            log = await claim_grown(connection, now, now + LEASE)
+        log = await self._database.run(claim_grown, now, now + LEASE)
         if log is None:
             return False
         try:
@@ -132,13 +131,11 @@ class PublishCheckpoints:
 
     async def _root(self, log: Log, size: int) -> bytes:
         plan = root_plan(size)
-        async with self._database.connection() as connection:
-            return plan.compute(await read_tiles(connection, log.id, plan.tiles))
+        return plan.compute(await self._database.run(read_tiles, log.id, plan.tiles))
 
     async def _refuse(self, log: Log, refusal: str) -> None:
         now = self._clock()
-        async with self._database.connection() as connection:
-            is_new = await record_refusal(connection, log, refusal, now=now, next_publish_at=now + PAUSE)
+        is_new = await self._database.run(record_refusal, log, refusal, now=now, next_publish_at=now + PAUSE)
         if is_new:
             _log.error("log_publishing_refused", origin=log.origin, size=log.size, refusal=refusal)
 

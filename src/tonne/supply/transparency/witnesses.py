@@ -121,8 +121,7 @@ class Witnesses:
         )
 
     async def _prove_from(self, log_id: int, size: int, old_size: int) -> Sequence[bytes]:
-        async with self._database.connection() as connection:
-            return await self._prove(connection, log_id, old_size, size)
+        return await self._database.run(self._prove, log_id, old_size, size)
 
     @property
     def _client(self) -> WitnessClient:

@@ -53,8 +53,7 @@ class ClockDrift:
         return (drift,)
 
     async def measure(self) -> None:
-        async with self._database.connection() as connection:
-            drift_s = await measure_drift(connection, self._wall_clock)
+        drift_s = await self._database.run(measure_drift, self._wall_clock)
         was_large, self._drift_s = abs(self._drift_s) > MAX_DRIFT_S, drift_s
         if abs(drift_s) > MAX_DRIFT_S and not was_large:
             _log.warning("clock_drift", seconds_ahead=round(drift_s, 3))

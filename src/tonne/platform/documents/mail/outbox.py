@@ -120,8 +120,7 @@ class SendMails(Struct, frozen=True):
 
     async def run_once(self) -> bool:
         """Send one due mail. After a crash between sending and recording it, the mail is sent again."""
-        async with self.database.connection() as connection:
-            mails = await claim_mail(connection)
+        mails = await self.database.run(claim_mail)
         await run_each(
             mails, self._send, failure_event="mail_not_settled", describe=lambda mail: {"mail_id": mail["id"]}
         )

@@ -51,13 +51,12 @@ async def record(
 
     `subject_id` defaults to the owner. Nothing is written if `before` and `after` are given and equal: nothing changed.
     """
-    organisation_id = owner
     if isinstance(owner, Scope):
-        organisation_id, mode, subject_id = owner.organisation_id, owner.mode, subject_id or owner.account_id
+        mode, subject_id, owner = owner.mode, subject_id or owner.account_id, owner.organisation_id
     entry = Entry(
         action=action,
-        subject_id=subject_id or organisation_id or "",
-        organisation_id=organisation_id,
+        subject_id=subject_id or owner or "",
+        organisation_id=owner,
         mode=mode,
         before=before,
         after=after,

@@ -105,8 +105,7 @@ class SharedLimits:
             key = (limit.name, hash_client(client))
             usages[key] = Usage(*key, tokens, limit.burst + MARGIN_S * limit.per_second, limit.per_second)
             clients[key] = limit, client
-        async with self._database.connection() as connection:
-            levels = await settle(connection, list(usages.values()))
+        levels = await self._database.run(settle, list(usages.values()))
         for key, level in levels.items():
             limit, client = clients[key]
             limit.lower(client, level)

@@ -41,8 +41,7 @@ class PruneRequests:
         for days in AHEAD:
             if not await self._truncate(slot_of(now + timedelta(days=days))):
                 return False
-        async with self._database.connection() as connection:
-            return await delete_requests(connection, now - KEPT, BATCH_ROWS) == BATCH_ROWS
+        return await self._database.run(delete_requests, now - KEPT, BATCH_ROWS) == BATCH_ROWS
 
     async def _truncate(self, slot: int) -> bool:
         """False if the partition is locked: the next run tries again."""

@@ -165,10 +165,9 @@ class KeyEndpoints:
         """
         scope = request.scope
         paging = Paging.of(request, f"api keys {scope.organisation_id} {scope.mode}")
-        async with self._database.connection() as connection:
-            found = await key_store.list_mode_keys(
-                connection, scope.organisation_id, scope.mode, paging.start, paging.fetch
-            )
+        found = await self._database.run(
+            key_store.list_mode_keys, scope.organisation_id, scope.mode, paging.start, paging.fetch
+        )
         page, cursor = paging.cut(found)
         return list_response([key_out(key) for key in page], cursor)
 
@@ -178,8 +177,7 @@ class KeyEndpoints:
         Returns a key without its secret.
         """
         scope, key_id = request.scope, request.path("api_key_id")
-        async with self._database.connection() as connection:
-            key = await key_store.find_key(connection, scope.organisation_id, scope.mode, key_id)
+        key = await self._database.run(key_store.find_key, scope.organisation_id, scope.mode, key_id)
         if key is None:
             raise KeyNotFound(_NOT_FOUND)
         return json_response(key_out(key))

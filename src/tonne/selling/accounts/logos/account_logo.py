@@ -76,8 +76,7 @@ class AccountLogoEndpoints:
         account_id, version = request.path("account_id"), request.path("version")
         logo = None
         if is_id("acc", account_id):
-            async with self._database.connection() as connection:
-                logo = await find_logo_any_account(connection, account_id, version)
+            logo = await self._database.run(find_logo_any_account, account_id, version)
         if logo is None:
             raise AccountLogoNotFound
         return Response(logo.content, media_type=logo.media_type.encode(), headers={**ONE_YEAR, **IMAGE_POLICY})

@@ -217,8 +217,7 @@ class ManageAccountEndpoints:
         return await self._archive(request, archived=False)
 
     async def _acting(self, request: Request, kind: AccountKind) -> Account:
-        async with self._database.connection() as connection:
-            account = await store.find_account(connection, request.scope)
+        account = await self._database.run(store.find_account, request.scope)
         if account is None:
             raise AccountNotFound
         if account.kind is not kind:

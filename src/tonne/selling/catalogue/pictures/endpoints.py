@@ -25,8 +25,7 @@ class PictureEndpoints:
         digest, size = request.path("digest"), _SIZES.get(request.path("file"))
         if size is None or not _DIGEST.fullmatch(digest):
             raise ImageNotFound
-        async with self._database.connection() as connection:
-            content = await find_file(connection, digest, size)
+        content = await self._database.run(find_file, digest, size)
         if content is None:
             raise ImageNotFound
         return Response(content, media_type=b"image/webp", headers=dict(_KEPT))

@@ -67,8 +67,7 @@ class TransactionEndpoints(CalculatedEstimateEndpoints):
 
         With a quote for now.
         """
-        async with self._database.connection() as connection:
-            found = await find_by_used_key(connection, request.scope, request.path("transaction_key"))
+        found = await self._database.run(find_by_used_key, request.scope, request.path("transaction_key"))
         if found is None or found[0].kind != TRANSACTIONS.name:
             raise EstimateNotFound
         return json_response(await self.show(TRANSACTIONS, found[0]))

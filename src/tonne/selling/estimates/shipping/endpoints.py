@@ -60,16 +60,15 @@ class ShippingEndpoints:
             raise TimeRangeInvalid("through is before from. Send the earlier day as from.", field="through")
         filters = f"{is_shipment} {first} {last}"
         paging = Paging.of(request, f"shipments {request.scope.account_id} {filters}")
-        async with self._database.connection() as connection:
-            found = await list_shipping(
-                connection,
-                request.scope,
-                paging.start,
-                paging.fetch,
-                since=since,
-                until=None if until is None else until + timedelta(days=1),
-                is_actual=None if is_shipment is None else is_shipment == "true",
-            )
+        found = await self._database.run(
+            list_shipping,
+            request.scope,
+            paging.start,
+            paging.fetch,
+            since=since,
+            until=None if until is None else until + timedelta(days=1),
+            is_actual=None if is_shipment is None else is_shipment == "true",
+        )
         page, next_cursor = paging.cut(found)
         kinds = {kind.name: kind for kind in KINDS}
         return list_response([await self._estimates.show(kinds[each.kind], each) for each in page], next_cursor)

@@ -110,8 +110,7 @@ class AnalyticsEndpoints:
         if text not in {None, *Interval}:
             raise Invalid([Fault("validation_error", "interval is not valid: write day or month.", "interval")])
         interval = Interval(text or Interval.DAY)
-        async with self._database.connection() as connection:
-            counts = await store.count_estimates(connection, request.scope, accounts, period, interval)
+        counts = await self._database.run(store.count_estimates, request.scope, accounts, period, interval)
         starts = period.starts(interval)
         return json_response(CalculationsOut([DayCountOut(str(day), counts.get(day, 0)) for day in starts]))
 
@@ -136,8 +135,7 @@ class AnalyticsEndpoints:
 
         Returns the keys of order metadata by which `GET /v1/analytics/orders` can group and filter.
         """
-        async with self._database.connection() as connection:
-            return await self._show_keys(connection, request)
+        return await self._database.run(self._show_keys, request)
 
     async def replace_keys(self, request: Request) -> Response:
         """Replace the metadata keys of analytics.
@@ -164,8 +162,7 @@ class AnalyticsEndpoints:
     ) -> tuple[list[BundleSums], Catalogue]:
         scope = request.scope
         own = Accounts(scope.account_id)
-        async with self._database.connection() as connection:
-            sums = await store.sum_bundles(connection, scope, own, period, grouping, limit=_ALL_ROWS)
+        sums = await self._database.run(store.sum_bundles, scope, own, period, grouping, limit=_ALL_ROWS)
         return sums, await self._catalogues.current(scope.mode)
 
     def routes(self) -> list[Route]:

@@ -91,12 +91,12 @@ class PlaceOrders:
         await self._group.drain()
 
     async def _find(self, scope: Scope, idempotency_key: str) -> tuple[bytes, bytes] | None:
-        async with self._database.connection() as connection:
-            return await store.find_by_key(connection, scope, idempotency_key)
+        return await self._database.run(store.find_by_key, scope, idempotency_key)
 
     async def _place_batch(self, batch: Sequence[WantedOrder]) -> list[Outcome]:
-        async with self._database.connection() as connection:
-            return await place_batch(connection, batch, self._notify, now=self._clock(), retry_after=self._retry_after)
+        return await self._database.run(
+            place_batch, batch, self._notify, now=self._clock(), retry_after=self._retry_after
+        )
 
     def _notify(self, order: Order) -> None:
         self._notifier.notify(*work_after(order), scope=order.scope)

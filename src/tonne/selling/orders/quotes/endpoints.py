@@ -54,8 +54,7 @@ class QuoteEndpoints:
 
         Returns one quote of the account in its current state. Quotes are deleted 30 days after they expired.
         """
-        async with self._database.connection() as connection:
-            found = await find_quote(connection, request.scope, request.path("quote_id"))
+        found = await self._database.run(find_quote, request.scope, request.path("quote_id"))
         if found is None:
             raise QuoteNotFound
         return Response(with_status(found, self._clock()))

@@ -172,8 +172,7 @@ class LockQuotes:
         return None if found is None else (with_status(found, self._clock()), found.request_digest)
 
     async def _write_batch(self, batch: Sequence[ComposedQuote]) -> list[Locked | NotWritten]:
-        async with self._database.connection() as connection:
-            inserted = await insert_quotes(connection, [each.new for each in batch])
+        inserted = await self._database.run(insert_quotes, [each.new for each in batch])
         return [
             (_new_document(each.new), None) if each.new.id in inserted else NotWritten.NEEDS_OWN_ATTEMPT
             for each in batch

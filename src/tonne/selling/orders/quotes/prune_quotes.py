@@ -20,6 +20,5 @@ class PruneQuotes:
 
     async def run_once(self) -> bool:
         """Delete one batch. True when there may be more."""
-        async with self._database.connection() as connection:
-            deleted = await prune_quotes(connection, self._clock() - KEPT, BATCH_ROWS)
+        deleted = await self._database.run(prune_quotes, self._clock() - KEPT, BATCH_ROWS)
         return deleted == BATCH_ROWS

@@ -45,5 +45,4 @@ class FoldTotals:
 
     async def run_once(self) -> bool:
         """Fold one batch. True when there may be more."""
-        async with self._database.connection() as connection:
-            return await fold_deltas(connection, BATCH_ROWS) == BATCH_ROWS
+        return await self._database.run(fold_deltas, BATCH_ROWS) == BATCH_ROWS

@@ -66,8 +66,7 @@ class Passkeys:
 
         self._require_available()
         user = session.user
-        async with self._database.connection() as connection:
-            known = await passkey_store.list_passkeys(connection, user.id)
+        known = await self._database.run(passkey_store.list_passkeys, user.id)
         if len(known) >= MAX_PASSKEYS:
             raise PasskeyInvalid(f"You have {MAX_PASSKEYS} passkeys. Remove one that you no longer use.")
         options = webauthn.generate_registration_options(
@@ -143,8 +142,7 @@ class Passkeys:
         self._require_available()
         allowed: list[PublicKeyCredentialDescriptor] = []
         if user is not None:
-            async with self._database.connection() as connection:
-                known = await passkey_store.list_passkeys(connection, user.id)
+            known = await self._database.run(passkey_store.list_passkeys, user.id)
             allowed = [PublicKeyCredentialDescriptor(id=each.credential_id) for each in known]
         options = webauthn.generate_authentication_options(
             rp_id=self.domain.name, allow_credentials=allowed, user_verification=UserVerificationRequirement.REQUIRED
@@ -240,8 +238,7 @@ class Passkeys:
             await passkey_store.store_challenge(connection, _binding(purpose, browser), challenge, expires_at)
 
     async def _use_challenge(self, purpose: Purpose, browser: str) -> bytes | None:
-        async with self._database.connection() as connection:
-            return await passkey_store.use_challenge(connection, _binding(purpose, browser), self._clock())
+        return await self._database.run(passkey_store.use_challenge, _binding(purpose, browser), self._clock())
 
     def _require_available(self) -> None:
         if self.domain.unavailable:

@@ -33,13 +33,13 @@ class RenderCertificate:
         """
         logo = None
         if record.logo is not None and record.name_erased_on is None:
-            async with self._database.connection() as connection:
-                logo = await find_certificate_logo(connection, record.logo)
+            logo = await self._database.run(find_certificate_logo, record.logo)
         attached = await self._credentials.attachments(record)
         drawn = await asyncio.to_thread(certificate_pdf, record, logo, attached)
         pdf = await self._signing.sign(drawn, datetime.fromisoformat(record.issued_at))
-        async with self._database.connection() as connection:
-            await record_document_any_account(connection, record.number, hashlib.sha256(pdf).digest(), self._clock())
+        await self._database.run(
+            record_document_any_account, record.number, hashlib.sha256(pdf).digest(), self._clock()
+        )
         return pdf
 
     async def answer(self, record: CertificateRecord) -> Response:

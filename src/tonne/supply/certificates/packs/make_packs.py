@@ -50,8 +50,7 @@ class MakeAuditPacks:
             await self._make(pack)
         except Exception:  # noqa: BLE001 - another pack may still succeed; the failure is counted and logged
             _log.exception("audit_pack_failed", pack_id=pack.id, organisation_id=pack.organisation_id)
-            async with self._database.connection() as connection:
-                await store.note_failure(connection, pack, MOST_FAILURES, RETRY_AFTER)
+            await self._database.run(store.note_failure, pack, MOST_FAILURES, RETRY_AFTER)
         return True
 
     async def _make(self, pack: AuditPack) -> None:
@@ -74,8 +73,7 @@ class MakeAuditPacks:
     async def _add_batch(
         self, archive: zipfile.ZipFile, tables: PackTables, pack: AuditPack, numbers: list[str]
     ) -> int:
-        async with self._database.connection() as connection:
-            found = await store.list_records(connection, pack.organisation_id, pack.mode, numbers)
+        found = await self._database.run(store.list_records, pack.organisation_id, pack.mode, numbers)
         records = [msgspec.json.decode(record, type=CertificateRecord) for record in found]
         for record in records:
             archive.writestr(f"certificates/{record.number}.pdf", await self._certificates.render(record))
