@@ -15,14 +15,7 @@ from tonne.platform.db.errors import DATABASE_ERRORS
 from tonne.platform.db.server.hosts import connect_to_any
 from tonne.platform.db.session_settings import session_settings
 from tonne.platform.db.traced_statements import trace_statements
-from tonne.platform.process.telemetry import tracing
-from tonne.platform.process.telemetry.instruments import (
-    FAST_BOUNDS,
-    CounterFamily,
-    GaugeFamily,
-    HistogramFamily,
-    Metric,
-)
+from tonne.platform.process.telemetry import instruments, tracing
 from tonne.platform.process.wait_queue import WaitQueue
 from tonne.platform.settings.settings import Settings
 
@@ -95,15 +88,17 @@ class Database:
         self._count = 0
         # Waiters get a released connection, or None if they may open one.
         self._waiters: WaitQueue[Connection | None] = WaitQueue(settings.database_acquire_s)
-        self._waits = HistogramFamily(
+        self._waits = instruments.HistogramFamily(
             "tonne_database_pool_wait_seconds",
             "How long requests for a connection waited, if they had to.",
-            bounds=FAST_BOUNDS,
+            bounds=instruments.FAST_BOUNDS,
         )
-        self._timeouts = CounterFamily(
+        self._timeouts = instruments.CounterFamily(
             "tonne_database_pool_timeouts_total", "Requests for a connection that got none within database_acquire_s."
         )
-        self._connects = CounterFamily("tonne_database_connects_total", "Connections opened, or not.", "outcome")
+        self._connects = instruments.CounterFamily(
+            "tonne_database_connects_total", "Connections opened, or not.", "outcome"
+        )
 
     async def open(self) -> "Database":
         """Open the first connection, so that an unreachable database is detected at the start."""
@@ -117,15 +112,15 @@ class Database:
         return await connect(self._url, self._settings, direct=self._direct)
 
     @property
-    def metrics(self) -> tuple[Metric, ...]:
+    def metrics(self) -> tuple[instruments.Metric, ...]:
         return (
-            GaugeFamily(
+            instruments.GaugeFamily(
                 "tonne_database_pool_connections",
                 "Connections of the pool.",
                 "state",
                 read=lambda: [(("in_use",), len(self._in_use)), (("idle",), len(self._idle))],
             ),
-            GaugeFamily(
+            instruments.GaugeFamily(
                 "tonne_database_pool_limit",
                 "The maximum number of connections.",
                 read=lambda: [((), self._settings.database_connections)],

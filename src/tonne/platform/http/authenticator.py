@@ -8,16 +8,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from tonne.platform.http import errors
 from tonne.platform.http.client_address import Network, client_address, limit_name, parse_address
-from tonne.platform.http.errors import (
-    AccountClosed,
-    AccountNotFound,
-    KeyAccountNotAllowed,
-    KeyNetworkNotAllowed,
-    KeyPermissionMissing,
-    RateLimited,
-    Unauthorised,
-)
 from tonne.platform.http.limits.rate_limit import Quota, TokenBuckets, rate_limited
 from tonne.platform.http.permissions import FULL_ACCESS
 from tonne.platform.process.expiring_cache import ExpiringCache
@@ -85,7 +77,7 @@ class Authenticator:
     ) -> tuple[Scope, RawHeaders]:
         """The scope to act in, and the rate-limit headers of the response."""
         if holder.is_closed:
-            raise AccountClosed
+            raise errors.AccountClosed
         if holder.networks:
             self._require_network(holder, client)
         quota = self._requests.consume(holder.key_id)
@@ -94,13 +86,13 @@ class Authenticator:
             raise _rate_limited(quota, limits)
         self._directory.note_use(holder)
         if permission not in holder.permissions:
-            raise KeyPermissionMissing.of(permission)
+            raise errors.KeyPermissionMissing.of(permission)
         account_id = headers.get(self._account_header)
         if account_id is None:
             return holder.scope, limits
         scope = await self._act_for(holder.scope, account_id.decode("latin-1"))
         if holder.accounts is not None and scope.account_id not in holder.accounts:
-            raise KeyAccountNotAllowed
+            raise errors.KeyAccountNotAllowed
         return scope, limits
 
     def charge(self, key_id: str, requests: int) -> None:
@@ -125,7 +117,7 @@ class Authenticator:
             quota = self._failures.consume(limit_name(client))
             if not quota.allowed:
                 raise _rate_limited(quota, _limit_headers(self._failures, quota))
-            raise KeyNetworkNotAllowed.of(client)
+            raise errors.KeyNetworkNotAllowed.of(client)
 
     async def identify(self, headers: dict[bytes, bytes], client: str) -> KeyHolder:
         """The holder of the key in the request. Raises Unauthorised."""
@@ -147,7 +139,7 @@ class Authenticator:
         if holder is None:
             self._keys.drop(digest)
             self._failures.consume(client)
-            raise Unauthorised(None if b"authorization" in headers else _NO_HEADER)
+            raise errors.Unauthorised(None if b"authorization" in headers else _NO_HEADER)
         self._keys.put(digest, holder)
         return holder
 
@@ -156,7 +148,7 @@ class Authenticator:
         found = self._scopes.get(key)
         if found is None:
             if not is_id("acc", account_id) or not await self._directory.has_account(*key):
-                raise AccountNotFound
+                raise errors.AccountNotFound
             found = Scope(scope.organisation_id, account_id, scope.mode)
             self._scopes.put(key, found)
         return found
@@ -171,7 +163,7 @@ def _limit_headers(buckets: TokenBuckets, quota: Quota) -> RawHeaders:
     ]
 
 
-def _rate_limited(quota: Quota, limits: RawHeaders) -> RateLimited:
+def _rate_limited(quota: Quota, limits: RawHeaders) -> errors.RateLimited:
     error = rate_limited(quota)
     error.headers.update({name.decode(): value.decode() for name, value in limits})
     return error

@@ -6,28 +6,19 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 
 from tonne.platform.http.route import Parameter, Request, Response, json_response
-from tonne.platform.values.paging import (
-    DEFAULT_LIMIT,
-    MAX_LIMIT,
-    CursorInvalid,
-    LimitInvalid,
-    Position,
-    make_cursor,
-    parse_cursor,
-    parse_limit,
-)
+from tonne.platform.values import paging
 
 T = TypeVar("T")
 
 LIST_PARAMETERS = (
     Parameter(
         "limit",
-        f"How many items at most, 1 to {MAX_LIMIT}.",
-        {"type": "string", "pattern": "^[0-9]+$", "default": str(DEFAULT_LIMIT)},
+        f"How many items at most, 1 to {paging.MAX_LIMIT}.",
+        {"type": "string", "pattern": "^[0-9]+$", "default": str(paging.DEFAULT_LIMIT)},
     ),
     Parameter("after", "The `next_cursor` of the page before. Leave it out for the first page.", {"type": "string"}),
 )
-LIST_ERRORS = (LimitInvalid, CursorInvalid)
+LIST_ERRORS = (paging.LimitInvalid, paging.CursorInvalid)
 
 
 class ListOut(msgspec.Struct, Generic[T]):
@@ -42,34 +33,36 @@ class ListOut(msgspec.Struct, Generic[T]):
     data: Annotated[list[T], msgspec.Meta(description="The items of this page.")]
 
 
-def _position(item: Any) -> Position:
-    return Position(item.created_at, item.id)
+def _position(item: Any) -> paging.Position:
+    return paging.Position(item.created_at, item.id)
 
 
 class Paging(msgspec.Struct, frozen=True):
     """The page that a request asks for. `list_name` binds its cursors to one account and filter."""
 
     limit: int
-    start: Position
+    start: paging.Position
     list_name: str
 
     @classmethod
     def of(cls, request: Request, list_name: str) -> "Paging":
         limit, after = request.query("limit", "after")
-        return cls(parse_limit(limit), parse_cursor(after, list_name), list_name)
+        return cls(paging.parse_limit(limit), paging.parse_cursor(after, list_name), list_name)
 
     @property
     def fetch(self) -> int:
         """How many rows to read: one more than the page shows if another page follows."""
         return self.limit + 1
 
-    def cut(self, found: Sequence[T], position: Callable[[T], Position] = _position) -> tuple[Sequence[T], str | None]:
+    def cut(
+        self, found: Sequence[T], position: Callable[[T], paging.Position] = _position
+    ) -> tuple[Sequence[T], str | None]:
         """The page, and the cursor of the next page if there is one."""
         page = found[: self.limit]
         return page, self.cursor(position(page[-1])) if len(found) > self.limit else None
 
-    def cursor(self, last: Position) -> str:
-        return make_cursor(last, self.list_name)
+    def cursor(self, last: paging.Position) -> str:
+        return paging.make_cursor(last, self.list_name)
 
 
 def list_response(page: list[Any], next_cursor: str | None) -> Response:

@@ -9,19 +9,10 @@ from typing import Any, cast
 import structlog
 
 from tonne.platform.db.hold import HoldWatch
+from tonne.platform.http import errors
 from tonne.platform.http.asgi import AsgiScope, Message, Receive, Send, send_response
 from tonne.platform.http.authenticator import Authenticator
 from tonne.platform.http.client_address import forwarded_for, limit_name
-from tonne.platform.http.errors import (
-    STATUS,
-    BodyTimeout,
-    BodyTooLarge,
-    InternalError,
-    MethodNotAllowed,
-    ServiceUnavailable,
-    error_body,
-    too_large,
-)
 from tonne.platform.http.limits.fair_share import FairShare
 from tonne.platform.http.limits.rate_limit import Quota, rate_limited
 from tonne.platform.http.refusals import refusal_for
@@ -164,7 +155,7 @@ class Application:
         """
         declared = headers.get(b"content-length", b"")
         if declared.isdigit() and int(declared[:20]) > max_bytes:
-            raise too_large(max_bytes)
+            raise errors.too_large(max_bytes)
         message = await self._receive_first(receive)
         body, more = message.get("body", b""), bool(message.get("more_body", False))
         if not more and message["type"] != "http.disconnect":
@@ -176,12 +167,12 @@ class Application:
         try:
             async with asyncio.timeout(CROWDED_WITHIN_S if is_crowded else BODY_WITHIN_S):
                 return await _read_rest(receive, message, min(max_bytes, CROWDED_BYTES) if is_crowded else max_bytes)
-        except (TimeoutError, BodyTooLarge) as error:
+        except (TimeoutError, errors.BodyTooLarge) as error:
             if is_crowded:
                 quota = Quota(allowed=False, remaining=0, retry_after_s=BODY_WITHIN_S)
                 raise rate_limited(quota, _TOO_MANY_INCOMPLETE) from error
             if isinstance(error, TimeoutError):
-                raise BodyTimeout from error
+                raise errors.BodyTimeout from error
             raise
         finally:
             self._half_read[name] -= size
@@ -197,7 +188,7 @@ class Application:
             return await receive()
         except asyncio.CancelledError as error:
             if limit.is_over and task.uncancel() <= cancellations:
-                raise BodyTimeout from error
+                raise errors.BodyTimeout from error
             raise
         finally:
             limit.end()
@@ -211,7 +202,7 @@ async def _read_rest(receive: Receive, message: Message, max_bytes: int) -> byte
             # Otherwise the part that arrived would be processed as if it were the whole body.
             raise Invalid([Fault("validation_error", "The body ended early: send the whole request again.")])
         if size > max_bytes:
-            raise too_large(max_bytes)
+            raise errors.too_large(max_bytes)
         if not message.get("more_body", False):
             return b"".join(parts)
         message = await receive()
@@ -221,7 +212,7 @@ async def _read_rest(receive: Receive, message: Message, max_bytes: int) -> byte
 
 def _checked(body: bytes, max_bytes: int) -> bytes:
     if len(body) > max_bytes:
-        raise too_large(max_bytes)
+        raise errors.too_large(max_bytes)
     return body
 
 
@@ -235,9 +226,9 @@ def _answer_other_method(method: str, resource: Resource) -> Response:
     """OPTIONS works for every path. Raises MethodNotAllowed for any other method without a route."""
     if method == "OPTIONS":
         return Response(b"", 204, headers={"Allow": resource.allow})
-    refusal = MethodNotAllowed()
+    refusal = errors.MethodNotAllowed()
     if below := resource.below.get(method):
-        refusal = MethodNotAllowed(f"This path does not support {method}. Use {method} with {', '.join(below)}.")
+        refusal = errors.MethodNotAllowed(f"This path does not support {method}. Use {method} with {', '.join(below)}.")
     refusal.headers["Allow"] = resource.allow
     raise refusal
 
@@ -252,10 +243,10 @@ def _expects_page(asgi: AsgiScope) -> bool:
 def _error_response(error: Exception, refusal: TonneError, show_error: ShowError | None, asgi: AsgiScope) -> Response:
     request_id = asgi["tonne"]["request_id"]
     # A load balancer that asks a draining server whether it is ready is no error.
-    is_planned = isinstance(refusal, ServiceUnavailable) and refusal.is_draining
-    if isinstance(refusal, (InternalError, ServiceUnavailable)) and not is_planned:
+    is_planned = isinstance(refusal, errors.ServiceUnavailable) and refusal.is_draining
+    if isinstance(refusal, (errors.InternalError, errors.ServiceUnavailable)) and not is_planned:
         _log.error("request_failed", request_id=request_id, exc_info=error)
     if show_error is not None:
         request = Request.without_body(asgi["path"], asgi["query_string"], dict(asgi["headers"]))
         return show_error(refusal, request_id, request)
-    return Response(error_body(refusal.faults, request_id), STATUS[refusal.kind], JSON, refusal.headers)
+    return Response(errors.error_body(refusal.faults, request_id), errors.STATUS[refusal.kind], JSON, refusal.headers)

@@ -4,26 +4,18 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from tonne.platform.process.telemetry.instruments import (
-    SLOW_BOUNDS,
-    Combine,
-    CounterFamily,
-    GaugeFamily,
-    HistogramFamily,
-    Labels,
-    Metric,
-)
+from tonne.platform.process.telemetry import instruments
 
 
 class JobMetrics:
     """The label is `job_name`: Prometheus itself gives every series a label `job`."""
 
     def __init__(self) -> None:
-        self._runs = CounterFamily(
+        self._runs = instruments.CounterFamily(
             "tonne_job_runs_total", "Runs of jobs: worked, idle (nothing was due) or failed.", "job_name", "outcome"
         )
-        self._seconds = HistogramFamily(
-            "tonne_job_run_seconds", "Duration of runs that were not idle.", "job_name", bounds=SLOW_BOUNDS
+        self._seconds = instruments.HistogramFamily(
+            "tonne_job_run_seconds", "Duration of runs that were not idle.", "job_name", bounds=instruments.SLOW_BOUNDS
         )
         self._succeeded_at: dict[str, float] = {}
         self._worked_at: dict[str, float] = {}
@@ -34,13 +26,13 @@ class JobMetrics:
         self._begun_at: dict[str, float] = {}
 
     @property
-    def metrics(self) -> tuple[Metric, ...]:
-        succeeded = GaugeFamily(
+    def metrics(self) -> tuple[instruments.Metric, ...]:
+        succeeded = instruments.GaugeFamily(
             "tonne_job_last_success_timestamp_seconds",
             "When a run last ended without a failure, or the worker started.",
             "job_name",
             read=self._successes,
-            combine=Combine.MAX,
+            combine=instruments.Combine.MAX,
         )
         return self._runs, self._seconds, succeeded
 
@@ -88,5 +80,5 @@ class JobMetrics:
             for job, at in self._succeeded_at.items()
         ]
 
-    def _successes(self) -> Iterable[tuple[Labels, float]]:
+    def _successes(self) -> Iterable[tuple[instruments.Labels, float]]:
         return [((job,), at) for job, at in self._succeeded_at.items()]

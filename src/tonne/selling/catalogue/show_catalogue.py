@@ -9,18 +9,7 @@ from tonne.platform.values.mass import GRAMS_PER_TONNE, format_tonnes
 from tonne.platform.values.money import format_money
 from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.model import Terms
-from tonne.selling.catalogue import facts
-from tonne.selling.catalogue.catalogue_schemas import (
-    BundleOut,
-    BundleProjectOut,
-    BundleSummaryOut,
-    CarbonCreditsOut,
-    InventoryOut,
-    LinksAndNewsOut,
-    PriceOut,
-    ProjectOut,
-    QualityAssessmentOut,
-)
+from tonne.selling.catalogue import catalogue_schemas, facts
 from tonne.selling.catalogue.countries import country_of
 from tonne.selling.catalogue.details import Approach, OffsetDelivery, ProjectDetails, RetirementTimeframe
 from tonne.selling.catalogue.errors import PriceUnavailable
@@ -47,7 +36,7 @@ class CatalogueShapes:
         self.bundles = {id_: _bundle(bundle) for id_, bundle in catalogue.bundles.items()}
         self.members = {
             id_: [
-                BundleProjectOut(
+                catalogue_schemas.BundleProjectOut(
                     **self.projects[share.project.id],
                     project_id=share.project.id,
                     project_name=share.project.name,
@@ -153,15 +142,15 @@ class CatalogueOfAccount:
         with suppress(PriceUnavailable):
             self._prices = PriceList(catalogue, terms.currency, terms.fee_rate)
 
-    def bundle(self, bundle: Bundle) -> BundleOut:
-        return BundleOut(**self._bundle_fields(bundle), projects=self._shapes.members[bundle.id])
+    def bundle(self, bundle: Bundle) -> catalogue_schemas.BundleOut:
+        return catalogue_schemas.BundleOut(**self._bundle_fields(bundle), projects=self._shapes.members[bundle.id])
 
-    def project(self, project: Project) -> ProjectOut:
+    def project(self, project: Project) -> catalogue_schemas.ProjectOut:
         details, shapes = project.details, self._shapes
-        return ProjectOut(
+        return catalogue_schemas.ProjectOut(
             **shapes.projects[project.id],
             bundles=[
-                BundleSummaryOut(**self._bundle_fields(self._catalogue.bundles[bundle.id]))
+                catalogue_schemas.BundleSummaryOut(**self._bundle_fields(self._catalogue.bundles[bundle.id]))
                 for bundle in shapes.bundles_of.get(project.id, ())
             ],
             carbon_credits=self._credits(project),
@@ -171,7 +160,7 @@ class CatalogueOfAccount:
             carbon_storage_over_time=details.carbon_storage_over_time
             and sorted(details.carbon_storage_over_time, key=lambda entry: entry.year),
             datasets=details.datasets,
-            links_and_news=LinksAndNewsOut(details.links or [], details.news or [])
+            links_and_news=catalogue_schemas.LinksAndNewsOut(details.links or [], details.news or [])
             if details.links or details.news
             else None,
         )
@@ -193,24 +182,26 @@ class CatalogueOfAccount:
         """None without a usable exchange rate, and for a price that rounds to zero: the bundle cannot be sold."""
         return None if self._prices is None else self._prices.net_minor(bundle) or None
 
-    def _credits(self, project: Project) -> CarbonCreditsOut:
+    def _credits(self, project: Project) -> catalogue_schemas.CarbonCreditsOut:
         """Lots are credits that a registry has issued, so unless the operator says otherwise they are `ex_post`."""
         details = project.details
-        return CarbonCreditsOut(
+        return catalogue_schemas.CarbonCreditsOut(
             OffsetDelivery(details.offset_delivery or OffsetDelivery.EX_POST),
             RetirementTimeframe(details.retirement_timeframe or RetirementTimeframe.NEAR_TERM),
             self._inventory(project),
         )
 
-    def _inventory(self, project: Project) -> list[InventoryOut] | None:
+    def _inventory(self, project: Project) -> list[catalogue_schemas.InventoryOut] | None:
         sold = [bundle for bundle in self._shapes.bundles_of.get(project.id, ()) if bundle.enabled]
         prices = [net for net in map(self._net_minor, sold) if net is not None]
         if not prices:
             return None
-        price = PriceOut(format_money(min(prices), self._terms.currency), self._terms.currency)
+        price = catalogue_schemas.PriceOut(format_money(min(prices), self._terms.currency), self._terms.currency)
         vintages = self._catalogue.vintages.get(project.id, ())
         return [
-            InventoryOut(str(each.vintage), _tonnes(self._terms.available_grams(each.free_grams)), price)
+            catalogue_schemas.InventoryOut(
+                str(each.vintage), _tonnes(self._terms.available_grams(each.free_grams)), price
+            )
             for each in reversed(vintages)
             if each.free_grams
         ]
@@ -220,7 +211,7 @@ def _tonnes(grams: int) -> float:
     return grams // GRAMS_PER_TONNE if grams % GRAMS_PER_TONNE == 0 else grams / GRAMS_PER_TONNE
 
 
-def _quality(details: ProjectDetails) -> QualityAssessmentOut | None:
+def _quality(details: ProjectDetails) -> catalogue_schemas.QualityAssessmentOut | None:
     durability, additionality = details.quality_durability, details.quality_additionality
     measurement, risk, cobenefits = (
         details.quality_measurement,
@@ -229,4 +220,4 @@ def _quality(details: ProjectDetails) -> QualityAssessmentOut | None:
     )
     if not (durability and additionality and measurement and risk and cobenefits):
         return None
-    return QualityAssessmentOut(durability, additionality, measurement, risk, cobenefits)
+    return catalogue_schemas.QualityAssessmentOut(durability, additionality, measurement, risk, cobenefits)

@@ -14,14 +14,7 @@ from tonne.selling.orders import store
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.filter_store import list_filtered
 from tonne.selling.orders.order_filter import OrderFilter, read_filter
-from tonne.selling.orders.placing.bodies import (
-    OrderByEstimateIn,
-    OrderByMassIn,
-    OrderByValueIn,
-    OrderIn,
-    price_request,
-    read_order,
-)
+from tonne.selling.orders.placing import bodies
 from tonne.selling.orders.placing.place_order import OrderRequest, resolve_amount
 from tonne.selling.orders.placing.place_orders import PlaceOrders
 from tonne.selling.orders.placing.quote_order import quote_order
@@ -48,7 +41,7 @@ class OrderEndpoints:
         Returns 201 with the new order. If the `idempotency_key` was used before, returns 200 with the original order in
         its current state and the header `Idempotent-Replayed: true`.
         """
-        return await self._place(request, OrderByEstimateIn)
+        return await self._place(request, bodies.OrderByEstimateIn)
 
     async def place_by_mass(self, request: Request) -> Response:
         """Place an order by mass.
@@ -59,7 +52,7 @@ class OrderEndpoints:
         Returns 201 with the new order. If the `idempotency_key` was used before, returns 200 with the original order in
         its current state and the header `Idempotent-Replayed: true`.
         """
-        return await self._place(request, OrderByMassIn)
+        return await self._place(request, bodies.OrderByMassIn)
 
     async def place_by_value(self, request: Request) -> Response:
         """Place an order by value.
@@ -69,28 +62,28 @@ class OrderEndpoints:
         Returns 201 with the new order. If the `idempotency_key` was used before, returns 200 with the original order in
         its current state and the header `Idempotent-Replayed: true`.
         """
-        return await self._place(request, OrderByValueIn)
+        return await self._place(request, bodies.OrderByValueIn)
 
     async def quote_by_estimate(self, request: Request) -> Response:
         """Price an order by estimate without placing it.
 
         Takes the body of the order and reserves nothing. Only the amount, the bundles and `quantity_trunc` matter.
         """
-        return await self._quote(request, OrderByEstimateIn)
+        return await self._quote(request, bodies.OrderByEstimateIn)
 
     async def quote_by_mass(self, request: Request) -> Response:
         """Price an order by mass without placing it.
 
         Takes the body of the order and reserves nothing. Only the amount, the bundles and `quantity_trunc` matter.
         """
-        return await self._quote(request, OrderByMassIn)
+        return await self._quote(request, bodies.OrderByMassIn)
 
     async def quote_by_value(self, request: Request) -> Response:
         """Price an order by value without placing it.
 
         Takes the body of the order and reserves nothing. Only the amount, the bundles and `quantity_trunc` matter.
         """
-        return await self._quote(request, OrderByValueIn)
+        return await self._quote(request, bodies.OrderByValueIn)
 
     async def read_order(self, request: Request) -> Response:
         """Read an order.
@@ -137,7 +130,7 @@ class OrderEndpoints:
         cursor = None if found.next is None else paging.cursor(found.next)
         return raw_list_response(b",".join(found.documents), cursor)
 
-    async def _place(self, request: Request, shape: type[OrderIn]) -> Response:
+    async def _place(self, request: Request, shape: type[bodies.OrderIn]) -> Response:
         document = request.json()
         idempotency = idempotency_of(shape.__name__, document)
         body, original_digest = await self._place_orders.place(
@@ -148,7 +141,7 @@ class OrderEndpoints:
         )
         return Response(body, 201) if original_digest is None else replay(body, original_digest, idempotency.digest)
 
-    async def _quote(self, request: Request, shape: type[OrderIn]) -> Response:
+    async def _quote(self, request: Request, shape: type[bodies.OrderIn]) -> Response:
         document, scope = request.json(), request.scope
         terms, catalogue = await self._directory.terms_of(scope), await self._catalogues.current(scope.mode)
         terms.require_open()
@@ -164,22 +157,22 @@ class OrderEndpoints:
 
 
 def read_request(
-    request: Request, document: Document, shape: type[OrderIn], terms: Terms, idempotency: Idempotency
+    request: Request, document: Document, shape: type[bodies.OrderIn], terms: Terms, idempotency: Idempotency
 ) -> OrderRequest:
     """Validate a body and convert its amount to grams or minor units."""
-    body = read_order(document, shape)
+    body = bodies.read_order(document, shape)
     return OrderRequest(
-        requested=price_request(
-            mass=body.mass if isinstance(body, OrderByMassIn) else None,
-            masses=body.bundle_masses if isinstance(body, OrderByMassIn) else None,
-            value=body.value if isinstance(body, OrderByValueIn) else None,
+        requested=bodies.price_request(
+            mass=body.mass if isinstance(body, bodies.OrderByMassIn) else None,
+            masses=body.bundle_masses if isinstance(body, bodies.OrderByMassIn) else None,
+            value=body.value if isinstance(body, bodies.OrderByValueIn) else None,
             choices=body.bundle_selection,
             unit=body.quantity_trunc,
             terms=terms,
         ),
         idempotency=idempotency,
         metadata=metadata_text(document),
-        estimate_id=body.estimate_id if isinstance(body, OrderByEstimateIn) else None,
+        estimate_id=body.estimate_id if isinstance(body, bodies.OrderByEstimateIn) else None,
         key_id=request.actor.key_id,
         beneficiary=None if body.beneficiary is None else body.beneficiary.value,
         reject_if_short=body.reject_if_short,

@@ -16,18 +16,9 @@ from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.settings.witness_settings import WitnessAddress
 from tonne.platform.values.clock import Clock
+from tonne.supply.transparency import witness_store
 from tonne.supply.transparency.witness_client import Prove, WitnessClient
 from tonne.supply.transparency.witness_outcomes import Cosigned, NotCosigned
-from tonne.supply.transparency.witness_store import (
-    LatestCheckpoint,
-    add_witnesses,
-    claim_due,
-    forget_others,
-    read_latest_checkpoints,
-    read_states,
-    record_cosignature,
-    record_failure,
-)
 from tonne_verify.notes import Checkpoint, split_note
 
 FIRST_PAUSE_S = 10.0
@@ -63,9 +54,9 @@ class Witnesses:
         Call it outside of a transaction. What each witness has cosigned is stored before this returns.
         """
         async with self._database.transaction() as tx:
-            states = await read_states(tx, log_id)
+            states = await witness_store.read_states(tx, log_id)
             if states.keys() - {witness.key.vkey for witness in self._witnesses}:
-                await forget_others(tx, log_id, [witness.key.vkey for witness in self._witnesses])
+                await witness_store.forget_others(tx, log_id, [witness.key.vkey for witness in self._witnesses])
         asked = []
         for witness in self._witnesses:
             state = states.get(witness.key.vkey)
@@ -80,14 +71,14 @@ class Witnesses:
         by_vkey = {witness.key.vkey: witness for witness in self._witnesses}
         now = self._clock()
         async with self._database.transaction() as tx:
-            latest = {each.log_id: each for each in await read_latest_checkpoints(tx)}
-            await add_witnesses(tx, list(latest), list(by_vkey), now)
-            due = await claim_due(tx, list(latest), list(by_vkey), now=now, until=now + LEASE)
+            latest = {each.log_id: each for each in await witness_store.read_latest_checkpoints(tx)}
+            await witness_store.add_witnesses(tx, list(latest), list(by_vkey), now)
+            due = await witness_store.claim_due(tx, list(latest), list(by_vkey), now=now, until=now + LEASE)
         asked = [self._ask_late(latest[log_id], by_vkey[vkey], size) for log_id, vkey, size in due]
         await asyncio.gather(*asked)
         return bool(asked)
 
-    async def _ask_late(self, latest: LatestCheckpoint, witness: WitnessAddress, known_size: int) -> None:
+    async def _ask_late(self, latest: witness_store.LatestCheckpoint, witness: WitnessAddress, known_size: int) -> None:
         await self._ask(latest.log_id, latest.note, witness, known_size)
 
     async def _ask(self, log_id: int, note: str, witness: WitnessAddress, known_size: int) -> str | None:
@@ -97,7 +88,7 @@ class Witnesses:
         outcome = await self._client.ask(witness, note, known_size, prove)
         async with self._database.transaction() as tx:
             if isinstance(outcome, Cosigned):
-                await record_cosignature(tx, log_id, witness.key.vkey, outcome, self._clock())
+                await witness_store.record_cosignature(tx, log_id, witness.key.vkey, outcome, self._clock())
                 return outcome.line
             await self._record_failure(tx, log_id, witness, outcome)
         event = _log.error if outcome.problem.is_alarm else _log.warning
@@ -112,11 +103,11 @@ class Witnesses:
         return None
 
     async def _record_failure(self, tx: Connection, log_id: int, witness: WitnessAddress, failed: NotCosigned) -> None:
-        state = (await read_states(tx, log_id)).get(witness.key.vkey)
+        state = (await witness_store.read_states(tx, log_id)).get(witness.key.vkey)
         failures = 0 if state is None else state.failures
         pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(failures, 10))
         now = self._clock()
-        await record_failure(
+        await witness_store.record_failure(
             tx, log_id, witness.key.vkey, failed, now=now, next_attempt_at=now + timedelta(seconds=pause_s)
         )
 

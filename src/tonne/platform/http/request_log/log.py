@@ -15,14 +15,8 @@ import structlog
 from tonne.platform.db.errors import DATABASE_ERRORS
 from tonne.platform.db.pool import Database
 from tonne.platform.http.authenticator import KeyHolder
+from tonne.platform.http.request_log import store
 from tonne.platform.http.request_log.mask import MAX_RAW_BYTES, mask_request
-from tonne.platform.http.request_log.store import (
-    RequestKind,
-    RequestRow,
-    insert_failed,
-    insert_succeeded,
-    slot_of,
-)
 from tonne.platform.process.telemetry.instruments import CounterFamily, Metric
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import Fault
@@ -115,9 +109,9 @@ class RequestLog:
             self._entries.of("written").inc(len(batch))
 
     async def _insert(self, batch: Sequence[_Entry]) -> None:
-        kinds: dict[RequestKind, int] = {}
+        kinds: dict[store.RequestKind, int] = {}
         succeeded: list[tuple[int, float, str, int]] = []
-        failed: list[RequestRow] = []
+        failed: list[store.RequestRow] = []
         for entry in batch:
             if entry.notes.faults:
                 failed.append(_failed(entry))
@@ -130,18 +124,18 @@ class RequestLog:
             succeeded.append((number, at, seen["request_id"], _microseconds(seconds)))
         async with self._database.connection() as connection:
             if succeeded:
-                await insert_succeeded(connection, list(kinds), succeeded)
+                await store.insert_succeeded(connection, list(kinds), succeeded)
             if failed:
-                await insert_failed(connection, failed)
+                await store.insert_failed(connection, failed)
 
 
-def _failed(entry: _Entry) -> RequestRow:
+def _failed(entry: _Entry) -> store.RequestRow:
     notes, seen = entry.notes, entry.seen
     at = entry.ended_at - timedelta(milliseconds=round(entry.seconds * 1000))
     masked = mask_request(notes.body, "\n".join(fault.message for fault in notes.faults[:MAX_FAULTS]))
     scope = notes.holder.scope
-    return RequestRow(
-        slot=slot_of(at),
+    return store.RequestRow(
+        slot=store.slot_of(at),
         organisation_id=scope.organisation_id,
         mode=scope.mode,
         at=at,

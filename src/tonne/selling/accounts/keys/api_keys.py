@@ -11,15 +11,7 @@ from tonne.platform.values.actor import Actor
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode, Scope
-from tonne.selling.accounts import store
-from tonne.selling.accounts.errors import (
-    KeyEnded,
-    KeyLimitReached,
-    KeyNotFound,
-    KeyRestrictionInvalid,
-    KeyRightInvalid,
-    KeyRightsExceeded,
-)
+from tonne.selling.accounts import errors, store
 from tonne.selling.accounts.keys import store as key_store
 from tonne.selling.accounts.keys.restrictions import UNRESTRICTED, KeyRestrictions, KeyRight, excess
 from tonne.selling.accounts.model import AccountKind, ApiKey, new_secret
@@ -64,7 +56,7 @@ async def issue_key(
     if creator is not None:
         _require_no_excess(creator, key)
     if await key_store.count_working_keys(tx, scope.organisation_id, scope.mode, now) >= MAX_KEYS:
-        raise KeyLimitReached
+        raise errors.KeyLimitReached
     return await _insert(tx, key, actor)
 
 
@@ -85,12 +77,12 @@ async def rotate_key(
     """
     if not timedelta(0) <= overlap <= MAX_OVERLAP:
         hours = MAX_OVERLAP // timedelta(hours=1)
-        raise KeyRestrictionInvalid(f"The overlap must be 0 to {hours} hours.", field="overlap_hours")
+        raise errors.KeyRestrictionInvalid(f"The overlap must be 0 to {hours} hours.", field="overlap_hours")
     old = await key_store.lock_key(tx, organisation_id, mode, key_id)
     if old is None:
-        raise KeyNotFound
+        raise errors.KeyNotFound
     if old.has_ended(now) or old.replaced_by is not None:
-        raise KeyEnded
+        raise errors.KeyEnded
     new = replace(
         old,
         id=new_id("key"),
@@ -129,7 +121,7 @@ async def revoke_key(
     place = place or await key_store.find_key_place_any_account(tx, key_id)
     key = None if place is None else await key_store.lock_key(tx, *place, key_id)
     if key is None:
-        raise KeyNotFound
+        raise errors.KeyNotFound
     # A repeated command changes nothing.
     if key.revoked_at is not None:
         return key
@@ -173,9 +165,9 @@ async def _insert(tx: Connection, key: ApiKey, actor: Actor, **details: Any) -> 
 
 async def _check_rights(tx: Connection, key: ApiKey) -> None:
     if KeyRight.PERSONS in key.rights and key.scope.mode is not Mode.LIVE:
-        raise KeyRightInvalid(field="permissions")
+        raise errors.KeyRightInvalid(field="permissions")
     if key.rights and await _kind(tx, key.scope) is not AccountKind.ACCOUNT:
-        raise KeyRightInvalid(field="permissions")
+        raise errors.KeyRightInvalid(field="permissions")
 
 
 async def _check_accounts(tx: Connection, key: ApiKey) -> None:
@@ -183,11 +175,11 @@ async def _check_accounts(tx: Connection, key: ApiKey) -> None:
     if account_ids is None:
         return
     if await key_store.count_accounts(tx, scope.organisation_id, scope.mode, account_ids) != len(account_ids):
-        raise KeyRestrictionInvalid(
+        raise errors.KeyRestrictionInvalid(
             "Not all of these accounts exist in this mode. Check their ids.", field="account_ids"
         )
     if scope.account_id not in account_ids:
-        raise KeyRestrictionInvalid(
+        raise errors.KeyRestrictionInvalid(
             "The default account is not one of the accounts of the key. Add it, or choose another default account.",
             field="account_ids",
         )
@@ -196,10 +188,10 @@ async def _check_accounts(tx: Connection, key: ApiKey) -> None:
 def _require_no_excess(creator: ApiKey, new: ApiKey) -> None:
     """No key creates a stronger one, or escapes its own spending limit."""
     if creator.monthly_limit_minor is not None:
-        raise KeyRightsExceeded("A key with a monthly limit cannot create keys. Use a key without a limit.")
+        raise errors.KeyRightsExceeded("A key with a monthly limit cannot create keys. Use a key without a limit.")
     found = excess(creator.restrictions, creator.rights, new.restrictions, new.rights)
     if found is not None:
-        raise KeyRightsExceeded(
+        raise errors.KeyRightsExceeded(
             f"The new key would have {found}, which the key of this request does not have. Restrict the new key "
             "further, or use a key with more rights."
         )

@@ -15,15 +15,7 @@ from tonne.platform.http.route import Request, Response, Route, RouteMaker, json
 from tonne.platform.values.clock import Clock, to_wire
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.platform.values.scope import Mode, Scope
-from tonne.selling.accounts.errors import (
-    KeyEnded,
-    KeyLimitReached,
-    KeyNotFound,
-    KeyRestrictionInvalid,
-    KeyRightInvalid,
-    KeyRightsExceeded,
-    NameInvalid,
-)
+from tonne.selling.accounts import errors
 from tonne.selling.accounts.keys import store as key_store
 from tonne.selling.accounts.keys.api_keys import issue_key, revoke_key, rotate_key
 from tonne.selling.accounts.keys.restrictions import check_restrictions
@@ -179,7 +171,7 @@ class KeyEndpoints:
         scope, key_id = request.scope, request.path("api_key_id")
         key = await self._database.run(key_store.find_key, scope.organisation_id, scope.mode, key_id)
         if key is None:
-            raise KeyNotFound(_NOT_FOUND)
+            raise errors.KeyNotFound(_NOT_FOUND)
         return json_response(key_out(key))
 
     async def rotate_api_key(self, request: Request) -> Response:
@@ -202,8 +194,8 @@ class KeyEndpoints:
                     now=self._clock(),
                     creator=await _own_key(tx, request),
                 )
-            except KeyNotFound as error:
-                raise KeyNotFound(_NOT_FOUND) from error
+            except errors.KeyNotFound as error:
+                raise errors.KeyNotFound(_NOT_FOUND) from error
         return json_response(_with_secret(key, secret), 201)
 
     async def revoke_api_key(self, request: Request) -> Response:
@@ -221,22 +213,22 @@ class KeyEndpoints:
                     now=self._clock(),
                     place=(scope.organisation_id, scope.mode),
                 )
-            except KeyNotFound as error:
-                raise KeyNotFound(_NOT_FOUND) from error
+            except errors.KeyNotFound as error:
+                raise errors.KeyNotFound(_NOT_FOUND) from error
         return json_response(key_out(key))
 
 
 def key_routes(endpoints: KeyEndpoints) -> list[Route]:
     route, one = RouteMaker("API keys"), "/v1/api-keys/{api_key_id}"
-    refused = (KeyRestrictionInvalid, KeyRightsExceeded, KeyLimitReached)
+    refused = (errors.KeyRestrictionInvalid, errors.KeyRightsExceeded, errors.KeyLimitReached)
     return [
         route(
             "POST /v1/api-keys",
             endpoints.create_api_key,
             {201: ApiKeyWithSecretOut},
             *refused,
-            KeyRightInvalid,
-            NameInvalid,
+            errors.KeyRightInvalid,
+            errors.NameInvalid,
             operation_id="createApiKey",
             body=ApiKeyIn,
             example={"name": "Web shop", "permissions": ["orders:write", "catalogue:read"]},
@@ -249,19 +241,19 @@ def key_routes(endpoints: KeyEndpoints) -> list[Route]:
             operation_id="listApiKeys",
             query=LIST_PARAMETERS,
         ),
-        route(f"GET {one}", endpoints.read_api_key, ApiKeyOut, KeyNotFound, operation_id="getApiKey"),
+        route(f"GET {one}", endpoints.read_api_key, ApiKeyOut, errors.KeyNotFound, operation_id="getApiKey"),
         route(
             f"POST {one}/rotate",
             endpoints.rotate_api_key,
             {201: ApiKeyWithSecretOut},
-            KeyNotFound,
-            KeyEnded,
+            errors.KeyNotFound,
+            errors.KeyEnded,
             *refused,
             operation_id="rotateApiKey",
             body=RotateKeyIn,
             body_required=False,
         ),
-        route(f"DELETE {one}", endpoints.revoke_api_key, ApiKeyOut, KeyNotFound, operation_id="revokeApiKey"),
+        route(f"DELETE {one}", endpoints.revoke_api_key, ApiKeyOut, errors.KeyNotFound, operation_id="revokeApiKey"),
     ]
 
 

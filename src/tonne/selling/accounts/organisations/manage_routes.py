@@ -2,6 +2,7 @@
 
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
 from tonne.platform.http.route import Parameter, Route, RouteMaker
+from tonne.selling.accounts import errors
 from tonne.selling.accounts.account_schemas import (
     AccountIn,
     AccountPairOut,
@@ -14,18 +15,9 @@ from tonne.selling.accounts.account_schemas import (
     ListedClientAccountOut,
     OwnAccountOut,
 )
-from tonne.selling.accounts.errors import (
-    AccountIdempotencyExists,
-    AccountScopeIncorrect,
-    BillingInvalid,
-    CurrencyUnknown,
-    HandleNotUnique,
-    LiveAccountRequired,
-    NameInvalid,
-)
 from tonne.selling.accounts.organisations.manage_endpoints import ManageAccountEndpoints
 
-_CHANGED = (NameInvalid, HandleNotUnique, AccountIdempotencyExists)
+_CHANGED = (errors.NameInvalid, errors.HandleNotUnique, errors.AccountIdempotencyExists)
 _NAME = Parameter("name", "Only accounts whose name contains this text.", {"type": "string"})
 _ARCHIVED = Parameter(
     "archived",
@@ -41,22 +33,22 @@ def manage_account_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
 
 def _own_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
     route, one = RouteMaker("Accounts"), "/v1/accounts/{account_id}"
-    changed = (NameInvalid, HandleNotUnique)
+    changed = (errors.NameInvalid, errors.HandleNotUnique)
     return [
         route(
             "GET /v1/accounts/me",
             endpoints.read_own_account,
             OwnAccountOut,
-            AccountScopeIncorrect,
+            errors.AccountScopeIncorrect,
             operation_id="getOwnAccount",
         ),
         route(
             "POST /v1/accounts",
             endpoints.create_account,
             {201: AccountPairOut},
-            AccountScopeIncorrect,
-            LiveAccountRequired,
-            CurrencyUnknown,
+            errors.AccountScopeIncorrect,
+            errors.LiveAccountRequired,
+            errors.CurrencyUnknown,
             *changed,
             operation_id="createAccount",
             body=AccountIn,
@@ -67,7 +59,7 @@ def _own_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
             endpoints.list_accounts,
             ListOut[OwnAccountOut],
             *LIST_ERRORS,
-            AccountScopeIncorrect,
+            errors.AccountScopeIncorrect,
             operation_id="listAccounts",
             query=(*LIST_PARAMETERS, _NAME),
         ),
@@ -101,7 +93,7 @@ def _client_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
             "GET /v1/accounts/client/me",
             endpoints.read_own_client_account,
             ClientAccountOut,
-            AccountScopeIncorrect,
+            errors.AccountScopeIncorrect,
             operation_id="getOwnClientAccount",
             shows=own,
         ),
@@ -109,8 +101,8 @@ def _client_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
             "POST /v1/accounts/client",
             endpoints.create_client_account,
             created,
-            AccountScopeIncorrect,
-            CurrencyUnknown,
+            errors.AccountScopeIncorrect,
+            errors.CurrencyUnknown,
             *_CHANGED,
             operation_id="createClientAccount",
             body=ClientAccountIn,
@@ -122,7 +114,7 @@ def _client_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
             endpoints.list_client_accounts,
             ListOut[ListedClientAccountOut],
             *LIST_ERRORS,
-            AccountScopeIncorrect,
+            errors.AccountScopeIncorrect,
             operation_id="listClientAccounts",
             query=(*LIST_PARAMETERS, _NAME, _ARCHIVED),
         ),
@@ -141,7 +133,7 @@ def _one_client_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
             endpoints.replace_client_account,
             ClientAccountOut,
             *_CHANGED,
-            BillingInvalid,
+            errors.BillingInvalid,
             operation_id="replaceClientAccount",
             body=ClientAccountPutIn,
             example=_PROFILE,
@@ -152,7 +144,7 @@ def _one_client_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
             endpoints.update_client_account,
             ClientAccountOut,
             *_CHANGED,
-            BillingInvalid,
+            errors.BillingInvalid,
             operation_id="updateClientAccount",
             body=ClientAccountPatchIn,
             example={"reference": "Customer 20817", "beneficiary": None},

@@ -21,17 +21,7 @@ from tonne.platform.documents.sheets.columns import (
 from tonne.platform.documents.sheets.errors import quoted
 from tonne.platform.documents.sheets.read_sheet import Values
 from tonne.platform.values.decimals import parse_decimal
-from tonne.selling.catalogue.details import (
-    CarbonStorageYear,
-    Dataset,
-    ImpactEntry,
-    MediaType,
-    NewsArticle,
-    ProjectLink,
-    ProjectMedia,
-    ProjectYear,
-    TitledText,
-)
+from tonne.selling.catalogue import details
 
 MAX_ITEMS = 50
 MAX_ITEM_LENGTH = 500
@@ -101,41 +91,41 @@ def parse_tonnes(cell: str) -> str:
     return f"{decimal(6, MAX_TONNES)(cell):f}"
 
 
-def parse_titled(cell: str) -> TitledText:
+def parse_titled(cell: str) -> details.TitledText:
     title, colon, description = (part.strip() for part in text(2000)(cell).partition(":"))
     if not (title and colon and description):
         raise CellError(f"{quoted(cell)} does not have the form `Title: description`.")
-    return TitledText(title, description)
+    return details.TitledText(title, description)
 
 
-def parse_milestone(item: str) -> ProjectYear:
+def parse_milestone(item: str) -> details.ProjectYear:
     year, colon, description = (part.strip() for part in item.partition(":"))
     if not (colon and description):
         raise CellError(f"{quoted(item)} does not have the form `2024: description`.")
-    return ProjectYear(whole(1900, 2200)(year), _short(description))
+    return details.ProjectYear(whole(1900, 2200)(year), _short(description))
 
 
-def parse_media(item: str) -> ProjectMedia:
+def parse_media(item: str) -> details.ProjectMedia:
     kind, url, credit, link = _parts(item, "image or video", "address", "credit", "address", required=2)
-    return ProjectMedia(
-        MediaType(choice(*MediaType)(str(kind))),
+    return details.ProjectMedia(
+        details.MediaType(choice(*details.MediaType)(str(kind))),
         parse_image(str(url)),
         _optional(_short, credit),
         _optional(parse_web_url, link),
     )
 
 
-def parse_impact(item: str) -> ImpactEntry:
+def parse_impact(item: str) -> details.ImpactEntry:
     names = ("label", "title", "description", "address of a picture", "icon")
     label, title, description, image, icon = _parts(item, *names, required=3)
     shown = (_short(str(label)), _short(str(title)), _short(str(description)))
-    return ImpactEntry(*shown, _optional(parse_image, image), _optional(_short, icon))
+    return details.ImpactEntry(*shown, _optional(parse_image, image), _optional(_short, icon))
 
 
-def parse_storage(item: str) -> CarbonStorageYear:
+def parse_storage(item: str) -> details.CarbonStorageYear:
     names = ("year", "baseline", "carbon stock", "assumed leakage", "buffer", "credits issued")
     year, *amounts = _parts(item, *names, required=6)
-    return CarbonStorageYear(whole(1900, 2200)(str(year)), *(_amount(str(amount)) for amount in amounts))
+    return details.CarbonStorageYear(whole(1900, 2200)(str(year)), *(_amount(str(amount)) for amount in amounts))
 
 
 def _amount(cell: str) -> float:
@@ -145,26 +135,26 @@ def _amount(cell: str) -> float:
     return float(number)
 
 
-def parse_dataset(item: str) -> Dataset:
+def parse_dataset(item: str) -> details.Dataset:
     title, url = _parts(item, "title", "address", required=2)
-    return Dataset(_short(str(title)), parse_web_url(str(url)))
+    return details.Dataset(_short(str(title)), parse_web_url(str(url)))
 
 
-def parse_link(item: str) -> ProjectLink:
+def parse_link(item: str) -> details.ProjectLink:
     title, url = _parts(item, "title", "address", required=2)
-    return ProjectLink(_short(str(title)), parse_web_url(str(url)))
+    return details.ProjectLink(_short(str(title)), parse_web_url(str(url)))
 
 
-def parse_news(item: str) -> NewsArticle:
+def parse_news(item: str) -> details.NewsArticle:
     title, url, day, description = _parts(item, "title", "address", "date", "description", required=2)
     about = (_optional(parse_day, day), _optional(_short, description))
-    return NewsArticle(_short(str(title)), parse_web_url(str(url)), *about)
+    return details.NewsArticle(_short(str(title)), parse_web_url(str(url)), *about)
 
 
 Texts = Annotated[list[str], Column(items(_short))]
 ShortText = Annotated[str, Column(_short)]
 Day = Annotated[str, Column(parse_day)]
-Titled = Annotated[TitledText, Column(parse_titled)]
+Titled = Annotated[details.TitledText, Column(parse_titled)]
 
 
 def check_details(values: Values) -> Iterator[tuple[str, str]]:

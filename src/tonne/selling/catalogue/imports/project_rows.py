@@ -6,18 +6,7 @@ from typing import Annotated, ClassVar
 from tonne.platform.documents.sheets.columns import CellError, Column, Image, Label, Slug, WebUrl, choice, text, whole
 from tonne.platform.documents.sheets.read_sheet import Row
 from tonne.platform.values.mass import GRAMS_PER_TONNE
-from tonne.selling.catalogue.details import (
-    CarbonPermanence,
-    CarbonStorageYear,
-    Dataset,
-    ImpactEntry,
-    NewsArticle,
-    OffsetDelivery,
-    ProjectLink,
-    ProjectMedia,
-    ProjectYear,
-    RetirementTimeframe,
-)
+from tonne.selling.catalogue import details
 from tonne.selling.catalogue.imports.detail_columns import (
     Day,
     ShortText,
@@ -90,19 +79,19 @@ class ProjectRow(ProjectReference):
     results: Texts | None = None
     un_sdg: Annotated[list[int], Column(parse_goals)] | None = None
     logo: Image | None = None
-    media: Annotated[list[ProjectMedia], Column(items(parse_media))] | None = None
-    offset_delivery: Annotated[str, Column(choice(*OffsetDelivery))] | None = None
-    retirement_timeframe: Annotated[str, Column(choice(*RetirementTimeframe))] | None = None
-    carbon_permanence: Annotated[str, Column(choice(*CarbonPermanence))] | None = None
+    media: Annotated[list[details.ProjectMedia], Column(items(parse_media))] | None = None
+    offset_delivery: Annotated[str, Column(choice(*details.OffsetDelivery))] | None = None
+    retirement_timeframe: Annotated[str, Column(choice(*details.RetirementTimeframe))] | None = None
+    carbon_permanence: Annotated[str, Column(choice(*details.CarbonPermanence))] | None = None
     oxford_type: Annotated[int, Column(whole(1, 5))] | None = None
     quality_durability: Titled | None = None
     quality_additionality: Titled | None = None
     quality_measurement: Titled | None = None
     quality_risk_mitigation: Titled | None = None
     quality_cobenefits: Titled | None = None
-    impact_summary: Annotated[list[ImpactEntry], Column(items(parse_impact))] | None = None
-    timeline: Annotated[list[ProjectYear], Column(items(parse_milestone))] | None = None
-    carbon_storage_over_time: Annotated[list[CarbonStorageYear], Column(items(parse_storage))] | None = None
-    datasets: Annotated[list[Dataset], Column(items(parse_dataset))] | None = None
-    links: Annotated[list[ProjectLink], Column(items(parse_link))] | None = None
-    news: Annotated[list[NewsArticle], Column(items(parse_news))] | None = None
+    impact_summary: Annotated[list[details.ImpactEntry], Column(items(parse_impact))] | None = None
+    timeline: Annotated[list[details.ProjectYear], Column(items(parse_milestone))] | None = None
+    carbon_storage_over_time: Annotated[list[details.CarbonStorageYear], Column(items(parse_storage))] | None = None
+    datasets: Annotated[list[details.Dataset], Column(items(parse_dataset))] | None = None
+    links: Annotated[list[details.ProjectLink], Column(items(parse_link))] | None = None
+    news: Annotated[list[details.NewsArticle], Column(items(parse_news))] | None = None

@@ -12,24 +12,10 @@ from tonne.platform.values.language import N_
 from tonne.platform.values.message_values import MoneyValue
 from tonne.platform.values.tax import TaxTreatment, largest_net, tax_on
 from tonne.selling.accounts.model import PaymentMethod, Terms
-from tonne.selling.catalogue.errors import (
-    BelowMinimumOrder,
-    ChargeTooSmall,
-    PriceRoundsToZero,
-    PriceUnavailable,
-    QuantityInvalid,
-)
+from tonne.selling.catalogue import errors, selection
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.prices.pricing import MAX_MINOR, Priced, PriceList, price_quantity, price_value
 from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit, cut_quantity
-from tonne.selling.catalogue.selection import (
-    BundleChoiceIn,
-    BundleMass,
-    resolve,
-    resolve_default,
-    resolve_masses,
-    storable,
-)
 
 
 class OrderType(StrEnum):
@@ -45,9 +31,9 @@ class PriceRequest(msgspec.Struct, frozen=True, kw_only=True):
     # With `masses`, their sum.
     mass_grams: int | None = None
     value_minor: int | None = None
-    choices: list[BundleChoiceIn] | None = None
+    choices: list[selection.BundleChoiceIn] | None = None
     # A mass for each bundle, instead of `choices`.
-    masses: tuple[BundleMass, ...] | None = None
+    masses: tuple[selection.BundleMass, ...] | None = None
     # The quantity is cut to whole units before it is split; each of `masses` by itself.
     unit: QuantityUnit | None = None
 
@@ -56,14 +42,14 @@ class PriceRequest(msgspec.Struct, frozen=True, kw_only=True):
         """The bundles as they are stored with an order, to price it later."""
         if self.masses is not None:
             return [{"bundle_id": each.bundle_id, "mass_grams": each.mass_grams} for each in self.masses]
-        return None if self.choices is None else [dict(each) for each in storable(self.choices)]
+        return None if self.choices is None else [dict(each) for each in selection.storable(self.choices)]
 
     def with_stored_selection(self, stored: Sequence[dict[str, Any]] | None) -> "PriceRequest":
         if stored is None:
             return self
         if any("mass_grams" in each for each in stored):
-            return structs.replace(self, masses=tuple(msgspec.convert(each, BundleMass) for each in stored))
-        return structs.replace(self, choices=[msgspec.convert(each, BundleChoiceIn) for each in stored])
+            return structs.replace(self, masses=tuple(msgspec.convert(each, selection.BundleMass) for each in stored))
+        return structs.replace(self, choices=[msgspec.convert(each, selection.BundleChoiceIn) for each in stored])
 
 
 def price(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
@@ -79,7 +65,7 @@ def price(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
     priced = _price(request, terms, catalogue)
     least = terms.minimum_order_minor
     if least is not None and priced.total_cost_minor < least:
-        raise BelowMinimumOrder(
+        raise errors.BelowMinimumOrder(
             N_("The total is %(total)s. The minimum for an order is %(least)s: choose a larger amount."),
             total=MoneyValue(priced.total_cost_minor, terms.currency),
             least=MoneyValue(least, terms.currency),
@@ -101,7 +87,7 @@ def price_if_available(request: PriceRequest, terms: Terms, catalogue: Catalogue
     """None while there is no price: no usable exchange rate, or no usable default selection."""
     try:
         return price(request, terms, catalogue)
-    except PriceUnavailable:
+    except errors.PriceUnavailable:
         return None
 
 
@@ -109,17 +95,17 @@ def price_for_display(request: PriceRequest, terms: Terms, catalogue: Catalogue)
     """The price of what may never be ordered, also below the minimum of card payments. None while there is none."""
     try:
         return _price(request, terms, catalogue)
-    except (PriceUnavailable, PriceRoundsToZero):
+    except (errors.PriceUnavailable, errors.PriceRoundsToZero):
         return None
 
 
 def _price(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
     if request.masses is not None:
-        shares = resolve_masses(request.masses, catalogue, request.unit)
+        shares = selection.resolve_masses(request.masses, catalogue, request.unit)
     elif request.choices is None:
-        shares = resolve_default(terms.default_selection, catalogue)
+        shares = selection.resolve_default(terms.default_selection, catalogue)
     else:
-        shares = resolve(request.choices, catalogue)
+        shares = selection.resolve(request.choices, catalogue)
     prices = PriceList(catalogue, terms.currency, terms.fee_rate, total_unit=_charge_unit(terms))
     if request.masses is not None:
         priced = price_quantity(prices, shares, sum(share.weight for share in shares))
@@ -130,7 +116,7 @@ def _price(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
     else:
         raise ValueError("a price request needs a mass or a value")
     if priced.total_cost_minor + (tax_minor_on(priced.total_cost_minor, terms) or 0) > MAX_MINOR:
-        raise QuantityInvalid("The cost is too large. Order less at a time.")
+        raise errors.QuantityInvalid("The cost is too large. Order less at a time.")
     if terms.available_grams(priced.quantity_grams) < priced.quantity_grams:
         # The account simulates short supply.
         short = tuple(structs.replace(line, insufficient_available_quantity=True) for line in priced.lines)
@@ -141,7 +127,9 @@ def _price(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
 def _cut(mass_grams: int, unit: QuantityUnit | None) -> int:
     cut = cut_quantity(mass_grams, unit)
     if unit is not None and not cut:
-        raise QuantityInvalid(f"The mass is less than 1 {unit}. Send a larger mass, or a smaller quantity_trunc.")
+        raise errors.QuantityInvalid(
+            f"The mass is less than 1 {unit}. Send a larger mass, or a smaller quantity_trunc."
+        )
     return cut
 
 
@@ -172,6 +160,6 @@ _TOO_SMALL = {
 def _require_chargeable(name: str, amount_minor: int, currency: str) -> None:
     least = minimum_charge(currency)
     if amount_minor < least:
-        raise ChargeTooSmall(
+        raise errors.ChargeTooSmall(
             _TOO_SMALL[name], amount=MoneyValue(amount_minor, currency), least=MoneyValue(least, currency)
         )

@@ -13,22 +13,14 @@ from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import RowError, SheetInvalid
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor
-from tonne.selling.estimates.factors import store
-from tonne.selling.estimates.factors.import_rows import (
-    FactorRow,
-    read_factors,
-    shipped_factors,
-    source_code,
-    to_factor,
-    to_row,
-)
+from tonne.selling.estimates.factors import import_rows, store
 from tonne.selling.estimates.factors.model import FactorSet
 
 
 class FactorImport(Struct, frozen=True):
     """What an import changes, or would change."""
 
-    changes: RowChanges[FactorRow]
+    changes: RowChanges[import_rows.FactorRow]
     sources: Sequence[str]
     licences: Sequence[str]
 
@@ -43,21 +35,23 @@ async def import_factors(
     """
     if apply:
         await store.lock_factors(tx)
-    sheet = read_factors(file)
+    sheet = import_rows.read_factors(file)
     if not sheet.errors and not sheet.rows:
         sheet.errors.append(RowError(file.name, None, None, "the file has no rows: add some below the header."))
     if sheet.errors:
         raise SheetInvalid(sheet.errors)
-    known = FactorSet((*shipped_factors(), *await store.load_latest(tx)))
+    known = FactorSet((*import_rows.shipped_factors(), *await store.load_latest(tx)))
     # Codes are compared as they are stored, also if the file leaves them out.
     rows = [_with_code(row) for row in sheet.rows]
-    changes = compare(file.name, rows, [to_row(factor) for factor in known.all])
+    changes = compare(file.name, rows, [import_rows.to_row(factor) for factor in known.all])
     planned = FactorImport(
         changes, sorted({row.source for row in changes.saved}), sorted({row.licence for row in changes.saved})
     )
     if apply and changes:
         versions = {factor.id: factor.version for factor in known.all}
-        added = [to_factor(row, version=versions.get(row.id, 0) + 1, created_at=now) for row in changes.saved]
+        added = [
+            import_rows.to_factor(row, version=versions.get(row.id, 0) + 1, created_at=now) for row in changes.saved
+        ]
         await store.insert_versions(tx, added)
         await audit.record(
             tx,
@@ -76,5 +70,5 @@ async def import_factors(
     return planned
 
 
-def _with_code(row: FactorRow) -> FactorRow:
-    return replace(row, source_code=source_code(row))
+def _with_code(row: import_rows.FactorRow) -> import_rows.FactorRow:
+    return replace(row, source_code=import_rows.source_code(row))

@@ -15,23 +15,9 @@ from tonne.selling.estimates.geography.inland_distance import DETOUR
 from tonne.selling.estimates.geography.model import Location
 from tonne.selling.estimates.kinds.air import PUBLISHED_HAULS, haul_of
 from tonne.selling.estimates.kinds.distance import Distance, DistanceMethod, DistanceOut, DistanceUnit
+from tonne.selling.estimates.shipping import schemas
 from tonne.selling.estimates.shipping.methods import FREIGHT, TONNE_KM, Method, TransportMode
 from tonne.selling.estimates.shipping.route import RouteDistance, measure_route
-from tonne.selling.estimates.shipping.schemas import (
-    ConvertedShipmentOut,
-    CoordinatesOut,
-    DistanceDetailsOut,
-    IntensityOut,
-    LocationOut,
-    RouteStopOut,
-    ShippingLegOut,
-    ShippingMassOut,
-    ShippingRouteIn,
-    ShippingRouteOut,
-    TransportWorkOut,
-    TransportWorkUnit,
-    WellToWheelOut,
-)
 from tonne.selling.estimates.shipping.shipment import ShippedMass
 
 _ATTRIBUTIONS = {
@@ -44,7 +30,7 @@ _ATTRIBUTIONS = {
 class ShippingLeg(Struct, frozen=True):
     """What a request says about a leg. `field` is the path of its route in the request."""
 
-    route: ShippingRouteIn
+    route: schemas.ShippingRouteIn
     method: Method
     country_code: str | None
     field: str
@@ -56,7 +42,7 @@ class LegResult(Struct, frozen=True):
     mass_grams: int
     parts_grams: Mapping[str, int]
     distance: RouteDistance
-    shown: ShippingLegOut
+    shown: schemas.ShippingLegOut
     explain: Sequence[ExplainStepOut]
     factors: Sequence[Factor]
 
@@ -78,25 +64,25 @@ def calculate_leg(leg: ShippingLeg, shipment: ShippedMass, factors: FactorSet) -
     burnt, fuel, forcing = _parts(work, choice)
     [burnt_grams, fuel_grams, forcing_grams] = split_grams([burnt, fuel, forcing])
     total = burnt_grams + fuel_grams + forcing_grams
-    shown = ShippingLegOut(
-        mass=ShippingMassOut(
+    shown = schemas.ShippingLegOut(
+        mass=schemas.ShippingMassOut(
             mass_out(total).amount,
             mass_out(total).unit,
-            wtw_details=WellToWheelOut(mass_out(fuel_grams), mass_out(burnt_grams), mass_out(forcing_grams)),
+            wtw_details=schemas.WellToWheelOut(mass_out(fuel_grams), mass_out(burnt_grams), mass_out(forcing_grams)),
         ),
         raw_distance=kilometres(distance.straight_km),
         distance=kilometres(distance.km),
         adjusted_distance=kilometres(distance.km),
         distance_calculation_method=distance.method,
-        activity=TransportWorkOut(plain(work, 6), TransportWorkUnit.TONNE_KM),
-        intensity=IntensityOut(plain(_intensity(choice)), "kg/t*km"),
+        activity=schemas.TransportWorkOut(plain(work, 6), schemas.TransportWorkUnit.TONNE_KM),
+        intensity=schemas.IntensityOut(plain(_intensity(choice)), "kg/t*km"),
         route=_route_out(distance),
         emission_factor=factor_out(choice.factor),
         methodology=[*choice.methodology, distance.methodology, *_conversion(shipment)],
         distance_calculation_details=_details(distance),
         converted_shipment=None
         if shipment.conversion is None
-        else ConvertedShipmentOut(mass_out(to_grams(shipment.tonnes * 1000))),
+        else schemas.ConvertedShipmentOut(mass_out(to_grams(shipment.tonnes * 1000))),
         shipment_conversion_method=shipment.conversion,
     )
     used = [choice.factor] if choice.factor is choice.plain_factor else [choice.factor, choice.plain_factor]
@@ -186,25 +172,25 @@ def _conversion(shipment: ShippedMass) -> list[str]:
     return [] if shipment.conversion is None else [f"Containers were taken as {shipment.conversion}"]
 
 
-def _details(distance: RouteDistance) -> DistanceDetailsOut | None:
+def _details(distance: RouteDistance) -> schemas.DistanceDetailsOut | None:
     if distance.method is DistanceMethod.USER_INPUT:
         return None
     detour = str(DETOUR) if distance.method is DistanceMethod.INLAND else None
-    return DistanceDetailsOut(detour, list(distance.passages))
+    return schemas.DistanceDetailsOut(detour, list(distance.passages))
 
 
-def _route_out(distance: RouteDistance) -> ShippingRouteOut | None:
+def _route_out(distance: RouteDistance) -> schemas.ShippingRouteOut | None:
     if distance.source is None:
         return None
-    return ShippingRouteOut(
+    return schemas.ShippingRouteOut(
         _location(distance.source),
-        [RouteStopOut(_location(location), kilometres(km)) for location, km in distance.stops],
+        [schemas.RouteStopOut(_location(location), kilometres(km)) for location, km in distance.stops],
         _ATTRIBUTIONS.get(distance.method),
     )
 
 
-def _location(location: Location) -> LocationOut:
-    return LocationOut(location.label, CoordinatesOut(*location.coordinates))
+def _location(location: Location) -> schemas.LocationOut:
+    return schemas.LocationOut(location.label, schemas.CoordinatesOut(*location.coordinates))
 
 
 def kilometres(km: Decimal) -> DistanceOut:

@@ -18,19 +18,9 @@ from tonne.selling.estimates.geography.errors import (
     TransportRouteNotFound,
 )
 from tonne.selling.estimates.kinds.errors import DistanceInvalid
+from tonne.selling.estimates.shipping import schemas
 from tonne.selling.estimates.shipping.calculate_leg import LegResult, ShippingLeg, calculate_leg, kilometres
 from tonne.selling.estimates.shipping.route import is_quick
-from tonne.selling.estimates.shipping.schemas import (
-    MAX_LEGS,
-    MultiLegShippingIn,
-    MultiLegShippingOut,
-    ShipmentIn,
-    ShippingAnnotationsIn,
-    ShippingIn,
-    ShippingMassOut,
-    ShippingOut,
-    WellToWheelOut,
-)
 from tonne.selling.estimates.shipping.shipment import ShippedMass, shipped_mass
 
 ROUTE_ERRORS = (
@@ -41,16 +31,16 @@ ROUTE_ERRORS = (
 _ALWAYS_NULL = {"external_estimate_url": None, "filename": None, "user_fullname": None}
 
 
-def calculate_shipping(request: ShippingIn, factors: FactorSet) -> Calculated:
+def calculate_shipping(request: schemas.ShippingIn, factors: FactorSet) -> Calculated:
     shipment = _shipment(request.shipment)
     leg = calculate_leg(ShippingLeg(request.route, request.method, request.country_code, "route"), shipment, factors)
     answer = msgspec.structs.asdict(leg.shown)
     return Calculated(leg.mass_grams, (shipment.explain, *leg.explain, _sum([leg])), leg.factors, answer | _ALWAYS_NULL)
 
 
-def calculate_multi_leg(request: MultiLegShippingIn, factors: FactorSet) -> Calculated:
-    if not 1 <= len(request.legs) <= MAX_LEGS:
-        raise Invalid([Fault("validation_error", f"Send 1 to {MAX_LEGS} legs.", "legs")])
+def calculate_multi_leg(request: schemas.MultiLegShippingIn, factors: FactorSet) -> Calculated:
+    if not 1 <= len(request.legs) <= schemas.MAX_LEGS:
+        raise Invalid([Fault("validation_error", f"Send 1 to {schemas.MAX_LEGS} legs.", "legs")])
     shipment = _shipment(request.shipment)
     legs = [
         calculate_leg(ShippingLeg(leg.route, leg.method, leg.country_code, f"legs[{number}].route"), shipment, factors)
@@ -63,7 +53,7 @@ def calculate_multi_leg(request: MultiLegShippingIn, factors: FactorSet) -> Calc
     ]
     total = sum(leg.mass_grams for leg in legs)
     answer = {
-        "mass": ShippingMassOut(mass_out(total).amount, mass_out(total).unit, _details(legs)),
+        "mass": schemas.ShippingMassOut(mass_out(total).amount, mass_out(total).unit, _details(legs)),
         "legs": [leg.shown for leg in legs],
         "raw_distance": kilometres(sum((leg.distance.straight_km for leg in legs), Decimal(0))),
         "distance": kilometres(sum((leg.distance.km for leg in legs), Decimal(0))),
@@ -74,12 +64,14 @@ def calculate_multi_leg(request: MultiLegShippingIn, factors: FactorSet) -> Calc
     return Calculated(total, (shipment.explain, *explain, _sum(legs)), list(used.values()), answer | _ALWAYS_NULL)
 
 
-def _shipment(shipment: ShipmentIn) -> ShippedMass:
+def _shipment(shipment: schemas.ShipmentIn) -> ShippedMass:
     return shipped_mass(shipment.mass, shipment.containers, shipment.cargo_type)
 
 
-def _details(legs: Sequence[LegResult]) -> WellToWheelOut:
-    return WellToWheelOut(*(mass_out(sum(leg.parts_grams[part] for leg in legs)) for part in ("wtt", "ttw", "unknown")))
+def _details(legs: Sequence[LegResult]) -> schemas.WellToWheelOut:
+    return schemas.WellToWheelOut(
+        *(mass_out(sum(leg.parts_grams[part] for leg in legs)) for part in ("wtt", "ttw", "unknown"))
+    )
 
 
 def _sum(legs: Sequence[LegResult]) -> ExplainStepOut:
@@ -90,7 +82,7 @@ def _sum(legs: Sequence[LegResult]) -> ExplainStepOut:
     return step(description, f"{' + '.join(parts)} kg = {mass_out(int(total * 1000)).amount} kg", total, "kg")
 
 
-_ANNOTATIONS = Annotations("is_shipment", "shipped_at", ShippingAnnotationsIn)
+_ANNOTATIONS = Annotations("is_shipment", "shipped_at", schemas.ShippingAnnotationsIn)
 _SHIPMENT = {"containers": "2", "cargo_type": "average"}
 _SEA = {
     "route": {"source": {"locode": "CNSHA"}, "destination": {"locode": "NLRTM"}},
@@ -103,8 +95,8 @@ SHIPPING = EstimateKind(
     "part of the mass, and shown apart.",
     operation="ShippingEstimate",
     parameter="shipping_estimate_id",
-    request=ShippingIn,
-    answer=ShippingOut,
+    request=schemas.ShippingIn,
+    answer=schemas.ShippingOut,
     calculate=calculate_shipping,
     errors=ROUTE_ERRORS,
     example={"shipment": _SHIPMENT, **_SEA},
@@ -118,8 +110,8 @@ MULTI_LEG_SHIPPING = EstimateKind(
     about="The same shipment by one way after another: the legs are calculated like single shipments, and added up.",
     operation="MultiLegShippingEstimate",
     parameter="multi_leg_estimate_id",
-    request=MultiLegShippingIn,
-    answer=MultiLegShippingOut,
+    request=schemas.MultiLegShippingIn,
+    answer=schemas.MultiLegShippingOut,
     calculate=calculate_multi_leg,
     errors=ROUTE_ERRORS,
     example={

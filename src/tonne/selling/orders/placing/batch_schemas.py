@@ -11,20 +11,7 @@ from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
 from tonne.selling.catalogue.schemas import EstimateId
 from tonne.selling.estimates.schemas import MassIn
 from tonne.selling.orders.beneficiary import BENEFICIARY, BeneficiaryIn
-from tonne.selling.orders.placing.bodies import (
-    ESTIMATE,
-    MASS,
-    REJECT,
-    TRUNC,
-    Masses,
-    OrderByEstimateIn,
-    OrderByMassIn,
-    OrderByValueIn,
-    OrderIn,
-    QuoteId,
-    Selection,
-    Value,
-)
+from tonne.selling.orders.placing import bodies
 from tonne.selling.orders.schemas import OrderOut
 
 MAX_ORDERS = 100
@@ -36,17 +23,17 @@ MAX_BATCH_BYTES = 2 * 1024 * 1024
 class OrderBatchItemIn(msgspec.Struct, forbid_unknown_fields=True):
     """The body of an order by estimate, by mass or by value. Send exactly one amount."""
 
-    estimate_id: Annotated[EstimateId, ESTIMATE] | None = None
-    mass: Annotated[MassIn | None, MASS] = None
-    bundle_masses: Masses | None = None
-    value: Value | None = None
+    estimate_id: Annotated[EstimateId, bodies.ESTIMATE] | None = None
+    mass: Annotated[MassIn | None, bodies.MASS] = None
+    bundle_masses: bodies.Masses | None = None
+    value: bodies.Value | None = None
     idempotency_key: IdempotencyKey | None = None
-    bundle_selection: Selection | None = None
+    bundle_selection: bodies.Selection | None = None
     metadata: Metadata | None = None
     beneficiary: Annotated[BeneficiaryIn | None, BENEFICIARY] = None
-    quantity_trunc: Annotated[QuantityUnit | None, TRUNC] = None
-    reject_if_short: Annotated[bool, REJECT] = False
-    quote_id: QuoteId | None = None
+    quantity_trunc: Annotated[QuantityUnit | None, bodies.TRUNC] = None
+    reject_if_short: Annotated[bool, bodies.REJECT] = False
+    quote_id: bodies.QuoteId | None = None
 
 
 def _read_orders(value: Any) -> list[Any]:
@@ -79,11 +66,11 @@ class OrderBatchIn(msgspec.Struct, forbid_unknown_fields=True):
     ] = None
 
 
-def shape_of(members: dict[str, Any]) -> type[OrderIn]:
+def shape_of(members: dict[str, Any]) -> type[bodies.OrderIn]:
     """Which kind of order an item of a batch is. An item without an amount is taken as an order by mass."""
     if members.get("estimate_id") is not None:
-        return OrderByEstimateIn
-    return OrderByMassIn if members.get("value") is None else OrderByValueIn
+        return bodies.OrderByEstimateIn
+    return bodies.OrderByMassIn if members.get("value") is None else bodies.OrderByValueIn
 
 
 class OrderResultOut(msgspec.Struct):

@@ -13,15 +13,7 @@ from tonne.platform.values.clock import Clock
 from tonne.selling.users import session_store, store
 from tonne.selling.users.errors import CodeRefused, SecondFactorNeeded
 from tonne.selling.users.model import User
-from tonne.selling.users.second_factor import passkey_store
-from tonne.selling.users.second_factor.totp import (
-    accepted_step,
-    hash_recovery_code,
-    new_recovery_codes,
-    new_totp_secret,
-    provisioning_uri,
-    qr_code,
-)
+from tonne.selling.users.second_factor import passkey_store, totp
 
 
 class TotpSetup(Struct, frozen=True):
@@ -39,11 +31,11 @@ class SecondFactor:
         """The secret to scan: the one that waits for its first code, or a new one."""
         row = await store.lock_totp(tx, user.id)
         if row["totp_box"] is None:
-            secret = new_totp_secret()
+            secret = totp.new_totp_secret()
             await store.set_totp(tx, user.id, self._box.seal(secret, user.id), enabled=False, step=0)
         else:
             secret = self._box.open(row["totp_box"], user.id)
-        return TotpSetup(secret, qr_code(provisioning_uri(secret, user.email, self._issuer)))
+        return TotpSetup(secret, totp.qr_code(totp.provisioning_uri(secret, user.email, self._issuer)))
 
     async def enable(self, tx: Connection, user: User, code: str, *, but_session: str, actor: Actor) -> list[str]:
         """Confirm the app with its first code. Returns the recovery codes, which are shown once. Raises CodeRefused.
@@ -53,7 +45,7 @@ class SecondFactor:
         now, row = self._clock(), await store.lock_totp(tx, user.id)
         if row["totp_box"] is None or row["totp_enabled"]:
             raise CodeRefused("Start again: there is no app to confirm.")
-        step = accepted_step(self._box.open(row["totp_box"], user.id), code, now, row["totp_step"])
+        step = totp.accepted_step(self._box.open(row["totp_box"], user.id), code, now, row["totp_step"])
         if step is None:
             raise CodeRefused("This code is wrong. Enter the current code that your app shows for this account.")
         await store.set_totp(tx, user.id, row["totp_box"], enabled=True, step=step)
@@ -91,9 +83,9 @@ async def reset_second_factors(tx: Connection, user: User, *, actor: Actor, now:
 
 async def new_codes(tx: Connection, user_id: str) -> list[str]:
     """Recovery codes, which replace all others."""
-    codes = new_recovery_codes()
+    codes = totp.new_recovery_codes()
     await store.delete_recovery_codes(tx, user_id)
-    await store.insert_recovery_codes(tx, user_id, [hash_recovery_code(code) for code in codes])
+    await store.insert_recovery_codes(tx, user_id, [totp.hash_recovery_code(code) for code in codes])
     return codes
 
 

@@ -10,18 +10,7 @@ from msgspec import Struct
 
 from tonne.platform.db.json_rows import json_rows
 from tonne.platform.db.pool import Connection
-from tonne.platform.documents.sheets.columns import (
-    CellError,
-    Column,
-    Date,
-    Label,
-    WebUrl,
-    choice,
-    parse_currency,
-    precision_error,
-    text,
-    whole,
-)
+from tonne.platform.documents.sheets import columns
 from tonne.platform.documents.sheets.errors import quoted
 from tonne.platform.documents.sheets.read_sheet import Values
 from tonne.platform.values.currency import DECIMALS
@@ -31,14 +20,14 @@ from tonne.selling.catalogue.imports.project_rows import ProjectReference
 
 MAX_LOT_TONNES = 10**9
 MAX_UNIT_COST = 10**9
-SerialNumber = Annotated[int, Column(whole(0, 10**15 - 1))]
+SerialNumber = Annotated[int, columns.Column(columns.whole(0, 10**15 - 1))]
 SerialBlock = tuple[str, str]
 
 
 def parse_cost(cell: str) -> Decimal:
     number = parse_decimal(cell)
     if number is None or not 0 <= number <= MAX_UNIT_COST:
-        raise CellError(f"{quoted(cell)} is not a cost per tonne: write a number such as 12.65.")
+        raise columns.CellError(f"{quoted(cell)} is not a cost per tonne: write a number such as 12.65.")
     return number
 
 
@@ -46,21 +35,21 @@ def parse_cost(cell: str) -> Decimal:
 class LotRow(ProjectReference):
     KEY: ClassVar[tuple[str, ...]] = ("registry", "serial_block", "first_number", "last_number")
 
-    vintage: Annotated[int, Column(whole(1990, 2100))]
-    serial_block: Annotated[str, Column(text(200))]
+    vintage: Annotated[int, columns.Column(columns.whole(1990, 2100))]
+    serial_block: Annotated[str, columns.Column(columns.text(200))]
     first_number: SerialNumber
     last_number: SerialNumber
-    status: Annotated[str, Column(choice("held", "pre_retired"))]
-    retirement_url: WebUrl | None
-    retired_on: Date | None
+    status: Annotated[str, columns.Column(columns.choice("held", "pre_retired"))]
+    retirement_url: columns.WebUrl | None
+    retired_on: columns.Date | None
     # The import copies these from the project if they are missing.
-    country: Label | None = None
-    methodology: Label | None = None
+    country: columns.Label | None = None
+    methodology: columns.Label | None = None
     # What a tonne cost you, for the journal.
-    unit_cost: Annotated[Decimal, Column(parse_cost)] | None = None
-    cost_currency: Annotated[str, Column(parse_currency)] | None = None
+    unit_cost: Annotated[Decimal, columns.Column(parse_cost)] | None = None
+    cost_currency: Annotated[str, columns.Column(columns.parse_currency)] | None = None
     # The stored lot that the row corrects. Without it, a lot with the same serial numbers is updated.
-    lot_id: Label | None = None
+    lot_id: columns.Label | None = None
 
     @property
     def unit_cost_minor(self) -> int | None:
@@ -106,7 +95,7 @@ def _check_cost(values: Values) -> Iterator[tuple[str, str]]:
         yield "cost_currency", "a lot with a unit_cost needs its currency: enter its code, such as EUR."
     if currency is not None and values.get("unit_cost", "invalid") is None:
         yield "unit_cost", "the cell is empty, but cost_currency is not: enter the cost per tonne, or clear both."
-    if cost is not None and currency is not None and (message := precision_error(cost, DECIMALS[currency])):
+    if cost is not None and currency is not None and (message := columns.precision_error(cost, DECIMALS[currency])):
         yield "unit_cost", message
 
 
