@@ -34,7 +34,7 @@ from tonne.selling.orders.person_store import find_cancel_reason
 from tonne.selling.orders.queue import lock_order
 from tonne.selling.orders.schemas import order_document
 from tonne.supply.certificates import person_store as certificates
-from tonne.supply.certificates.packs.person_store import delete_packs
+from tonne.supply.certificates.packs.store import delete_packs
 from tonne.supply.certificates.person_store import OwnCertificate
 from tonne.supply.certificates.record import CertificateRecord, RetiredInAdvance
 

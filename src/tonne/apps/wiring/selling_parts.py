@@ -10,7 +10,6 @@ from tonne.selling.accounts.logos.account_logo import AccountLogoEndpoints
 from tonne.selling.accounts.organisations.activity import ActivityReaders
 from tonne.selling.accounts.organisations.manage_endpoints import ManageAccountEndpoints
 from tonne.selling.catalogue.snapshot import Catalogues
-from tonne.selling.estimates.activity import find_estimate_activity
 from tonne.selling.estimates.calculate_estimate import CalculateEstimate
 from tonne.selling.estimates.calculated_endpoints import CalculatedEstimateEndpoints
 from tonne.selling.estimates.endpoints import EstimateEndpoints
@@ -21,7 +20,8 @@ from tonne.selling.estimates.purchases.endpoints import TransactionEndpoints
 from tonne.selling.estimates.quote_estimate import QuoteEstimate
 from tonne.selling.estimates.shipping.endpoints import ShippingEndpoints
 from tonne.selling.estimates.shipping.kinds import KINDS as SHIPPING_KINDS
-from tonne.selling.orders.analytics.last_order_days import last_order_days
+from tonne.selling.estimates.store import find_estimate_activity
+from tonne.selling.orders.analytics.store import last_order_days
 from tonne.selling.orders.endpoints import OrderEndpoints
 from tonne.selling.orders.placing.batch_endpoints import BatchEndpoints
 from tonne.selling.orders.placing.place_orders import PlaceOrders

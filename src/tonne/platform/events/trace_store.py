@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from tonne.platform.db.pool import Connection
+from msgspec import Struct
+
+from tonne.platform.db.pool import Connection, Database
 from tonne.platform.values.scope import Mode, Scope
 
 # Events are partitioned by sequence, which is never below the time of the append.
@@ -62,3 +64,17 @@ WHERE ctid = ANY (ARRAY(SELECT ctid FROM event_traces WHERE stored_at < clock_ti
 async def prune_traces(connection: Connection, keep: timedelta, limit: int) -> int:
     """How many were deleted."""
     return int((await connection.execute(PRUNE_TRACES, keep, limit)).removeprefix("DELETE "))
+
+
+# Longer than a collector waits for the rest of a trace, and than the retries of a receiver that is down for days.
+KEEP = timedelta(days=7)
+_BATCH = 10_000
+
+
+class PruneTraces(Struct, frozen=True):
+    """Deletes the traces of old events. Runs also without tracing: it may have been on before."""
+
+    database: Database
+
+    async def run_once(self) -> bool:
+        return await self.database.run(prune_traces, KEEP, _BATCH) == _BATCH

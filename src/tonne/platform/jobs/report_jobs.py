@@ -4,13 +4,12 @@ import asyncio
 import json
 import os
 import socket
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import structlog
 
 from tonne.platform.db.errors import DATABASE_ERRORS
-from tonne.platform.db.pool import Database
-from tonne.platform.jobs import report_store
+from tonne.platform.db.pool import Connection, Database
 from tonne.platform.jobs.metrics import JobMetrics
 from tonne.platform.values.clock import Clock, utc_now
 
@@ -32,11 +31,11 @@ class JobReports:
 
     async def report(self) -> None:
         jobs = json.dumps(self._metrics.states())
-        await self._database.run(report_store.upsert_report, self._worker, self._started_at, self._clock(), jobs)
+        await self._database.run(upsert_report, self._worker, self._started_at, self._clock(), jobs)
 
     async def withdraw(self) -> None:
         """After an orderly stop this worker is not missing."""
-        await self._database.run(report_store.delete_reports, self._worker, self._clock() - KEPT)
+        await self._database.run(delete_reports, self._worker, self._clock() - KEPT)
 
     async def watch(self) -> None:
         """Report again and again, until cancelled."""
@@ -46,3 +45,21 @@ class JobReports:
             except DATABASE_ERRORS as error:
                 _log.debug("jobs_not_reported", error=repr(error))
             await asyncio.sleep(REPORT_EVERY_S)
+
+
+UPSERT_REPORT = """
+INSERT INTO worker_reports (worker, started_at, reported_at, jobs) VALUES ($1, $2, $3, $4)
+ON CONFLICT (worker) DO UPDATE SET reported_at = excluded.reported_at, jobs = excluded.jobs
+"""
+
+
+async def upsert_report(connection: Connection, worker: str, started_at: datetime, now: datetime, jobs: str) -> None:
+    await connection.execute(UPSERT_REPORT, worker, started_at, now, jobs)
+
+
+DELETE_REPORTS = "DELETE FROM worker_reports WHERE worker = $1 OR reported_at < $2"
+
+
+async def delete_reports(connection: Connection, worker: str, older_than: datetime) -> None:
+    """Deletes the reports of this worker, and of workers that ended long ago without an orderly stop."""
+    await connection.execute(DELETE_REPORTS, worker, older_than)

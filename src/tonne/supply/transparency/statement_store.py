@@ -1,12 +1,17 @@
 """SQL of what the entries of the log state."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import msgspec
 
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.rows import value_of
 from tonne.platform.values.scope import Mode
+from tonne.supply.transparency.model import Log
 from tonne.supply.transparency.statements import ComposedStatement, WaitingStatement
+from tonne_verify.openings import Opening
 
 HAS_WAITING = "SELECT EXISTS (SELECT FROM log_statements WHERE mode = $1 AND log_id IS NULL)"
 
@@ -53,3 +58,17 @@ WHERE log_id = $1 AND position >= $2
 async def queue_again(tx: Connection, log_id: int, first: int) -> int:
     """Statements of a closed log, from this position on. Returns how many."""
     return int((await tx.execute(QUEUE_AGAIN, log_id, first)).split()[-1])
+
+
+READ_OPENINGS = """
+SELECT position, statement, salt, names, names_salt FROM log_statements
+WHERE log_id = $1 AND position < $2 ORDER BY position
+"""
+
+
+async def read_openings(tx: Connection, log: Log) -> AsyncIterator[dict[str, Any]]:
+    """The published entries in their order. Entry 0 of a log that was opened again states nothing."""
+    async for row in tx.cursor(READ_OPENINGS, log.id, log.published_size):
+        names = None if row["names"] is None else msgspec.json.decode(row["names"])
+        opening = Opening(msgspec.json.decode(row["statement"]), row["salt"], names, row["names_salt"])
+        yield {"origin": log.origin, "position": row["position"], **opening.to_json()}

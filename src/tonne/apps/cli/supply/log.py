@@ -16,8 +16,8 @@ from tonne.platform.values.scope import Mode
 from tonne.supply.transparency.head_file import HeadFile
 from tonne.supply.transparency.log_store import list_logs
 from tonne.supply.transparency.model import Log
-from tonne.supply.transparency.read_openings import read_openings
 from tonne.supply.transparency.reopen_log import reopen_log
+from tonne.supply.transparency.statement_store import read_openings
 
 FILE = click.Path(path_type=Path)
 

@@ -7,7 +7,6 @@ from datetime import datetime
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.documents.mail.failed_mail_store import discard_mail_any_account, retry_mail_any_account
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.errors import Kind, TonneError
@@ -83,3 +82,30 @@ WHERE id = $1 AND sent_at IS NULL AND next_attempt_at IS NULL AND held_reason IS
 async def find_failed_any_account(connection: Connection, mail_id: str) -> FailedMail | None:
     row = await connection.fetchrow(FIND_FAILED, mail_id)
     return None if row is None else FailedMail(**row)
+
+
+# From the start of the schedule. The token is incremented, so that a worker that still sends it changes nothing.
+RETRY = """
+UPDATE mails SET next_attempt_at = clock_timestamp(), attempts = 0, lease_token = lease_token + 1
+WHERE id = $1 AND sent_at IS NULL AND next_attempt_at IS NULL
+  AND held_reason IS NULL AND discarded_at IS NULL RETURNING organisation_id
+"""
+
+
+async def retry_mail_any_account(tx: Connection, mail_id: str) -> str | None:
+    """Make a mail that was given up due again. Returns its organisation, None if there is no such mail."""
+    organisation_id: str | None = await tx.fetchval(RETRY, mail_id)
+    return organisation_id
+
+
+DISCARD = """
+UPDATE mails SET discarded_at = clock_timestamp()
+WHERE id = $1 AND sent_at IS NULL AND next_attempt_at IS NULL
+  AND held_reason IS NULL AND discarded_at IS NULL RETURNING organisation_id
+"""
+
+
+async def discard_mail_any_account(tx: Connection, mail_id: str) -> str | None:
+    """Accept that a mail that was given up is never sent. Returns its organisation, None if there is no such mail."""
+    organisation_id: str | None = await tx.fetchval(DISCARD, mail_id)
+    return organisation_id

@@ -16,7 +16,7 @@ from tonne.platform.values.paging import Position
 from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts import store
-from tonne.selling.accounts.account_pages_store import AccountFilter, list_accounts_before
+from tonne.selling.accounts.account_list_store import AccountFilter, list_accounts_before
 from tonne.selling.accounts.account_schemas import (
     AccountIn,
     AccountPairOut,

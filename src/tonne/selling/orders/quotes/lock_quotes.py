@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from typing import Protocol
 
 import msgspec
 from msgspec import structs
@@ -31,9 +32,20 @@ from tonne.selling.orders.placing.quote_order import quote_order
 from tonne.selling.orders.quotes.errors import HoldQuotaExceeded
 from tonne.selling.orders.quotes.hold_quota_store import HoldQuota, has_quota, list_of_organisation, lock_quota
 from tonne.selling.orders.quotes.locked_price import LockedPrice, encode_locked
-from tonne.selling.orders.quotes.model import HoldSupply
 from tonne.selling.orders.quotes.schemas import LockedQuoteIn, quote_document, with_status
 from tonne.selling.orders.quotes.store import NewQuote, StoredQuote, find_quote_by_key, insert_quotes, sum_held_grams
+
+
+class HoldSupply(Protocol):
+    """Hold the grams of these lines for a quote, and return how many are reserved, in whole units of the registries.
+
+    Raises NotEnoughInStock. It locks lots until the transaction ends.
+    """
+
+    async def __call__(
+        self, tx: Connection, scope: Scope, quote_id: str, lines: Sequence[PricedLine], expires_at: datetime
+    ) -> int: ...
+
 
 QUOTE_LIFE = timedelta(minutes=30)
 # An order that is placed in the last moment of a quote still finds its hold.

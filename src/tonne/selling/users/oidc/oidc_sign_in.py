@@ -13,7 +13,7 @@ from tonne.platform.http.route import Request
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.actor import Actor, ActorKind
 from tonne.platform.values.clock import Clock
-from tonne.selling.users import identity_store, store
+from tonne.selling.users import store
 from tonne.selling.users.invitations import accept_open_invitations
 from tonne.selling.users.model import User, UserSession
 from tonne.selling.users.oidc.oidc import OidcIdentity, OidcRefused
@@ -34,7 +34,7 @@ class OidcSignIn:
         self._require_domain(identity)
         now = self._clock()
         async with self._database.transaction() as tx:
-            user_id = await identity_store.use_identity(tx, identity.issuer, identity.subject, now)
+            user_id = await use_identity(tx, identity.issuer, identity.subject, now)
             if user_id is None:
                 user = await self._link(tx, request, identity, now)
             else:
@@ -76,7 +76,7 @@ class OidcSignIn:
             raise OidcRefused(
                 f"There is no user for {email}. Ask an owner or an admin of your organisation for an invitation."
             )
-        if not await identity_store.link_identity(tx, identity.issuer, identity.subject, user.id, now):
+        if not await link_identity(tx, identity.issuer, identity.subject, user.id, now):
             raise OidcRefused(
                 f"{email} is linked to another account at the provider. Ask the operator to run `tonne user unlink`."
             )
@@ -90,7 +90,36 @@ class OidcSignIn:
 
 async def unlink_user(tx: Connection, user: User, *, actor: Actor, now: datetime) -> int:
     """Forget the user's accounts at providers. The next sign-in with the verified address links one again."""
-    count = await identity_store.unlink_identities(tx, user.id)
+    count = await unlink_identities(tx, user.id)
     if count:
         await audit.record(tx, None, "user.identity_unlinked", actor=actor, at=now, subject_id=user.id)
     return count
+
+
+USE_IDENTITY = """
+UPDATE user_identities SET last_used_at = $3 WHERE issuer = $1 AND subject = $2 RETURNING user_id
+"""
+
+
+async def use_identity(tx: Connection, issuer: str, subject: str, now: datetime) -> str | None:
+    """The id of the user to whom it belongs."""
+    user_id: str | None = await tx.fetchval(USE_IDENTITY, issuer, subject, now)
+    return user_id
+
+
+LINK_IDENTITY = """
+INSERT INTO user_identities (issuer, subject, user_id, created_at, last_used_at) VALUES ($1, $2, $3, $4, $4)
+ON CONFLICT DO NOTHING RETURNING true
+"""
+
+
+async def link_identity(tx: Connection, issuer: str, subject: str, user_id: str, now: datetime) -> bool:
+    """False if the user has another account at this provider."""
+    return await tx.fetchval(LINK_IDENTITY, issuer, subject, user_id, now) is True
+
+
+UNLINK_IDENTITIES = "DELETE FROM user_identities WHERE user_id = $1 RETURNING issuer"
+
+
+async def unlink_identities(tx: Connection, user_id: str) -> int:
+    return len(await tx.fetch(UNLINK_IDENTITIES, user_id))

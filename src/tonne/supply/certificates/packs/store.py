@@ -6,7 +6,7 @@ from datetime import date, datetime, timedelta
 from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.rows import value_of
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.scope import Mode, Scope
 from tonne.supply.certificates.packs.model import AuditPack
 
 _COLUMNS = (
@@ -178,3 +178,11 @@ DELETE FROM audit_packs WHERE (organisation_id, id) IN (
 async def delete_expired(connection: Connection, now: datetime, limit: int) -> int:
     """How many were deleted, with their files."""
     return int((await connection.execute(DELETE_EXPIRED, now, limit)).rsplit(" ", 1)[1])
+
+
+DELETE_PACKS = "DELETE FROM audit_packs WHERE organisation_id = $1 AND mode = $2"
+
+
+async def delete_packs(tx: Connection, scope: Scope) -> None:
+    """When a person is erased: packs contain names. They can be made again."""
+    await tx.execute(DELETE_PACKS, scope.organisation_id, scope.mode)
