@@ -1,12 +1,10 @@
 """Looking at the dashboard of an organisation as the operator."""
 
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer, organisation_base
-from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.clock import Clock
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.errors import OrganisationNotFound
 from tonne.selling.accounts.lookup import require_organisation
@@ -16,12 +14,7 @@ _UNKNOWN = "There is no such organisation."
 _NO_REASON = "Enter a reason, such as the number of a support request. The organisation sees it."
 
 
-class ActAsPage:
-    def __init__(self, database: Database, layout: PageLayout, clock: Clock) -> None:
-        self._database = database
-        self._layout = layout
-        self._clock = clock
-
+class ActAsPage(DashboardPage, frozen=True):
     def section(self) -> OperatorSection:
         return OperatorSection(
             pages={"/customers/{organisation_id}/act-as": self.show},
@@ -38,26 +31,26 @@ class ActAsPage:
         if form.faults:
             return await self._page(request, viewer, form)
         try:
-            async with self._database.transaction() as tx:
-                await start_acting(tx, viewer.session, organisation_id, reason, actor=viewer.actor, now=self._clock())
+            async with self.database.transaction() as tx:
+                await start_acting(tx, viewer.session, organisation_id, reason, actor=viewer.actor, now=self.clock())
         except OrganisationNotFound as error:
             raise DashboardPageNotFound(_UNKNOWN) from error
         return see_other(organisation_base(viewer.mode, organisation_id))
 
     async def end(self, _: Request, viewer: OperatorViewer, __: Fields) -> Response:
-        async with self._database.transaction() as tx:
-            organisation_id = await stop_acting(tx, viewer.session, actor=viewer.actor, now=self._clock())
+        async with self.database.transaction() as tx:
+            organisation_id = await stop_acting(tx, viewer.session, actor=viewer.actor, now=self.clock())
         if organisation_id is None:
             return see_other(viewer.base)
         return see_other(f"{viewer.base}/customers/{organisation_id}?done=act_as_ended")
 
     async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
         try:
-            async with self._database.connection() as connection:
+            async with self.database.connection() as connection:
                 details = await require_organisation(connection, request.path("organisation_id"))
         except OrganisationNotFound as error:
             raise DashboardPageNotFound(_UNKNOWN) from error
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_act_as.html",

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from tonne.apps.dashboard.audit_filter import AuditSearch
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import OperatorViewer
 from tonne.apps.lookup.audit_csv import MAX_EXPORTED, audit_csv
 from tonne.apps.lookup.audit_text import AuditRow, audit_rows, find_actor_names
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit.search import AuditPage, search_entries_any_account
 from tonne.platform.events.audit.store import StoredEntry
 from tonne.platform.http.route import Request, Response
@@ -19,11 +19,7 @@ PAGE = 50
 MAX_SCANS = 50
 
 
-class OperatorAuditPage:
-    def __init__(self, database: Database, layout: PageLayout) -> None:
-        self._database = database
-        self._layout = layout
-
+class OperatorAuditPage(DashboardPage, frozen=True):
     def section(self) -> OperatorSection:
         return OperatorSection(pages={"/audit": self.show, "/audit/export": self.export}, errors=(CursorInvalid,))
 
@@ -34,11 +30,11 @@ class OperatorAuditPage:
         start = parse_cursor(after, list_name)
         page, rows = AuditPage([], None), list[AuditRow]()
         if not search.form.faults:
-            async with self._database.connection() as connection:
+            async with self.database.connection() as connection:
                 requested = search.filter(viewer.mode)
                 page = await search_entries_any_account(connection, search.organisation_id, requested, start, PAGE)
                 rows = await _rows(connection, page.entries)
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_audit.html",
@@ -55,7 +51,7 @@ class OperatorAuditPage:
         if search.form.faults:
             return await self.show(request, viewer)
         entries, start = list[StoredEntry](), START
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             for _ in range(MAX_SCANS):
                 page = await search_entries_any_account(
                     connection,

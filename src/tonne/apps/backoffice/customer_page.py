@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from tonne.apps.backoffice.customers_page import read_fee_rate, spell_percent
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
 from tonne.apps.lookup import customer_store
@@ -19,12 +19,10 @@ from tonne.channels.public_pages.close_customer import close_customer, reopen_cu
 from tonne.channels.webhooks.model import Progress, Webhook
 from tonne.channels.webhooks.progress_store import read_progress
 from tonne.channels.webhooks.registration_store import list_webhooks
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit.search import search_entries_any_account
 from tonne.platform.events.audit.store import AuditFilter
 from tonne.platform.http.route import Request, Response
-from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.ids import is_id
 from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
@@ -73,13 +71,7 @@ class CustomerSales(Struct, frozen=True):
     spend: dict[str, int]
 
 
-class CustomerPage:
-    def __init__(self, database: Database, layout: PageLayout, *, clock: Clock, settings: Settings) -> None:
-        self._database = database
-        self._layout = layout
-        self._clock = clock
-        self._settings = settings
-
+class CustomerPage(DashboardPage, frozen=True):
     def section(self) -> OperatorSection:
         return OperatorSection(
             pages={BASE: self.show, f"{BASE}/close": self.show_close, f"{BASE}/reopen": self.show_reopen},
@@ -101,8 +93,8 @@ class CustomerPage:
         rate = read_fee_rate(form)
         if rate is None:
             return await self._page(request, viewer, form)
-        async with self._database.transaction() as tx:
-            await change_organisation.set_fee_rate(tx, customer.id, rate, actor=viewer.actor, now=self._clock())
+        async with self.database.transaction() as tx:
+            await change_organisation.set_fee_rate(tx, customer.id, rate, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}/customers/{customer.id}?done=fee")
 
     async def add_admin(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
@@ -110,16 +102,16 @@ class CustomerPage:
         email = form.email("admin")
         if form.faults:
             return await self._page(request, viewer, form)
-        async with self._database.transaction() as tx:
-            await change_organisation.add_admin(tx, customer.id, email, actor=viewer.actor, now=self._clock())
+        async with self.database.transaction() as tx:
+            await change_organisation.add_admin(tx, customer.id, email, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}/customers/{customer.id}?done=admin_added")
 
     async def remove_admin(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
         form, customer = Form(fields), await self._find(request)
         try:
-            async with self._database.transaction() as tx:
+            async with self.database.transaction() as tx:
                 await change_organisation.remove_admin(
-                    tx, customer.id, form.value("email"), actor=viewer.actor, now=self._clock()
+                    tx, customer.id, form.value("email"), actor=viewer.actor, now=self.clock()
                 )
         except TonneError as error:
             form.fail_with(error)
@@ -135,14 +127,14 @@ class CustomerPage:
         if form.faults:
             return self._closing(request, viewer, customer, form)
         try:
-            async with self._database.transaction() as tx:
+            async with self.database.transaction() as tx:
                 await close_customer(
                     tx,
                     customer.id,
                     reason,
                     disable_pages=form.is_checked("disable_pages"),
                     actor=viewer.actor,
-                    now=self._clock(),
+                    now=self.clock(),
                 )
         except TonneError as error:
             form.fail_with(error)
@@ -155,19 +147,19 @@ class CustomerPage:
     async def reopen(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
         form, customer = Form(fields), await self._find(request)
         try:
-            async with self._database.transaction() as tx:
-                await reopen_customer(tx, customer.id, actor=viewer.actor, now=self._clock())
+            async with self.database.transaction() as tx:
+                await reopen_customer(tx, customer.id, actor=viewer.actor, now=self.clock())
         except TonneError as error:
             form.fail_with(error)
             return self._reopening(request, viewer, customer, form)
         return see_other(f"{viewer.base}/customers/{customer.id}?done=customer_reopened")
 
     async def _find(self, request: Request) -> Customer:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             return await find_customer(connection, request)
 
     def _closing(self, request: Request, viewer: OperatorViewer, customer: Customer, form: Form) -> Response:
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_customer_close.html",
@@ -179,12 +171,12 @@ class CustomerPage:
         )
 
     def _reopening(self, request: Request, viewer: OperatorViewer, customer: Customer, form: Form) -> Response:
-        return self._layout.page(request, viewer, "operator_customer_reopen.html", "customers", form, customer=customer)
+        return self.layout.page(request, viewer, "operator_customer_reopen.html", "customers", form, customer=customer)
 
     async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
-        now = self._clock()
+        now = self.clock()
         since = _year_before(now.date())
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             customer = await find_customer(connection, request)
             list_name = f"accounts of {customer.id} {viewer.mode}"
             start = parse_cursor(request.query("after")[0], list_name)
@@ -208,7 +200,7 @@ class CustomerPage:
             }
         accounts = found[:ACCOUNTS]
         last = accounts[-1] if len(found) > ACCOUNTS else None
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_customer.html",
@@ -223,8 +215,8 @@ class CustomerPage:
             fee=form.value("fee")
             or spell_percent(Decimal(customer.fee_rate.numerator) / customer.fee_rate.denominator),
             admin=form.value("admin"),
-            rate_per_s=self._settings.rate_limit_per_second,
-            rate_burst=self._settings.rate_limit_burst,
+            rate_per_s=self.settings.rate_limit_per_second,
+            rate_burst=self.settings.rate_limit_burst,
         )
 
 

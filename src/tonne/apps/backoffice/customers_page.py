@@ -3,14 +3,11 @@
 from decimal import Decimal, InvalidOperation
 
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import Fields, OperatorViewer
 from tonne.apps.lookup.customer_store import search_customers_any_account
-from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
-from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.paging import CursorInvalid, Position, make_cursor, parse_cursor
 from tonne.platform.web.render import see_other
@@ -24,13 +21,7 @@ MAX_SEARCH = 200
 FEE_FAULT = "Enter a percentage from 0 to below 100, with at most 3 decimals, such as 10 or 7.5."
 
 
-class CustomersPage:
-    def __init__(self, database: Database, layout: PageLayout, *, clock: Clock, settings: Settings) -> None:
-        self._database = database
-        self._layout = layout
-        self._clock = clock
-        self._settings = settings
-
+class CustomersPage(DashboardPage, frozen=True):
     def section(self) -> OperatorSection:
         return OperatorSection(
             pages={"/customers": self.show, "/customers/new": self.show_new},
@@ -43,11 +34,11 @@ class CustomersPage:
         text = (requested or "").strip()[:MAX_SEARCH]
         list_name = f"customers {text}"
         start = parse_cursor(after, list_name)
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             found = await search_customers_any_account(connection, text, start, PAGE + 1)
         page = found[:PAGE]
         last = page[-1] if len(found) > PAGE else None
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_customers.html",
@@ -67,18 +58,18 @@ class CustomersPage:
         fee_rate, email = read_fee_rate(form), form.email()
         if fee_rate is None or form.faults:
             return self._new(request, viewer, form)
-        now = self._clock()
+        now = self.clock()
         try:
-            async with self._database.transaction() as tx:
+            async with self.database.transaction() as tx:
                 opened = await open_organisation(tx, name, fee_rate, actor=viewer.actor, now=now)
                 await invite(
                     tx,
-                    self._settings,
+                    self.settings,
                     opened.id,
                     email,
                     Role.OWNER,
                     granter=None,
-                    invited_by=self._settings.seller_name,
+                    invited_by=self.settings.seller_name,
                     actor=viewer.actor,
                     now=now,
                 )
@@ -88,7 +79,7 @@ class CustomersPage:
         return see_other(f"{viewer.base}/customers/{opened.id}?done=customer_opened")
 
     def _new(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_customer_new.html",

@@ -2,16 +2,13 @@
 
 from datetime import datetime
 
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import OperatorViewer
 from tonne.platform.db.hold import read_hold
-from tonne.platform.db.pool import Database
 from tonne.platform.db.queues import QueueReader
 from tonne.platform.http.route import Request, Response
 from tonne.platform.jobs.worker_states import read_workers
-from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
 
 # A queue whose first row is due for longer needs a look: a worker is missing, or a job fails.
 LATE_S = 60.0
@@ -39,26 +36,19 @@ QUEUE_LABELS = {
 FOR_PEOPLE = frozenset({"failed_mails", "held_mails", "bank_transfers", "retirements", "failing_webhooks"})
 
 
-class JobsPage:
-    def __init__(
-        self, database: Database, layout: PageLayout, queues: QueueReader, *, clock: Clock, settings: Settings
-    ) -> None:
-        self._database = database
-        self._layout = layout
-        self._queues = queues
-        self._clock = clock
-        self._stuck_after_s = settings.worker_stuck_s
+class JobsPage(DashboardPage, frozen=True):
+    queues: QueueReader
 
     def section(self) -> OperatorSection:
         return OperatorSection(pages={"/jobs": self.show})
 
     async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        now = self._clock()
-        queues = await self._queues.read_states()
-        async with self._database.connection() as connection:
+        now = self.clock()
+        queues = await self.queues.read_states()
+        async with self.database.connection() as connection:
             workers, jobs = await read_workers(connection, now)
             hold = await read_hold(connection)
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_jobs.html",
@@ -71,7 +61,7 @@ class JobsPage:
             labels=QUEUE_LABELS,
             for_people=FOR_PEOPLE,
             late_s=LATE_S,
-            stuck_after_s=self._stuck_after_s,
+            stuck_after_s=self.settings.worker_stuck_s,
             duration=format_duration,
             ago=lambda at: spell_ago(at, now),
         )

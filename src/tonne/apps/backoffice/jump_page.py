@@ -1,24 +1,20 @@
 """Jump to a page, an order, a certificate or a customer, among all organisations."""
 
 from tonne.apps.dashboard.jump import MOST, JumpTarget, matching_pages, order_targets, read_term
-from tonne.apps.dashboard.layout import PageLayout
 from tonne.apps.dashboard.menu import OPERATOR_MENU
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import OperatorViewer
 from tonne.apps.lookup.customer_store import search_customers_any_account
 from tonne.apps.lookup.find_orders import find_keys_any_account, list_named
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.paging import START
 from tonne.selling.orders.order_filter import OrderFilter
 from tonne.supply.certificates.store import find_by_number_any_account, normal_number
 
 
-class OperatorJumpPage:
-    def __init__(self, database: Database, layout: PageLayout) -> None:
-        self._database = database
-        self._layout = layout
-
+class OperatorJumpPage(DashboardPage, frozen=True):
     def section(self) -> OperatorSection:
         return OperatorSection(pages={"/jump": self.show})
 
@@ -26,9 +22,9 @@ class OperatorJumpPage:
         term = read_term(request.query("q")[0])
         found = matching_pages(OPERATOR_MENU, viewer.base, term)
         if term:
-            async with self._database.connection() as connection:
+            async with self.database.connection() as connection:
                 found += await _find(connection, viewer, term)
-        return self._layout.page(request, viewer, "jump.html", "jump", layout="operator.html", term=term, found=found)
+        return self.layout.page(request, viewer, "jump.html", "jump", layout="operator.html", term=term, found=found)
 
 
 async def _find(connection: Connection, viewer: OperatorViewer, term: str) -> list[JumpTarget]:

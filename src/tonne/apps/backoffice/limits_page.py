@@ -4,13 +4,11 @@ from msgspec import Struct
 
 from tonne.apps.backoffice.customer_page import BASE, find_customer
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
 from tonne.apps.lookup.customer_store import Customer
-from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.currency import DECIMALS
 from tonne.platform.values.decimals import parse_decimal, scaled
 from tonne.platform.values.errors import TonneError
@@ -41,12 +39,7 @@ class LimitedAccount(Struct, frozen=True):
     hold_quota_grams: int | None
 
 
-class LimitsPage:
-    def __init__(self, database: Database, layout: PageLayout, *, clock: Clock) -> None:
-        self._database = database
-        self._layout = layout
-        self._clock = clock
-
+class LimitsPage(DashboardPage, frozen=True):
     def section(self) -> OperatorSection:
         return OperatorSection(
             pages={ACCOUNT: self.show_account, KEY: self.show_key},
@@ -58,7 +51,7 @@ class LimitsPage:
 
     async def change_account(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
         form, found = Form(fields), await self._find_account(request, viewer)
-        account, now = found.account, self._clock()
+        account, now = found.account, self.clock()
         limits = LimitChange(
             monthly_limit=_read_amount(form, "monthly_limit", account.currency) or NONE,
             minimum_order=_read_amount(form, "minimum_order", account.currency) or NONE,
@@ -68,7 +61,7 @@ class LimitsPage:
         if form.faults:
             return self._account_page(request, viewer, found, form)
         try:
-            async with self._database.transaction() as tx:
+            async with self.database.transaction() as tx:
                 change = AccountChange(billing=billing)
                 await change_account(tx, account.scope, change, actor=viewer.actor, now=now)
                 await set_account_limits(tx, account.scope, limits, actor=viewer.actor, now=now)
@@ -95,12 +88,12 @@ class LimitsPage:
         limit = _read_amount(form, "monthly_limit", key.currency) or NONE
         if form.faults:
             return self._key_page(request, viewer, customer, key, form)
-        async with self._database.transaction() as tx:
-            await set_key_limit(tx, key.id, limit, actor=viewer.actor, now=self._clock())
+        async with self.database.transaction() as tx:
+            await set_key_limit(tx, key.id, limit, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}/customers/{customer.id}?done=limits")
 
     async def _find_account(self, request: Request, viewer: OperatorViewer) -> LimitedAccount:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             customer = await find_customer(connection, request)
             account = await find_account(connection, Scope(customer.id, request.path("account_id"), viewer.mode))
             if account is None:
@@ -110,7 +103,7 @@ class LimitsPage:
             return LimitedAccount(customer, account, limits, quota)
 
     async def _find_key(self, request: Request, viewer: OperatorViewer) -> tuple[Customer, ApiKey]:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             customer = await find_customer(connection, request)
             keys = await lookup.list_keys(connection, customer.id)
         for key in keys:
@@ -124,7 +117,7 @@ class LimitsPage:
         def shown(name: str, minor: int | None) -> str:
             return form.value(name) if is_sent else _spell(minor, account.currency)
 
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_account_limits.html",
@@ -143,7 +136,7 @@ class LimitsPage:
     def _key_page(
         self, request: Request, viewer: OperatorViewer, customer: Customer, key: ApiKey, form: Form
     ) -> Response:
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_key_limit.html",

@@ -1,9 +1,8 @@
 """Mails that were given up, each with the two things that an operator can do."""
 
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.platform.db.pool import Database
 from tonne.platform.documents.mail.retry_mail import (
     FailedMail,
     MailNotFailed,
@@ -13,19 +12,13 @@ from tonne.platform.documents.mail.retry_mail import (
     retry_failed_mail_any_account,
 )
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.clock import Clock
 from tonne.platform.web.render import see_other
 
 MAX_LISTED = 100
 ONE = "/mails/{mail_id}"
 
 
-class MailsPage:
-    def __init__(self, database: Database, layout: PageLayout, *, clock: Clock) -> None:
-        self._database = database
-        self._layout = layout
-        self._clock = clock
-
+class MailsPage(DashboardPage, frozen=True):
     def section(self) -> OperatorSection:
         return OperatorSection(
             pages={"/mails": self.show, ONE: self.show_mail},
@@ -34,30 +27,30 @@ class MailsPage:
         )
 
     async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             mails = await list_failed_any_account(connection, MAX_LISTED)
-        return self._layout.page(
+        return self.layout.page(
             request, viewer, "operator_mails.html", "today", mails=mails, is_more=len(mails) == MAX_LISTED
         )
 
     async def show_mail(self, request: Request, viewer: OperatorViewer) -> Response:
         mail = await self._find(request)
-        return self._layout.page(request, viewer, "operator_mail.html", "today", mail=mail)
+        return self.layout.page(request, viewer, "operator_mail.html", "today", mail=mail)
 
     async def retry(self, request: Request, viewer: OperatorViewer, _: Fields) -> Response:
         mail = await self._find(request)
-        async with self._database.transaction() as tx:
-            await retry_failed_mail_any_account(tx, mail.id, actor=viewer.actor, now=self._clock())
+        async with self.database.transaction() as tx:
+            await retry_failed_mail_any_account(tx, mail.id, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}/mails?done=mail_retried")
 
     async def discard(self, request: Request, viewer: OperatorViewer, _: Fields) -> Response:
         mail = await self._find(request)
-        async with self._database.transaction() as tx:
-            await discard_failed_mail_any_account(tx, mail.id, actor=viewer.actor, now=self._clock())
+        async with self.database.transaction() as tx:
+            await discard_failed_mail_any_account(tx, mail.id, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}/mails?done=mail_discarded")
 
     async def _find(self, request: Request) -> FailedMail:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             mail = await find_failed_any_account(connection, request.path("mail_id"))
         if mail is None:
             raise DashboardPageNotFound

@@ -1,7 +1,9 @@
 """Orders of all organisations: search, filters, what they wait for, and export."""
 
-from tonne.apps.dashboard.layout import PageLayout
+from msgspec import field
+
 from tonne.apps.dashboard.order_query import OrderQuery, read_query
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import OperatorViewer
 from tonne.apps.lookup.find_orders import (
@@ -14,11 +16,10 @@ from tonne.apps.lookup.find_orders import (
 from tonne.apps.lookup.order_export import csv_response
 from tonne.apps.lookup.order_text import list_values
 from tonne.apps.lookup.stuck_orders import explain_waiting
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.paging import CursorInvalid, Position
 from tonne.platform.values.replace import replace
 from tonne.selling.accounts.names import Names, find_names_any_account
@@ -31,27 +32,25 @@ EXPORTS_PER_S = 1 / 30
 _TOO_MANY = "Too many exports. Wait a minute, then try again."
 
 
-class OrdersOfAllPage:
-    def __init__(self, database: Database, layout: PageLayout, *, clock: Clock) -> None:
-        self._database = database
-        self._layout = layout
-        self._clock = clock
-        self._exports = TokenBuckets("operator_order_exports", EXPORTS_PER_S, EXPORTS)
+class OrdersOfAllPage(DashboardPage, frozen=True):
+    exports: TokenBuckets = field(
+        default_factory=lambda: TokenBuckets("operator_order_exports", EXPORTS_PER_S, EXPORTS)
+    )
 
     def section(self) -> OperatorSection:
         return OperatorSection(
             pages={"/orders": self.show, "/orders.csv": self.export},
             errors=(CursorInvalid, RateLimited),
-            limits=(self._exports,),
+            limits=(self.exports,),
         )
 
     async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        query = read_query(request, viewer.mode, None, self._clock())
-        async with self._database.connection() as connection:
+        query = read_query(request, viewer.mode, None, self.clock())
+        async with self.database.connection() as connection:
             page = await _find(connection, query, query.start, PAGE)
             names = await _names(connection, page)
             reasons = await explain_waiting(connection, page.orders) if "stuck" in query.shown else {}
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "orders.html",
@@ -69,15 +68,15 @@ class OrdersOfAllPage:
 
     async def export(self, request: Request, viewer: OperatorViewer) -> Response:
         """Exports the filtered list, from its beginning."""
-        query = read_query(request, viewer.mode, None, self._clock())
-        self._exports.require(viewer.user.id, message=_TOO_MANY)
+        query = read_query(request, viewer.mode, None, self.clock())
+        self.exports.require(viewer.user.id, message=_TOO_MANY)
 
         async def read_page(start: Position, limit: int) -> tuple[ListedOrders, Names]:
-            async with self._database.connection() as connection:
+            async with self.database.connection() as connection:
                 page = await _find(connection, query, start, limit)
                 return page, await _names(connection, page)
 
-        name = f"orders-all-{viewer.mode}-{self._clock():%Y-%m-%d}.csv"
+        name = f"orders-all-{viewer.mode}-{self.clock():%Y-%m-%d}.csv"
         return csv_response(read_page, name, with_organisation=True)
 
 

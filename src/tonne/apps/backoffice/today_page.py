@@ -17,14 +17,11 @@ from tonne.apps.backoffice.today_checks import (
     find_item,
     slug_of,
 )
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, OperatorViewer
 from tonne.apps.lookup.doctor.doctor_run_store import find_last_run
-from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
-from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Mode
 from tonne.platform.web.visitor import locale_of
 from tonne.selling.catalogue.snapshot import Catalogues
@@ -36,32 +33,25 @@ SHOWN = 5
 DOCTOR_EVERY = timedelta(days=2)
 
 
-class TodayPage:
-    def __init__(
-        self, database: Database, layout: PageLayout, catalogues: Catalogues, *, clock: Clock, settings: Settings
-    ) -> None:
-        self._database = database
-        self._layout = layout
-        self._catalogues = catalogues
-        self._clock = clock
-        self._settings = settings
+class TodayPage(DashboardPage, frozen=True):
+    catalogues: Catalogues
 
     def section(self) -> OperatorSection:
         return OperatorSection(pages={"/today": self.show, "/today/{check}": self.show_all})
 
     async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        now = self._clock()
+        now = self.clock()
         groups: dict[TopicHeading, list[TodayItem]] = {}
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             for check in checks_of(viewer.mode):
-                found = await find_item(connection, check, self._settings, now, MAX_COUNTED)
+                found = await find_item(connection, check, self.settings, now, MAX_COUNTED)
                 if found is not None:
                     groups.setdefault(HEADINGS[check.topic], []).append(found)
             sales = await read_sales(connection, viewer.mode)
             doctor = await find_last_run(connection)
         # Test supply does not run out.
-        supply = cover_of(await self._catalogues.current(viewer.mode), sales) if viewer.mode is Mode.LIVE else []
-        return self._layout.page(
+        supply = cover_of(await self.catalogues.current(viewer.mode), sales) if viewer.mode is Mode.LIVE else []
+        return self.layout.page(
             request,
             viewer,
             "operator_today.html",
@@ -81,9 +71,9 @@ class TodayPage:
         check = next((each for each in checks_of(viewer.mode) if slug_of(each) == requested), None)
         if check is None:
             raise DashboardPageNotFound
-        async with self._database.connection() as connection:
-            found = await find_item(connection, check, self._settings, self._clock(), MAX_LISTED)
-        return self._layout.page(
+        async with self.database.connection() as connection:
+            found = await find_item(connection, check, self.settings, self.clock(), MAX_LISTED)
+        return self.layout.page(
             request,
             viewer,
             "operator_today_all.html",

@@ -1,5 +1,7 @@
 """The page behind the link of an invitation."""
 
+from msgspec import Struct
+
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.viewer import organisation_base
 from tonne.platform.db.pool import Database
@@ -18,23 +20,13 @@ from tonne.selling.users.sessions import Sessions
 from tonne.selling.users.store import find_user_by_email
 
 
-class InvitationPage:
-    def __init__(
-        self,
-        database: Database,
-        renderer: Renderer,
-        guard: FormGuard,
-        *,
-        sessions: Sessions,
-        passwords: Passwords,
-        clock: Clock,
-    ) -> None:
-        self._database = database
-        self._renderer = renderer
-        self._guard = guard
-        self._sessions = sessions
-        self._passwords = passwords
-        self._clock = clock
+class InvitationPage(Struct, frozen=True):
+    database: Database
+    renderer: Renderer
+    guard: FormGuard
+    sessions: Sessions
+    passwords: Passwords
+    clock: Clock
 
     async def show(self, request: Request) -> Response:
         """Raises LinkExpired."""
@@ -42,13 +34,13 @@ class InvitationPage:
 
     async def accept(self, request: Request) -> Response:
         """A new user chooses a password and is signed in; a user who is signed in joins. Raises LinkExpired."""
-        form = Form(self._guard.check(request))
-        token, now, session = request.path("token"), self._clock(), await self._sessions.find(request)
+        form = Form(self.guard.check(request))
+        token, now, session = request.path("token"), self.clock(), await self.sessions.find(request)
         if session is not None and session.is_complete:
-            async with self._database.transaction() as tx:
+            async with self.database.transaction() as tx:
                 link = await accept_as_user(tx, token, session.user, address=request.client, now=now)
             return see_other(organisation_base(Mode.LIVE, link.organisation_id or ""))
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             link = await require_link(tx, token, INVITATION, now)
         name, password = form.text("name", "Enter your name."), form.raw("password")
         try:
@@ -59,11 +51,11 @@ class InvitationPage:
             form.fail("repeat", "The two passwords differ. Enter the same password twice.")
         if form.faults:
             return await self._page(request, form, name=name)
-        password_hash = await self._passwords.hash(password)
+        password_hash = await self.passwords.hash(password)
         try:
-            async with self._database.transaction() as tx:
+            async with self.database.transaction() as tx:
                 user, link = await accept_as_new_user(tx, token, name, password_hash, address=request.client, now=now)
-                _, headers = await self._sessions.begin(tx, user, request, is_complete=True, is_strong=False)
+                _, headers = await self.sessions.begin(tx, user, request, is_complete=True, is_strong=False)
         except TonneError as error:
             form.fail_with(error)
             return await self._page(request, form, name=name)
@@ -72,16 +64,16 @@ class InvitationPage:
         return response
 
     async def _page(self, request: Request, form: Form, name: str = "") -> Response:
-        session, form_token = await self._sessions.find(request), self._guard.issue(request)
-        async with self._database.transaction() as tx:
-            link = await require_link(tx, request.path("token"), INVITATION, self._clock())
+        session, form_token = await self.sessions.find(request), self.guard.issue(request)
+        async with self.database.transaction() as tx:
+            link = await require_link(tx, request.path("token"), INVITATION, self.clock())
             organisation = (await require_organisation(tx, link.organisation_id or "")).organisation
             is_known = await find_user_by_email(tx, link.email) is not None
         if session is not None and session.is_complete and session.user.email == link.email:
             state = "signed_in"
         else:
             state = "known" if is_known else "new"
-        return self._renderer.page(
+        return self.renderer.page(
             request,
             "invitation.html",
             is_translated=False,

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.menu import OPERATOR_MENU, ORGANISATION_MENU, MenuGroup, entries_for
 from tonne.apps.dashboard.money_notices import MONEY_NOTICES
@@ -79,10 +81,9 @@ NOTICES = {
 }
 
 
-class PageLayout:
-    def __init__(self, renderer: Renderer, guard: FormGuard) -> None:
-        self._renderer = renderer
-        self._guard = guard
+class PageLayout(Struct, frozen=True):
+    renderer: Renderer
+    guard: FormGuard
 
     def page(
         self,
@@ -99,11 +100,11 @@ class PageLayout:
 
         `has_frame`: the page shows another page of ours in a frame.
         """
-        token, headers = self._guard.issue(request)
+        token, headers = self.guard.issue(request)
         if has_frame:
             headers["Content-Security-Policy"] = FRAMING_POLICY
         form = form or Form()
-        return self._renderer.page(
+        return self.renderer.page(
             request,
             template,
             is_translated=False,

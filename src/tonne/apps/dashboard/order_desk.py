@@ -7,7 +7,7 @@ import secrets
 from typing import Any
 
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer, OperatorViewer
 from tonne.apps.lookup.order_actions import HelperStep, OrderActions, RefundForm, helper_steps
 from tonne.apps.lookup.order_view import OrderView, load_view
@@ -19,13 +19,10 @@ from tonne.money.invoices.store import find_invoice
 from tonne.money.receipts.recipients import payer_of
 from tonne.money.refunds.model import MAX_REASON
 from tonne.money.refunds.request_refund import parse_amount
-from tonne.platform.db.pool import Database
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.http.errors import RateLimited, RouteNotFound
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
-from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.money import format_money
 from tonne.platform.values.scope import Scope
@@ -47,27 +44,13 @@ _TOO_MANY_MAILS = "Too many mails. Wait a few minutes, then try again."
 _WHY = "Say why: the reason is in the audit log, and on the credit note if there is one."
 
 
-class OrderDesk:
-    def __init__(
-        self,
-        database: Database,
-        layout: PageLayout,
-        actions: OrderActions,
-        certificates: RenderCertificate,
-        render: RenderInvoice,
-        *,
-        clock: Clock,
-        settings: Settings,
-        limit_name: str,
-    ) -> None:
-        self._database = database
-        self._layout = layout
-        self._actions = actions
-        self._certificates = certificates
-        self._render = render
-        self._clock = clock
-        self._settings = settings
-        self.mails = TokenBuckets(limit_name, MAILS_PER_S, MAILS)
+class OrderDesk(DashboardPage, frozen=True):
+    """`mails` limits how many are sent again."""
+
+    actions: OrderActions
+    certificates: RenderCertificate
+    render: RenderInvoice
+    mails: TokenBuckets
 
     async def show(self, request: Request, viewer: OrderViewer, scope: Scope, form: Form | None = None) -> Response:
         return await self._page(request, viewer, scope, LIFE, form)
@@ -80,7 +63,7 @@ class OrderDesk:
         reason = form.text("reason", _WHY, longest=MAX_REASON)
         if not form.faults:
             try:
-                await self._actions.cancel(
+                await self.actions.cancel(
                     scope,
                     order_id,
                     reason=reason,
@@ -114,7 +97,7 @@ class OrderDesk:
         if not form.faults:
             asked = RefundForm(minor, reason, key)
             try:
-                await self._actions.refund(scope, order_id, asked, actor=viewer.actor, is_operator=_is_operator(viewer))
+                await self.actions.refund(scope, order_id, asked, actor=viewer.actor, is_operator=_is_operator(viewer))
             except TonneError as error:
                 form.fail_with(error)
             else:
@@ -137,7 +120,7 @@ class OrderDesk:
         if not form.faults:
             try:
                 self.mails.require(scope.organisation_id, message=_TOO_MANY_MAILS)
-                await self._actions.resend(scope, order_id, mails, email=email if is_new else None, actor=viewer.actor)
+                await self.actions.resend(scope, order_id, mails, email=email if is_new else None, actor=viewer.actor)
             except TonneError as error:
                 form.fail_with(error)
             else:
@@ -155,7 +138,7 @@ class OrderDesk:
         if not form.faults:
             beneficiary = Beneficiary(name, BeneficiaryKind.PERSON if is_person else BeneficiaryKind.ORGANISATION)
             try:
-                await self._actions.rename(scope, order_id, beneficiary, reason=reason, actor=viewer.actor)
+                await self.actions.rename(scope, order_id, beneficiary, reason=reason, actor=viewer.actor)
             except TonneError as error:
                 form.fail_with(error)
             else:
@@ -170,7 +153,7 @@ class OrderDesk:
         if step not in set(HelperStep):
             raise DashboardPageNotFound
         try:
-            await self._actions.help(scope, order_id, HelperStep(step), actor=viewer.actor)
+            await self.actions.help(scope, order_id, HelperStep(step), actor=viewer.actor)
         except RouteNotFound:
             raise DashboardPageNotFound from None
         except TonneError as error:
@@ -181,33 +164,33 @@ class OrderDesk:
     async def certificate(self, request: Request, scope: Scope) -> Response:
         """The current certificate as a PDF, or that with `number`."""
         (number,) = request.query("number")
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             found = await list_of_order(connection, scope, request.path("order_id"))
         requested = [each for each in found if number is None or each.record.number == normal_number(number)]
         if not requested:
             raise DashboardPageNotFound
         record = requested[0].record
-        return _private(await self._certificates.answer(record))
+        return _private(await self.certificates.answer(record))
 
     async def invoice(self, request: Request, scope: Scope) -> Response:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             invoice = await find_invoice(connection, scope, request.path("order_id"))
             if invoice is None:
                 raise DashboardPageNotFound
             annex = await load_annex(connection, invoice)
             remaining = await find_remaining(connection, invoice)
-        pdf = await self._render.invoice(invoice.read_record(), invoice.closing, annex=annex, remaining=remaining)
+        pdf = await self.render.invoice(invoice.read_record(), invoice.closing, annex=annex, remaining=remaining)
         headers = {"Content-Disposition": f'inline; filename="{invoice.reference}.pdf"'}
         return _private(Response(pdf, 200, b"application/pdf", headers))
 
     async def _view(self, request: Request, viewer: OrderViewer, scope: Scope, *, with_life: bool = False) -> OrderView:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             view = await load_view(
                 connection,
                 scope,
                 request.path("order_id"),
-                settings=self._settings,
-                now=self._clock(),
+                settings=self.settings,
+                now=self.clock(),
                 for_operator=_is_operator(viewer),
                 with_life=with_life,
             )
@@ -233,7 +216,7 @@ class OrderDesk:
             **_allowed(viewer, view),
             **values,
         }
-        return self._layout.page(request, viewer, template, "orders", form, **shown)
+        return self.layout.page(request, viewer, template, "orders", form, **shown)
 
 
 def _allowed(viewer: OrderViewer, view: OrderView) -> dict[str, Any]:

@@ -86,7 +86,7 @@ def user_routes(pages: DashboardPages, access: PageAccess, renderer: Renderer) -
     options_errors: tuple[type[TonneError], ...] = (PasskeysUnavailable, PasskeyInvalid, SignInTooOld, *_FORM_ERRORS)
     passkey_errors: tuple[type[TonneError], ...] = (PasskeyNotFound, *_FORM_ERRORS)
     forms = {
-        f"{YOU}/password": you.change_password,
+        f"{YOU}/password": you.replace_password,
         f"{YOU}/second-factor": you.set_up,
         f"{YOU}/second-factor/enable": you.enable,
         f"{YOU}/second-factor/codes": you.renew_codes,

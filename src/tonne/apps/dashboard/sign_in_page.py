@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec import Struct, field
+
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.viewer import SIGN_IN, Fields, Viewer, safe_next, second_step
 from tonne.platform.db.pool import Database
@@ -27,45 +29,33 @@ _TOO_MANY = "Too many requests for a new password. Wait a few minutes, then try 
 _REPEAT_DIFFERS = "The two passwords differ. Enter the same password twice."
 
 
-class SignInPage:
-    def __init__(
-        self,
-        database: Database,
-        renderer: Renderer,
-        guard: FormGuard,
-        *,
-        sessions: Sessions,
-        sign_in: SignIn,
-        change_password: ChangePassword,
-        passkey_domain: PasskeyDomain,
-        oidc_name: str,
-    ) -> None:
-        self._database = database
-        self._renderer = renderer
-        self._guard = guard
-        self._sessions = sessions
-        self._sign_in = sign_in
-        self._change_password = change_password
-        self._passkey_domain = passkey_domain
-        # Empty without a provider.
-        self._oidc_name = oidc_name
-        self._resets = TokenBuckets("password_resets", RESETS_PER_S, RESETS)
+class SignInPage(Struct, frozen=True):
+    database: Database
+    renderer: Renderer
+    guard: FormGuard
+    sessions: Sessions
+    sign_in: SignIn
+    change_password: ChangePassword
+    passkey_domain: PasskeyDomain
+    # Empty without a provider.
+    oidc_name: str
+    resets: TokenBuckets = field(default_factory=lambda: TokenBuckets("password_resets", RESETS_PER_S, RESETS))
 
     @property
     def limits(self) -> tuple[TokenBuckets, ...]:
-        return *self._sign_in.limits, self._resets
+        return *self.sign_in.limits, self.resets
 
     async def show(self, request: Request) -> Response:
         """The form for e-mail address and password."""
         goal = safe_next(request.query("next")[0])
-        session = await self._sessions.find(request)
+        session = await self.sessions.find(request)
         if session is not None and session.is_complete:
             return see_other(goal)
         notice = "Your new password is set. Sign in with it." if request.query("changed")[0] else None
         return self.entrance(request, Form(), goal, notice=notice)
 
     async def submit(self, request: Request) -> Response:
-        form = Form(self._guard.check(request))
+        form = Form(self.guard.check(request))
         email, password, goal = form.value("email"), form.raw("password"), safe_next(form.value("next"))
         if not email:
             form.fail("email", "Enter your e-mail address.")
@@ -73,7 +63,7 @@ class SignInPage:
             form.fail("password", "Enter your password.")
         if not form.faults:
             try:
-                session, headers = await self._sign_in.by_password(request, email, password)
+                session, headers = await self.sign_in.by_password(request, email, password)
             except (SignInRefused, RateLimited) as error:
                 form.fail_with(error)
             else:
@@ -83,15 +73,15 @@ class SignInPage:
 
     async def passkey_options(self, request: Request) -> Response:
         """What a passkey must sign to sign in with it alone, as JSON for the page's script."""
-        fields = self._guard.check(request)
-        return Response((await self._sign_in.passkey_options(request, fields[FIELD][0])).encode())
+        fields = self.guard.check(request)
+        return Response((await self.sign_in.passkey_options(request, fields[FIELD][0])).encode())
 
     async def submit_passkey(self, request: Request) -> Response:
         """Sign in with a passkey alone."""
-        form = Form(self._guard.check(request))
+        form = Form(self.guard.check(request))
         goal = safe_next(form.value("next"))
         try:
-            _, headers = await self._sign_in.by_passkey(request, form.raw(FIELD), form.raw("credential"))
+            _, headers = await self.sign_in.by_passkey(request, form.raw(FIELD), form.raw("credential"))
         except (PasskeyRefused, PasskeysUnavailable, SignInRefused, RateLimited) as error:
             form.fail_with(error)
             return self.entrance(request, form, goal)
@@ -99,19 +89,19 @@ class SignInPage:
 
     async def show_code(self, request: Request) -> Response:
         """The form for the second factor."""
-        session = await self._sessions.find(request)
+        session = await self.sessions.find(request)
         if session is None or session.is_complete:
             return see_other(SIGN_IN)
         return self._second_step(request, Form(), session, safe_next(request.query("next")[0]))
 
     async def submit_code(self, request: Request) -> Response:
-        form = Form(self._guard.check(request))
-        session = await self._sessions.find(request)
+        form = Form(self.guard.check(request))
+        session = await self.sessions.find(request)
         if session is None or session.is_complete:
             return see_other(SIGN_IN)
         goal = safe_next(form.value("next"))
         try:
-            _, headers = await self._sign_in.by_code(request, session, form.value("code"))
+            _, headers = await self.sign_in.by_code(request, session, form.value("code"))
         except (CodeRefused, RateLimited) as error:
             form.fail("code", str(error))
             return self._second_step(request, form, session, goal)
@@ -119,28 +109,28 @@ class SignInPage:
 
     async def second_passkey_options(self, request: Request) -> Response:
         """What one of the user's passkeys must sign after the password, as JSON for the page's script."""
-        fields, session = self._guard.check(request), await self._sessions.find(request)
+        fields, session = self.guard.check(request), await self.sessions.find(request)
         if session is None or session.is_complete:
             raise PasskeyRefused("This page has expired. Reload it and sign in again.")
-        return Response((await self._sign_in.passkey_options(request, fields[FIELD][0], session)).encode())
+        return Response((await self.sign_in.passkey_options(request, fields[FIELD][0], session)).encode())
 
     async def submit_second_passkey(self, request: Request) -> Response:
         """A passkey as the second factor."""
-        form = Form(self._guard.check(request))
-        session = await self._sessions.find(request)
+        form = Form(self.guard.check(request))
+        session = await self.sessions.find(request)
         if session is None or session.is_complete:
             return see_other(SIGN_IN)
         goal = safe_next(form.value("next"))
         try:
-            _, headers = await self._sign_in.by_second_passkey(request, session, form.raw("credential"))
+            _, headers = await self.sign_in.by_second_passkey(request, session, form.raw("credential"))
         except (PasskeyRefused, PasskeysUnavailable, RateLimited) as error:
             form.fail_with(error)
             return self._second_step(request, form, session, goal)
         return _go(goal, headers)
 
     async def sign_out(self, _: Request, viewer: Viewer, __: Fields) -> Response:
-        async with self._database.transaction() as tx:
-            headers = await self._sessions.sign_out(tx, viewer.session, actor=viewer.actor)
+        async with self.database.transaction() as tx:
+            headers = await self.sessions.sign_out(tx, viewer.session, actor=viewer.actor)
         return _go(SIGN_IN, headers)
 
     async def show_reset(self, request: Request) -> Response:
@@ -149,12 +139,12 @@ class SignInPage:
 
     async def ask_for_reset(self, request: Request) -> Response:
         """The answer is the same for every address: strangers cannot learn who has an account."""
-        form = Form(self._guard.check(request))
+        form = Form(self.guard.check(request))
         email = form.email()
         if not form.faults:
             try:
-                self._resets.require(request.limited_as, message=_TOO_MANY)
-                await self._change_password.ask_for_link(email, actor=_stranger(request))
+                self.resets.require(request.limited_as, message=_TOO_MANY)
+                await self.change_password.ask_for_link(email, actor=_stranger(request))
             except RateLimited as error:
                 form.fail_with(error)
         return self._page(request, "password_ask.html", form, email=email, is_sent=not form.faults)
@@ -162,18 +152,18 @@ class SignInPage:
     async def show_new_password(self, request: Request) -> Response:
         """The form behind the link in the mail. Raises LinkExpired."""
         token = request.path("token")
-        async with self._database.transaction() as tx:
-            await require_link(tx, token, PASSWORD_RESET, self._sessions.now())
+        async with self.database.transaction() as tx:
+            await require_link(tx, token, PASSWORD_RESET, self.sessions.now())
         return self._page(request, "password_new.html", Form(), token_in_url=token)
 
     async def set_new_password(self, request: Request) -> Response:
-        form = Form(self._guard.check(request))
+        form = Form(self.guard.check(request))
         token, password = request.path("token"), form.raw("password")
         if password != form.raw("repeat"):
             form.fail("repeat", _REPEAT_DIFFERS)
         if not form.faults:
             try:
-                await self._change_password.by_link(token, password, actor=_stranger(request))
+                await self.change_password.by_link(token, password, actor=_stranger(request))
             except PasswordInvalid as error:
                 form.fail_with(error)
             else:
@@ -189,10 +179,10 @@ class SignInPage:
             "sign_in.html",
             form,
             goal=goal,
-            oidc_name=self._oidc_name,
+            oidc_name=self.oidc_name,
             email=email,
             notice=notice,
-            passkey_domain=self._passkey_domain,
+            passkey_domain=self.passkey_domain,
         )
 
     def _second_step(self, request: Request, form: Form, session: UserSession, goal: str) -> Response:
@@ -202,13 +192,13 @@ class SignInPage:
             form,
             goal=goal,
             user=session.user,
-            passkey_domain=self._passkey_domain,
+            passkey_domain=self.passkey_domain,
         )
 
     def _page(self, request: Request, template: str, form: Form, **values: Any) -> Response:
-        token, headers = self._guard.issue(request)
+        token, headers = self.guard.issue(request)
         status = 422 if form.faults else 200
-        return self._renderer.page(
+        return self.renderer.page(
             request,
             template,
             is_translated=False,

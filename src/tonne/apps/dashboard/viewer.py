@@ -111,17 +111,16 @@ def operator_base(mode: Mode) -> str:
     return f"{OPERATOR}/{mode}"
 
 
-class PageAccess:
+class PageAccess(Struct, frozen=True):
     """Wraps pages and forms: sign-in, membership, role and the token of forms are checked before they run."""
 
-    def __init__(self, database: Database, sessions: Sessions, guard: FormGuard) -> None:
-        self._database = database
-        self._sessions = sessions
-        self._guard = guard
+    database: Database
+    sessions: Sessions
+    guard: FormGuard
 
     def user_page(self, page: UserPage) -> Endpoint:
         async def show(request: Request) -> Response:
-            session = await self._sessions.find(request)
+            session = await self.sessions.find(request)
             if session is None or not session.is_complete:
                 return see_other(_sign_in_url(session, request.location))
             return await page(request, Viewer(session, user_actor(session.user, request)))
@@ -130,8 +129,8 @@ class PageAccess:
 
     def user_form(self, form: UserForm) -> Endpoint:
         async def submit(request: Request) -> Response:
-            fields = self._guard.check(request)
-            session = await self._sessions.find(request)
+            fields = self.guard.check(request)
+            session = await self.sessions.find(request)
             if session is None or not session.is_complete:
                 return see_other(SIGN_IN)
             return await form(request, Viewer(session, user_actor(session.user, request)), fields)
@@ -172,7 +171,7 @@ class PageAccess:
         organisation_id = request.path("organisation_id")
         memberships: list[Membership] = []
         if is_id("org", organisation_id):
-            async with self._database.connection() as connection:
+            async with self.database.connection() as connection:
                 memberships = await list_memberships(connection, viewer.user.id)
         for membership in memberships:
             if membership.organisation_id == organisation_id:
@@ -185,8 +184,8 @@ class PageAccess:
         """Raises DashboardPageNotFound, or ActAsReadOnly for what needs more than seeing."""
         if not viewer.user.is_operator or not is_id("org", organisation_id):
             raise DashboardPageNotFound
-        async with self._database.connection() as connection:
-            period = await find_acting(connection, organisation_id, viewer.session, self._sessions.now())
+        async with self.database.connection() as connection:
+            period = await find_acting(connection, organisation_id, viewer.session, self.sessions.now())
         if period is None:
             raise DashboardPageNotFound(_NOT_ACTING)
         if not role_allows(period.membership.role, right):

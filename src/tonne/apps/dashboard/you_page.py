@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from markupsafe import Markup
+from msgspec import Struct
 
 from tonne.apps.dashboard.agents import browser_text
 from tonne.apps.dashboard.form import Form
@@ -31,29 +32,18 @@ RECENT = timedelta(minutes=30)
 PASSKEY_NAME_MISSING = "Enter a name, such as the name of your device."
 
 
-class YouPage:
-    def __init__(
-        self,
-        database: Database,
-        layout: PageLayout,
-        *,
-        sessions: Sessions,
-        sign_in: SignIn,
-        second_factor: SecondFactor,
-        passkeys: Passkeys,
-        change_password: ChangePassword,
-    ) -> None:
-        self._database = database
-        self._layout = layout
-        self._sessions = sessions
-        self._sign_in = sign_in
-        self._second_factor = second_factor
-        self._passkeys = passkeys
-        self._change_password = change_password
+class YouPage(Struct, frozen=True):
+    database: Database
+    layout: PageLayout
+    sessions: Sessions
+    sign_in: SignIn
+    second_factor: SecondFactor
+    passkeys: Passkeys
+    change_password: ChangePassword
 
     async def home(self, _: Request, viewer: Viewer) -> Response:
         """To the user's first organisation, or to the operator area."""
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             memberships = await list_memberships(connection, viewer.user.id)
         if memberships:
             return see_other(organisation_base(Mode.LIVE, memberships[0].organisation_id))
@@ -62,7 +52,7 @@ class YouPage:
     async def show(self, request: Request, viewer: Viewer) -> Response:
         return await self._page(request, viewer)
 
-    async def change_password(self, request: Request, viewer: Viewer, fields: Fields) -> Response:
+    async def replace_password(self, request: Request, viewer: Viewer, fields: Fields) -> Response:
         form = Form(fields)
         old, new = form.raw("old_password"), form.raw("password")
         if not old:
@@ -71,8 +61,8 @@ class YouPage:
             form.fail("repeat", "The two passwords differ. Enter the same password twice.")
         if not form.faults:
             try:
-                self._sign_in.limit_attempts(viewer.user)
-                await self._change_password.by_password(
+                self.sign_in.limit_attempts(viewer.user)
+                await self.change_password.by_password(
                     viewer.user, old, new, but_session=viewer.session.id, actor=viewer.actor
                 )
             except (SignInRefused, PasswordInvalid, RateLimited) as error:
@@ -90,9 +80,9 @@ class YouPage:
     async def enable(self, request: Request, viewer: Viewer, fields: Fields) -> Response:
         form = Form(fields)
         try:
-            self._sign_in.limit_attempts(viewer.user)
-            async with self._database.transaction() as tx:
-                codes = await self._second_factor.enable(
+            self.sign_in.limit_attempts(viewer.user)
+            async with self.database.transaction() as tx:
+                codes = await self.second_factor.enable(
                     tx, viewer.user, form.value("code"), but_session=viewer.session.id, actor=viewer.actor
                 )
         except (CodeRefused, RateLimited) as error:
@@ -105,10 +95,10 @@ class YouPage:
     async def renew_codes(self, request: Request, viewer: Viewer, fields: Fields) -> Response:
         form = Form(fields)
         try:
-            self._sign_in.limit_attempts(viewer.user)
-            async with self._database.transaction() as tx:
+            self.sign_in.limit_attempts(viewer.user)
+            async with self.database.transaction() as tx:
                 await self._confirm(tx, viewer, form.value("code"))
-                codes = await self._second_factor.renew_codes(tx, viewer.user, actor=viewer.actor)
+                codes = await self.second_factor.renew_codes(tx, viewer.user, actor=viewer.actor)
         except (CodeRefused, SignInTooOld, RateLimited) as error:
             form.fail("code" if viewer.user.totp_enabled else "", str(error))
             return await self._page(request, viewer, form)
@@ -117,10 +107,10 @@ class YouPage:
     async def disable(self, request: Request, viewer: Viewer, fields: Fields) -> Response:
         form = Form(fields)
         try:
-            self._sign_in.limit_attempts(viewer.user)
-            async with self._database.transaction() as tx:
-                await self._sign_in.accept_code(tx, viewer.user, form.value("code"))
-                await turn_off_app(tx, viewer.user, actor=viewer.actor, now=self._sessions.now())
+            self.sign_in.limit_attempts(viewer.user)
+            async with self.database.transaction() as tx:
+                await self.sign_in.accept_code(tx, viewer.user, form.value("code"))
+                await turn_off_app(tx, viewer.user, actor=viewer.actor, now=self.sessions.now())
         except (CodeRefused, SecondFactorNeeded, RateLimited) as error:
             form.fail("code", str(error))
             return await self._page(request, viewer, form)
@@ -129,7 +119,7 @@ class YouPage:
     async def passkey_options(self, _: Request, viewer: Viewer, __: Fields) -> Response:
         """What a new passkey must sign, as JSON for the page's script."""
         self._require_recent(viewer)
-        return Response((await self._passkeys.registration_options(viewer.session)).encode())
+        return Response((await self.passkeys.registration_options(viewer.session)).encode())
 
     async def add_passkey(self, request: Request, viewer: Viewer, fields: Fields) -> Response:
         form = Form(fields)
@@ -137,7 +127,7 @@ class YouPage:
         if not form.faults:
             try:
                 self._require_recent(viewer)
-                codes = await self._passkeys.register(viewer.session, form.raw("credential"), name, actor=viewer.actor)
+                codes = await self.passkeys.register(viewer.session, form.raw("credential"), name, actor=viewer.actor)
             except TonneError as error:
                 form.fail_with(error)
             else:
@@ -153,46 +143,46 @@ class YouPage:
         name = form.text("passkey_name", PASSKEY_NAME_MISSING, longest=100)
         if form.faults:
             return await self._passkey_page(request, viewer, form)
-        await self._passkeys.rename(viewer.user, request.path("passkey_id"), name, actor=viewer.actor)
+        await self.passkeys.rename(viewer.user, request.path("passkey_id"), name, actor=viewer.actor)
         return see_other(f"{YOU}?done=passkey_renamed")
 
     async def remove_passkey(self, request: Request, viewer: Viewer, fields: Fields) -> Response:
         form = Form(fields)
         try:
             self._require_recent(viewer)
-            await self._passkeys.remove(viewer.user, request.path("passkey_id"), actor=viewer.actor)
+            await self.passkeys.remove(viewer.user, request.path("passkey_id"), actor=viewer.actor)
         except (SecondFactorNeeded, SignInTooOld) as error:
             form.fail_with(error)
             return await self._passkey_page(request, viewer, form)
         return see_other(f"{YOU}?done=passkey_removed")
 
     async def end_session(self, request: Request, viewer: Viewer, _: Fields) -> Response:
-        async with self._database.transaction() as tx:
-            await self._sessions.end(tx, viewer.user, request.path("session_id"), actor=viewer.actor)
+        async with self.database.transaction() as tx:
+            await self.sessions.end(tx, viewer.user, request.path("session_id"), actor=viewer.actor)
         return see_other(f"{YOU}?done=session")
 
     async def end_other_sessions(self, _: Request, viewer: Viewer, __: Fields) -> Response:
-        async with self._database.transaction() as tx:
-            await self._sessions.end_others(tx, viewer.session, actor=viewer.actor)
+        async with self.database.transaction() as tx:
+            await self.sessions.end_others(tx, viewer.session, actor=viewer.actor)
         return see_other(f"{YOU}?done=sessions")
 
     async def _confirm(self, tx: Connection, viewer: Viewer, code: str) -> None:
         """By a code of the app, or without an app by a recent sign-in with a passkey."""
         if viewer.user.totp_enabled or not viewer.session.is_strong:
-            await self._sign_in.accept_code(tx, viewer.user, code)
+            await self.sign_in.accept_code(tx, viewer.user, code)
         else:
             self._require_recent(viewer)
 
     def _require_recent(self, viewer: Viewer) -> None:
-        if not is_recent(viewer.session, self._sessions.now(), RECENT):
+        if not is_recent(viewer.session, self.sessions.now(), RECENT):
             raise SignInTooOld
 
     async def _passkey_page(self, request: Request, viewer: Viewer, form: Form) -> Response:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             passkey = await find_passkey(connection, viewer.user, request.path("passkey_id"))
             is_last = len(await list_passkeys(connection, viewer.user.id)) == 1 and not viewer.user.totp_enabled
             memberships = await list_memberships(connection, viewer.user.id)
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "passkey.html",
@@ -205,8 +195,8 @@ class YouPage:
         )
 
     async def _prepare(self, viewer: Viewer) -> TotpSetup:
-        async with self._database.transaction() as tx:
-            return await self._second_factor.prepare(tx, viewer.user)
+        async with self.database.transaction() as tx:
+            return await self.second_factor.prepare(tx, viewer.user)
 
     async def _page(
         self,
@@ -218,19 +208,19 @@ class YouPage:
         codes: Sequence[str] = (),
         is_enabled: bool | None = None,
     ) -> Response:
-        async with self._database.connection() as connection:
-            found = await self._sessions.list_of(connection, viewer.user.id)
+        async with self.database.connection() as connection:
+            found = await self.sessions.list_of(connection, viewer.user.id)
             values: dict[str, Any] = {
                 "sessions": [(session, browser_text(session.agent)) for session in found],
                 "memberships": await list_memberships(connection, viewer.user.id),
                 "passkeys": await list_passkeys(connection, viewer.user.id),
-                "passkey_domain": self._passkeys.domain,
+                "passkey_domain": self.passkeys.domain,
                 "passkey_name": (form or Form()).value("passkey_name") or _device(request),
                 "codes_left": await count_recovery_codes(connection, viewer.user.id),
             }
         shown = None if setup is None else {"secret": setup.secret, "qr_svg": Markup(setup.qr_svg)}  # noqa: S704 - ours
         is_on = viewer.user.totp_enabled if is_enabled is None else is_enabled
-        return self._layout.page(
+        return self.layout.page(
             request, viewer, "you.html", "you", form, setup=shown, codes=codes, is_on=is_on, **values
         )
 

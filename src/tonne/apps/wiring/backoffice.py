@@ -19,19 +19,13 @@ from tonne.apps.wiring.supply_desk import supply_desk
 
 
 def operator_sections(parts: Parts) -> tuple[OperatorSection, ...]:
-    database, settings, layout, clock = parts.database, parts.settings, parts.dashboard.layout, parts.clock
+    pages = (CustomersPage, CustomerPage, ActAsPage, LimitsPage, MailsPage)
+    search = (OperatorAuditPage, OperatorJumpPage, OrdersOfAllPage)
     return (
-        TodayPage(database, layout, parts.catalogues, clock=clock, settings=settings).section(),
-        CustomersPage(database, layout, clock=clock, settings=settings).section(),
-        CustomerPage(database, layout, clock=clock, settings=settings).section(),
-        ActAsPage(database, layout, clock).section(),
-        LimitsPage(database, layout, clock=clock).section(),
-        JobsPage(database, layout, parts.queues, clock=clock, settings=settings).section(),
-        MailsPage(database, layout, clock=clock).section(),
-        OperatorAuditPage(database, layout).section(),
-        OperatorJumpPage(database, layout).section(),
-        OrdersOfAllPage(database, layout, clock=clock).section(),
-        OrderOfOperator(database, order_desk(parts, limit_name="operator_order_mails")).section(),
+        TodayPage(*parts.page, parts.catalogues).section(),
+        JobsPage(*parts.page, parts.queues).section(),
+        *(page(*parts.page).section() for page in (*pages, *search)),
+        OrderOfOperator(*parts.page, order_desk(parts, limit_name="operator_order_mails")).section(),
         *supply_desk(parts),
         *operator_money(parts),
     )

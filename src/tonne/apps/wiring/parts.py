@@ -1,11 +1,13 @@
 """Constructs all parts and connects them."""
 
+from tonne.apps.dashboard.layout import PageLayout
 from tonne.apps.privacy.endpoints import PersonEndpoints
 from tonne.apps.privacy.retention.jobs import retention_jobs
 from tonne.apps.wiring.channel_parts import ChannelParts
 from tonne.apps.wiring.dashboard import open_dashboard
 from tonne.apps.wiring.listeners import connect_listeners
 from tonne.platform.db.pool import Database
+from tonne.platform.events.notify import Notifier
 from tonne.platform.http.health import HealthChecks
 from tonne.platform.http.limits.shared_limits import SharedLimits
 from tonne.platform.http.metrics_endpoint import MetricsServing
@@ -38,6 +40,11 @@ class Parts(ChannelParts):
         )
         for part in (database, self.reads, self.clock_drift, self.hold, *measured):
             self.metrics.add(*part.metrics)
+
+    @property
+    def page(self) -> tuple[Database, PageLayout, Clock, Settings, Notifier]:
+        """What a page of the dashboard works with."""
+        return self.database, self.dashboard.layout, self.clock, self.settings, self.notifier
 
     def _share_limits(self) -> None:
         self.limits = SharedLimits(self.database)

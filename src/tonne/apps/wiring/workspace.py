@@ -27,33 +27,17 @@ from tonne.apps.workspace.people_page import PeoplePage
 
 
 def organisation_sections(parts: Parts) -> tuple[OrganisationSection, ...]:
-    database, settings, layout = parts.database, parts.settings, parts.dashboard.layout
-    catalogues, directory, clock = parts.catalogues, parts.directory, parts.clock
-    shared = (database, layout, catalogues, directory, parts.box, clock, settings)
+    page, catalogues, directory, box = parts.page, parts.catalogues, parts.directory, parts.box
     return (
-        KeysPage(database, layout, parts.clock).section(),
-        RequestsPage(database, layout, parts.clock, routes=lambda: all_routes(parts)).section(),
-        BuyPage(
-            database,
-            layout,
-            catalogues=catalogues,
-            directory=directory,
-            place_orders=parts.place_orders,
-            settings=settings,
-        ).section(),
-        AccountsPage(database, layout, catalogues=catalogues, clock=clock).section(),
-        *(page(*shared).section() for page in (AccountPage, LinksPage, LinkPage)),
-        LinkExport(database, clock).section(),
-        PageEditor(database, layout, parts.public_page, clock, settings).section(),
-        WebhooksPage(database, layout, parts.webhooks, parts.box, clock=parts.clock).section(),
-        EventsPage(database, layout, clock=parts.clock).section(),
-        OverviewPage(database, layout, clock=parts.clock).section(),
-        OrdersPage(database, layout, clock=parts.clock).section(),
-        OrderOfMember(database, order_desk(parts, limit_name="order_mails")).section(),
-        CertificatesPage(database, layout).section(),
+        RequestsPage(*page, lambda: all_routes(parts)).section(),
+        BuyPage(*page, catalogues, directory, parts.place_orders).section(),
+        AccountsPage(*page, catalogues).section(),
+        *(each(*page, catalogues, directory, box).section() for each in (AccountPage, LinksPage, LinkPage)),
+        LinkExport(parts.database, parts.clock).section(),
+        PageEditor(*page, parts.public_page).section(),
+        WebhooksPage(*page, parts.webhooks, box).section(),
+        OrderOfMember(*page, order_desk(parts, limit_name="order_mails")).section(),
         *organisation_money(parts),
-        AuditPacksPage(database, layout, clock=parts.clock).section(),
-        JumpPage(database, layout).section(),
-        PeoplePage(database, layout, clock=parts.clock, settings=settings).section(),
-        AuditLogPage(database, layout).section(),
+        *(each(*page).section() for each in (KeysPage, EventsPage, OverviewPage, OrdersPage, CertificatesPage)),
+        *(each(*page).section() for each in (AuditPacksPage, JumpPage, PeoplePage, AuditLogPage)),
     )

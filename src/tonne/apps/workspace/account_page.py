@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from msgspec import Struct
-
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
 from tonne.apps.workspace.accounts_of_viewer import require_account
@@ -16,12 +14,9 @@ from tonne.money.cards.gateways.card_gateways import takes_cards
 from tonne.money.cards.stored_cards.card_links import card_page_url
 from tonne.money.cards.stored_cards.remove_closed_cards import schedule_removal
 from tonne.money.cards.stored_cards.stored_card_store import find_card
-from tonne.platform.db.pool import Database
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.http.route import Request, Response
 from tonne.platform.keys.secret_box import SecretBox
-from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.language import LanguageCode
 from tonne.platform.values.scope import Mode
@@ -49,14 +44,10 @@ VISIBILITIES = {
 }
 
 
-class AccountPage(Struct, frozen=True):
-    database: Database
-    layout: PageLayout
+class AccountPage(DashboardPage, frozen=True):
     catalogues: Catalogues
     directory: AccountDirectory
     box: SecretBox
-    clock: Clock
-    settings: Settings
 
     def section(self) -> OrganisationSection:
         path = "/accounts/{account_id}"

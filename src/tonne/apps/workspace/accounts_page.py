@@ -1,13 +1,11 @@
 """The list of an organisation's accounts and client accounts, and new client accounts."""
 
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import Fields, MemberViewer
 from tonne.apps.workspace.accounts_of_viewer import scope_of
-from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.ids import is_id, new_id
 from tonne.platform.web.render import see_other
@@ -24,12 +22,8 @@ PER_PAGE = 30
 METHODS = {PaymentMethod.INVOICE: "Invoice", PaymentMethod.CARD: "Card"}
 
 
-class AccountsPage:
-    def __init__(self, database: Database, layout: PageLayout, *, catalogues: Catalogues, clock: Clock) -> None:
-        self._database = database
-        self._layout = layout
-        self._catalogues = catalogues
-        self._clock = clock
+class AccountsPage(DashboardPage, frozen=True):
+    catalogues: Catalogues
 
     def section(self) -> OrganisationSection:
         return OrganisationSection(
@@ -39,7 +33,7 @@ class AccountsPage:
 
     async def show(self, request: Request, viewer: MemberViewer) -> Response:
         after, name = request.query("after", "name")
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             found = await list_accounts_after(
                 connection,
                 viewer.organisation_id,
@@ -49,7 +43,7 @@ class AccountsPage:
                 name=(name or "").strip(),
             )
         shown = found[:PER_PAGE]
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "accounts.html",
@@ -65,7 +59,7 @@ class AccountsPage:
         return await self._new_page(request, viewer, Form({"payment": ["invoice"]}))
 
     async def create(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
-        form, currencies = Form(fields), _currencies(await self._catalogues.current(viewer.mode))
+        form, currencies = Form(fields), _currencies(await self.catalogues.current(viewer.mode))
         name = read_name(form, "name", "Enter the name of the customer.")
         beneficiary = name if not form.value("beneficiary") else read_name(form, "beneficiary", "Enter a name.")
         if form.value("currency") not in currencies:
@@ -81,10 +75,10 @@ class AccountsPage:
             currency=form.value("currency"),
             beneficiary=beneficiary,
             payment_method=PaymentMethod(form.value("payment")),
-            created_at=self._clock(),
+            created_at=self.clock(),
         )
         try:
-            async with self._database.transaction() as tx:
+            async with self.database.transaction() as tx:
                 await open_account(tx, account, actor=viewer.actor)
         except TonneError as error:
             form.fail_with(error)
@@ -92,8 +86,8 @@ class AccountsPage:
         return see_other(f"{viewer.base}/accounts/{account.scope.account_id}?done=account_opened")
 
     async def _new_page(self, request: Request, viewer: MemberViewer, form: Form) -> Response:
-        currencies = _currencies(await self._catalogues.current(viewer.mode))
-        return self._layout.page(
+        currencies = _currencies(await self.catalogues.current(viewer.mode))
+        return self.layout.page(
             request,
             viewer,
             "account_new.html",

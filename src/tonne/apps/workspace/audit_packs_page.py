@@ -4,12 +4,10 @@ from collections.abc import AsyncIterator
 from datetime import date, timedelta
 
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
-from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other
 from tonne.selling.users.model import Right
@@ -18,12 +16,7 @@ from tonne.supply.certificates.packs.request_pack import remove_pack, request_pa
 from tonne.supply.certificates.packs.store import find_pack, list_packs, read_part
 
 
-class AuditPacksPage:
-    def __init__(self, database: Database, layout: PageLayout, *, clock: Clock) -> None:
-        self._database = database
-        self._layout = layout
-        self._clock = clock
-
+class AuditPacksPage(DashboardPage, frozen=True):
     def section(self) -> OrganisationSection:
         one = "/audit-packs/{pack_id}"
         return OrganisationSection(
@@ -45,9 +38,9 @@ class AuditPacksPage:
             form.fail("last_day", "The last day must not be before the first.")
         if first is not None and last is not None and not form.faults:
             try:
-                async with self._database.transaction() as tx:
+                async with self.database.transaction() as tx:
                     await request_pack(
-                        tx, viewer.organisation_id, viewer.mode, (first, last), actor=viewer.actor, now=self._clock()
+                        tx, viewer.organisation_id, viewer.mode, (first, last), actor=viewer.actor, now=self.clock()
                     )
             except TonneError as error:
                 form.fail_with(error)
@@ -68,19 +61,19 @@ class AuditPacksPage:
 
     async def confirm_delete(self, request: Request, viewer: MemberViewer) -> Response:
         pack = await self._find(request, viewer)
-        return self._layout.page(request, viewer, "audit_pack_delete.html", "audit_packs", pack=pack)
+        return self.layout.page(request, viewer, "audit_pack_delete.html", "audit_packs", pack=pack)
 
     async def delete(self, request: Request, viewer: MemberViewer, _: Fields) -> Response:
         pack = await self._find(request, viewer)
-        async with self._database.transaction() as tx:
-            await remove_pack(tx, pack, actor=viewer.actor, now=self._clock())
+        async with self.database.transaction() as tx:
+            await remove_pack(tx, pack, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}/audit-packs?done=pack_deleted")
 
     async def _parts(self, pack: AuditPack) -> AsyncIterator[bytes]:
         """Each piece by itself: a slow client does not keep a connection to the database."""
         number = 0
         while True:
-            async with self._database.connection() as connection:
+            async with self.database.connection() as connection:
                 content = await read_part(connection, pack, number)
             if content is None:
                 return
@@ -88,19 +81,19 @@ class AuditPacksPage:
             number += 1
 
     async def _find(self, request: Request, viewer: MemberViewer) -> AuditPack:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             pack = await find_pack(connection, viewer.organisation_id, viewer.mode, request.path("pack_id"))
         if pack is None:
             raise DashboardPageNotFound
         return pack
 
     async def _page(self, request: Request, viewer: MemberViewer, form: Form) -> Response:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             packs = await list_packs(connection, viewer.organisation_id, viewer.mode)
-        today = self._clock().date()
+        today = self.clock().date()
         # The last complete year, which is what auditors ask for; in the first year, the current one.
         first, last = date(today.year - 1, 1, 1), date(today.year, 1, 1) - timedelta(days=1)
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "audit_packs.html",

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from tonne.apps.dashboard.audit_filter import AuditSearch
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.apps.lookup.audit_csv import MAX_EXPORTED, audit_csv
 from tonne.apps.lookup.audit_text import AuditRow, audit_rows, find_actor_names
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit.store import StoredEntry, list_entries
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.actor import Actor, ActorKind
@@ -20,11 +20,7 @@ from tonne.selling.users.model import Right
 PAGE = 50
 
 
-class AuditLogPage:
-    def __init__(self, database: Database, layout: PageLayout) -> None:
-        self._database = database
-        self._layout = layout
-
+class AuditLogPage(DashboardPage, frozen=True):
     def section(self) -> OrganisationSection:
         return OrganisationSection(
             pages={"/audit": (self.show, Right.VIEW), "/audit/export": (self.export, Right.VIEW)},
@@ -38,11 +34,11 @@ class AuditLogPage:
         start = parse_cursor(after, list_name)
         found, rows = list[StoredEntry](), list[AuditRow]()
         if not search.form.faults:
-            async with self._database.connection() as connection:
+            async with self.database.connection() as connection:
                 found = await self._find(connection, viewer, search, start, PAGE + 1)
                 rows = await _rows(connection, viewer, found[:PAGE])
         last = found[PAGE - 1] if len(found) > PAGE else None
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "audit_log.html",
@@ -58,7 +54,7 @@ class AuditLogPage:
         search = AuditSearch.of(request)
         if search.form.faults:
             return await self.show(request, viewer)
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             found = await self._find(connection, viewer, search, START, MAX_EXPORTED)
             return audit_csv(await _rows(connection, viewer, found), found)
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import Fields, MemberViewer
 from tonne.apps.workspace.accounts_of_viewer import list_choices, require_account, scope_of
@@ -13,9 +13,7 @@ from tonne.apps.workspace.purchase import Purchase, read_purchase
 from tonne.money.cards.gateways.card_gateways import takes_cards
 from tonne.money.cards.stored_cards.stored_card_store import find_card
 from tonne.platform.db.idempotency import Idempotency
-from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
-from tonne.platform.settings.settings import Settings
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.ids import is_id, new_id
 from tonne.platform.web.render import see_other
@@ -51,23 +49,10 @@ class _Placed(msgspec.Struct):
     id: str
 
 
-class BuyPage:
-    def __init__(
-        self,
-        database: Database,
-        layout: PageLayout,
-        *,
-        catalogues: Catalogues,
-        directory: AccountDirectory,
-        place_orders: PlaceOrders,
-        settings: Settings,
-    ) -> None:
-        self._database = database
-        self._layout = layout
-        self._catalogues = catalogues
-        self._directory = directory
-        self._place_orders = place_orders
-        self._settings = settings
+class BuyPage(DashboardPage, frozen=True):
+    catalogues: Catalogues
+    directory: AccountDirectory
+    place_orders: PlaceOrders
 
     def section(self) -> OrganisationSection:
         return OrganisationSection(
@@ -81,10 +66,10 @@ class BuyPage:
 
     async def show(self, request: Request, viewer: MemberViewer) -> Response:
         account_id = request.query("account")[0] or ""
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             choices = await list_choices(connection, viewer)
         if not account_id and not choices:
-            return self._layout.page(request, viewer, "buy_nothing.html", "buy")
+            return self.layout.page(request, viewer, "buy_nothing.html", "buy")
         buyer = await self._buyer(viewer, account_id or choices[0].id)
         form = Form(
             {
@@ -120,7 +105,7 @@ class BuyPage:
         key, shown = form.value("key"), _read_offer(form.value("offer"))
         idempotency = Idempotency(key if is_id("auto", key) else new_id("auto"), purchase.digest)
         try:
-            document, original = await self._place_orders.place(
+            document, original = await self.place_orders.place(
                 buyer.account.scope,
                 idempotency,
                 lambda _: purchase.order_request(idempotency, shown, viewer.actor),
@@ -138,14 +123,14 @@ class BuyPage:
         return see_other(f"{viewer.base}/orders/{order_id}?done=ordered")
 
     async def _buyer(self, viewer: MemberViewer, account_id: str) -> _Buyer:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             account = await require_account(connection, viewer, account_id)
             card = await find_card(connection, account.scope)
         return _Buyer(
             account,
-            await self._directory.terms_of(scope_of(viewer, account_id)),
-            await self._catalogues.current(viewer.mode),
-            payment_ways(account, card, takes_cards=takes_cards(self._settings, viewer.mode)),
+            await self.directory.terms_of(scope_of(viewer, account_id)),
+            await self.catalogues.current(viewer.mode),
+            payment_ways(account, card, takes_cards=takes_cards(self.settings, viewer.mode)),
         )
 
     async def _review(
@@ -166,7 +151,7 @@ class BuyPage:
             return await self._back(request, viewer, buyer, form)
         key = form.value("key")
         carried = [(name, form.raw(name)) for name in form.names() if name not in {"form_token", "key", "offer"}]
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "buy_review.html",
@@ -184,7 +169,7 @@ class BuyPage:
         )
 
     async def _back(self, request: Request, viewer: MemberViewer, buyer: _Buyer, form: Form) -> Response:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             choices = await list_choices(connection, viewer)
         shares = typed_shares(form, buyer.catalogue)
         return self._form_page(request, viewer, buyer, form, choices=choices, shares=shares)
@@ -199,7 +184,7 @@ class BuyPage:
         choices: list[ListedAccount],
         shares: dict[str, str],
     ) -> Response:
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "buy.html",

@@ -5,10 +5,10 @@ from decimal import Decimal
 from urllib.parse import urlencode
 
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import MemberViewer
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.mass import MassUnit, to_grams
 from tonne.platform.values.paging import CursorInvalid, Position, make_cursor, parse_cursor
@@ -27,11 +27,7 @@ MAX_TERM = 200
 NAMES = ("q", "since", "until")
 
 
-class CertificatesPage:
-    def __init__(self, database: Database, layout: PageLayout) -> None:
-        self._database = database
-        self._layout = layout
-
+class CertificatesPage(DashboardPage, frozen=True):
     def section(self) -> OrganisationSection:
         return OrganisationSection(pages={"/certificates": (self.show, Right.VIEW)}, errors=(CursorInvalid,))
 
@@ -42,10 +38,10 @@ class CertificatesPage:
         list_name = f"certificates {viewer.mode} {viewer.organisation_id} {urlencode(shown)}"
         (after,) = request.query("after")
         start = parse_cursor(after, list_name)
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             page = await _find(connection, viewer, form, start)
         onward = None if page.next is None else urlencode({**shown, "after": make_cursor(page.next, list_name)})
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "certificates.html",

@@ -6,7 +6,7 @@ from datetime import UTC, date
 
 from markupsafe import Markup
 
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer
 from tonne.money.accounting.reports.organisation_documents import (
@@ -32,9 +32,7 @@ from tonne.money.invoices.invoice_state import describe_invoice
 from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
 from tonne.money.invoices.model import Invoice
 from tonne.money.invoices.remaining import find_remaining
-from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.accounts.names import find_names
@@ -48,12 +46,8 @@ _SIZE = re.compile(r'width="(\d+)" height="(\d+)"')
 ONE, NOTE = "/invoices/{number}", "/credit-notes/{number}"
 
 
-class InvoicesPage:
-    def __init__(self, database: Database, layout: PageLayout, render: RenderInvoice, *, clock: Clock) -> None:
-        self._database = database
-        self._render = render
-        self._layout = layout
-        self._clock = clock
+class InvoicesPage(DashboardPage, frozen=True):
+    render: RenderInvoice
 
     def section(self) -> OrganisationSection:
         pages = {
@@ -70,7 +64,7 @@ class InvoicesPage:
     async def list_invoices(self, request: Request, viewer: MemberViewer) -> Response:
         after, show = request.query("after", "show")
         only_open = show == "open"
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             list_ = list_open_invoices_of if only_open else list_invoices_of
             found = await list_(connection, viewer.organisation_id, viewer.mode, _number(after), PAGE + 1)
             shown = found[:PAGE]
@@ -87,7 +81,7 @@ class InvoicesPage:
             for each in shown
         ]
         chosen = "show=open&" if only_open else ""
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "invoices.html",
@@ -101,7 +95,7 @@ class InvoicesPage:
 
     async def show(self, request: Request, viewer: MemberViewer) -> Response:
         invoice = await self._find(request, viewer)
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             received = await list_received(connection, invoice)
             charges = await list_charges_of_invoice(connection, invoice)
             notes = await list_credit_notes(connection, invoice)
@@ -111,7 +105,7 @@ class InvoicesPage:
         record, received_minor = invoice.read_record(), sum(each.amount_minor for each in received)
         is_payable = invoice.closing is None and invoice.payment_method is PaymentMethod.INVOICE
         code = epc_qr_svg(record, remaining) if is_payable else None
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "invoice.html",
@@ -134,10 +128,10 @@ class InvoicesPage:
 
     async def pdf(self, request: Request, viewer: MemberViewer) -> Response:
         invoice = await self._find(request, viewer)
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             annex = await load_annex(connection, invoice)
             remaining = await find_remaining(connection, invoice)
-        pdf = await self._render.invoice(invoice.read_record(), invoice.closing, annex=annex, remaining=remaining)
+        pdf = await self.render.invoice(invoice.read_record(), invoice.closing, annex=annex, remaining=remaining)
         return _file(pdf, f"{invoice.reference}.pdf", b"application/pdf")
 
     async def xml(self, request: Request, viewer: MemberViewer) -> Response:
@@ -145,19 +139,19 @@ class InvoicesPage:
         invoice = await self._find(request, viewer)
         if not _has_xml(invoice):
             raise DashboardPageNotFound
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             remaining = await find_remaining(connection, invoice)
         content = await asyncio.to_thread(factur_x_xml, invoice.read_record(), invoice.closing, remaining)
         return _file(content, f"{invoice.reference}.xml", b"application/xml")
 
     async def list_credit_notes(self, request: Request, viewer: MemberViewer) -> Response:
         [after] = request.query("after")
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             found = await list_credit_notes_of(
                 connection, viewer.organisation_id, viewer.mode, _number(after), PAGE + 1
             )
         shown = found[:PAGE]
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "credit_notes.html",
@@ -168,7 +162,7 @@ class InvoicesPage:
 
     async def credit_note_pdf(self, request: Request, viewer: MemberViewer) -> Response:
         note = await self._find_note(request, viewer)
-        pdf = await self._render.credit_note(note.read_record())
+        pdf = await self.render.credit_note(note.read_record())
         return _file(pdf, f"{note.reference}.pdf", b"application/pdf")
 
     async def credit_note_xml(self, request: Request, viewer: MemberViewer) -> Response:
@@ -179,21 +173,21 @@ class InvoicesPage:
         return _file(await asyncio.to_thread(factur_x_xml, record), f"{note.reference}.xml", b"application/xml")
 
     async def _find(self, request: Request, viewer: MemberViewer) -> Invoice:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             found = await find_invoice_of(connection, viewer.organisation_id, viewer.mode, request.path("number"))
         if found is None:
             raise DashboardPageNotFound
         return found
 
     async def _find_note(self, request: Request, viewer: MemberViewer) -> CreditNote:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             found = await find_credit_note_of(connection, viewer.organisation_id, viewer.mode, request.path("number"))
         if found is None:
             raise DashboardPageNotFound
         return found
 
     def _today(self) -> date:
-        return self._clock().astimezone(UTC).date()
+        return self.clock().astimezone(UTC).date()
 
 
 def _scalable(svg: str) -> str:

@@ -1,12 +1,12 @@
 """Jump to a page, an order, a certificate, an account, an event or a webhook of the organisation."""
 
 from tonne.apps.dashboard.jump import MOST, JumpTarget, matching_pages, order_targets, read_term
-from tonne.apps.dashboard.layout import PageLayout
 from tonne.apps.dashboard.menu import ORGANISATION_MENU, entries_for
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.apps.lookup.find_orders import find_named, list_named
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.ids import is_id
 from tonne.selling.accounts.names import list_account_names
@@ -20,11 +20,7 @@ _ACCOUNTS = 500
 _IDS = {"evt": ("Event", "events"), "wh": ("Webhook", "webhooks"), "acc": ("Account", "accounts")}
 
 
-class JumpPage:
-    def __init__(self, database: Database, layout: PageLayout) -> None:
-        self._database = database
-        self._layout = layout
-
+class JumpPage(DashboardPage, frozen=True):
     def section(self) -> OrganisationSection:
         return OrganisationSection(pages={"/jump": (self.show, Right.VIEW)})
 
@@ -32,9 +28,9 @@ class JumpPage:
         term = read_term(request.query("q")[0])
         found = matching_pages(entries_for(ORGANISATION_MENU, viewer.may), viewer.base, term)
         if term:
-            async with self._database.connection() as connection:
+            async with self.database.connection() as connection:
                 found += await _find(connection, viewer, term)
-        return self._layout.page(
+        return self.layout.page(
             request, viewer, "jump.html", "jump", layout="organisation.html", term=term, found=found
         )
 

@@ -1,17 +1,18 @@
 """The orders of an organisation: search, filters and export."""
 
-from tonne.apps.dashboard.layout import PageLayout
+from msgspec import field
+
 from tonne.apps.dashboard.order_query import OrderQuery, read_query
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.apps.lookup.find_orders import ListedOrders, find_named, list_named, list_page
 from tonne.apps.lookup.order_export import csv_response
 from tonne.apps.lookup.order_text import list_values
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.paging import CursorInvalid, Position
 from tonne.selling.accounts.names import Names, find_names, list_account_names
 from tonne.selling.orders.model import OrderKey
@@ -27,28 +28,24 @@ EXPORTS_PER_S = 1 / 30
 TOO_MANY_EXPORTS = "Too many exports. Wait a minute, then try again."
 
 
-class OrdersPage:
-    def __init__(self, database: Database, layout: PageLayout, *, clock: Clock) -> None:
-        self._database = database
-        self._layout = layout
-        self._clock = clock
-        self._exports = TokenBuckets("order_exports", EXPORTS_PER_S, EXPORTS)
+class OrdersPage(DashboardPage, frozen=True):
+    exports: TokenBuckets = field(default_factory=lambda: TokenBuckets("order_exports", EXPORTS_PER_S, EXPORTS))
 
     def section(self) -> OrganisationSection:
         return OrganisationSection(
             pages={"/orders": (self.show, Right.VIEW), "/orders.csv": (self.export, Right.VIEW)},
             errors=(CursorInvalid, RateLimited),
-            limits=(self._exports,),
+            limits=(self.exports,),
         )
 
     async def show(self, request: Request, viewer: MemberViewer) -> Response:
-        query = read_query(request, viewer.mode, viewer.organisation_id, self._clock())
-        async with self._database.connection() as connection:
+        query = read_query(request, viewer.mode, viewer.organisation_id, self.clock())
+        async with self.database.connection() as connection:
             page = await _find(connection, viewer, query, query.start, PAGE)
             names = await find_names(connection, viewer.organisation_id, [order.account_id for order in page.orders])
             found = await list_account_names(connection, viewer.organisation_id, viewer.mode, limit=MAX_ACCOUNTS + 1)
         accounts = None if len(found.by_id) > MAX_ACCOUNTS else list(found.by_id.items())
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "orders.html",
@@ -66,16 +63,16 @@ class OrdersPage:
 
     async def export(self, request: Request, viewer: MemberViewer) -> Response:
         """Exports the filtered list, from its beginning."""
-        query = read_query(request, viewer.mode, viewer.organisation_id, self._clock())
-        self._exports.require(viewer.organisation_id, message=TOO_MANY_EXPORTS)
+        query = read_query(request, viewer.mode, viewer.organisation_id, self.clock())
+        self.exports.require(viewer.organisation_id, message=TOO_MANY_EXPORTS)
 
         async def read_page(start: Position, limit: int) -> tuple[ListedOrders, Names]:
-            async with self._database.connection() as connection:
+            async with self.database.connection() as connection:
                 page = await _find(connection, viewer, query, start, limit)
                 ids = [order.account_id for order in page.orders]
                 return page, await find_names(connection, viewer.organisation_id, ids)
 
-        return csv_response(read_page, f"orders-{viewer.mode}-{self._clock():%Y-%m-%d}.csv")
+        return csv_response(read_page, f"orders-{viewer.mode}-{self.clock():%Y-%m-%d}.csv")
 
 
 async def _find(

@@ -5,15 +5,13 @@ from decimal import Decimal
 from babel import Locale
 
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import Fields, MemberViewer
 from tonne.apps.workspace import attention_store as store
 from tonne.apps.workspace.attention import list_attention, menu_path
 from tonne.apps.workspace.overview_figures import figures_of, first_month, removal_share
-from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.currency import DECIMALS
 from tonne.platform.values.decimals import parse_decimal, scaled
 from tonne.platform.values.mass import MAX_GRAMS, MassUnit, format_tonnes, to_grams
@@ -31,12 +29,7 @@ _TONNE_DECIMALS = 6
 _THOUSANDS = 3
 
 
-class OverviewPage:
-    def __init__(self, database: Database, layout: PageLayout, *, clock: Clock) -> None:
-        self._database = database
-        self._layout = layout
-        self._clock = clock
-
+class OverviewPage(DashboardPage, frozen=True):
     def section(self) -> OrganisationSection:
         return OrganisationSection(
             pages={"/overview": (self.show, Right.VIEW), "/overview/target": (self.show_target, Right.MONEY)},
@@ -44,16 +37,16 @@ class OverviewPage:
         )
 
     async def show(self, request: Request, viewer: MemberViewer) -> Response:
-        now, locale = self._clock(), _locale(request)
+        now, locale = self.clock(), _locale(request)
         organisation_id, mode, today = viewer.organisation_id, viewer.mode, now.date()
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             totals = await list_totals(connection, organisation_id, mode, first_month(today))
             target = await find_target(connection, organisation_id, mode)
             shares = await store.sum_retired_shares(connection, organisation_id, mode, today.replace(month=1, day=1))
             invoices = await store.list_next_invoices(connection, organisation_id, mode)
             attention = await list_attention(connection, organisation_id, mode, now=now, locale=locale)
         figures = figures_of(totals, target, locale, today)
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "overview.html",
@@ -70,7 +63,7 @@ class OverviewPage:
         )
 
     async def show_target(self, request: Request, viewer: MemberViewer) -> Response:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             target = await find_target(connection, viewer.organisation_id, viewer.mode)
         grams, minor, currency = target.target_grams, target.budget_minor, target.budget_currency
         fields = {
@@ -82,19 +75,19 @@ class OverviewPage:
 
     async def change_target(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
         form = Form(fields)
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             known = await store.list_account_currencies(connection, viewer.organisation_id, viewer.mode)
         target = _read_target(form, known)
         if form.faults:
             return await self._target_page(request, viewer, form)
-        async with self._database.transaction() as tx:
-            await set_target(tx, viewer.organisation_id, viewer.mode, target, actor=viewer.actor, now=self._clock())
+        async with self.database.transaction() as tx:
+            await set_target(tx, viewer.organisation_id, viewer.mode, target, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}/overview?done=target")
 
     async def _target_page(self, request: Request, viewer: MemberViewer, form: Form) -> Response:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             known = await store.list_account_currencies(connection, viewer.organisation_id, viewer.mode)
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "overview_target.html",

@@ -4,10 +4,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from msgspec import Struct
-
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import Fields, MemberViewer
 from tonne.apps.workspace.accounts_of_viewer import list_choices, require_account, require_chosen
@@ -23,10 +21,7 @@ from tonne.channels.public_pages.model import (
 )
 from tonne.channels.public_pages.public_page import PublicPage
 from tonne.channels.public_pages.read_page import read_page
-from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
-from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.replace import replace
 from tonne.platform.web.render import see_other
@@ -48,12 +43,8 @@ SAVE, PUBLISH, WITHDRAW = "save", "publish", "withdraw"
 _DONE = {SAVE: "page_saved", PUBLISH: "page_published", WITHDRAW: "page_withdrawn"}
 
 
-class PageEditor(Struct, frozen=True):
-    database: Database
-    layout: PageLayout
+class PageEditor(DashboardPage, frozen=True):
     public_page: PublicPage
-    clock: Clock
-    settings: Settings
 
     def section(self) -> OrganisationSection:
         path = "/public-page"

@@ -1,14 +1,13 @@
 """The members of an organisation, their roles, and invitations."""
 
+from msgspec import field
+
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
-from tonne.platform.db.pool import Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
-from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other
 from tonne.selling.users.act_as_store import list_periods
@@ -31,13 +30,10 @@ INVITATIONS_PER_S = 1 / 300
 _TOO_MANY = "Too many invitations. Wait a few minutes, then try again."
 
 
-class PeoplePage:
-    def __init__(self, database: Database, layout: PageLayout, *, clock: Clock, settings: Settings) -> None:
-        self._database = database
-        self._layout = layout
-        self._clock = clock
-        self._settings = settings
-        self._invitations = TokenBuckets("invitations", INVITATIONS_PER_S, INVITATIONS)
+class PeoplePage(DashboardPage, frozen=True):
+    invitations: TokenBuckets = field(
+        default_factory=lambda: TokenBuckets("invitations", INVITATIONS_PER_S, INVITATIONS)
+    )
 
     def section(self) -> OrganisationSection:
         return OrganisationSection(
@@ -48,7 +44,7 @@ class PeoplePage:
                 "/people/{user_id}/remove": (self.remove, Right.PEOPLE),
                 "/invitations/{link_id}/revoke": (self.revoke_invitation, Right.PEOPLE),
             },
-            limits=(self._invitations,),
+            limits=(self.invitations,),
         )
 
     async def show(self, request: Request, viewer: MemberViewer) -> Response:
@@ -59,18 +55,18 @@ class PeoplePage:
         email, role = form.email(), _read_role(form)
         if role is not None and not form.faults:
             try:
-                self._invitations.require(viewer.organisation_id, message=_TOO_MANY)
-                async with self._database.transaction() as tx:
+                self.invitations.require(viewer.organisation_id, message=_TOO_MANY)
+                async with self.database.transaction() as tx:
                     await invite(
                         tx,
-                        self._settings,
+                        self.settings,
                         viewer.organisation_id,
                         email,
                         role,
                         granter=viewer.membership.role,
                         invited_by=viewer.user.name,
                         actor=viewer.actor,
-                        now=self._clock(),
+                        now=self.clock(),
                     )
             except TonneError as error:
                 form.fail_with(error)
@@ -79,9 +75,9 @@ class PeoplePage:
         return await self._page(request, viewer, form)
 
     async def revoke_invitation(self, request: Request, viewer: MemberViewer, _: Fields) -> Response:
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             await revoke_invitation(
-                tx, viewer.organisation_id, request.path("link_id"), actor=viewer.actor, now=self._clock()
+                tx, viewer.organisation_id, request.path("link_id"), actor=viewer.actor, now=self.clock()
             )
         return see_other(f"{viewer.base}/people?done=revoked")
 
@@ -93,7 +89,7 @@ class PeoplePage:
         role = _read_role(form)
         if role is not None:
             try:
-                async with self._database.transaction() as tx:
+                async with self.database.transaction() as tx:
                     await grant_role(
                         tx,
                         viewer.organisation_id,
@@ -101,7 +97,7 @@ class PeoplePage:
                         role,
                         granter=viewer.membership.role,
                         actor=viewer.actor,
-                        now=self._clock(),
+                        now=self.clock(),
                     )
             except TonneError as error:
                 form.fail_with(error)
@@ -112,14 +108,14 @@ class PeoplePage:
     async def remove(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
         form, member = Form(fields), await self._find(request, viewer)
         try:
-            async with self._database.transaction() as tx:
+            async with self.database.transaction() as tx:
                 await remove_member(
                     tx,
                     viewer.organisation_id,
                     member.user_id,
                     granter=viewer.membership.role,
                     actor=viewer.actor,
-                    now=self._clock(),
+                    now=self.clock(),
                 )
         except TonneError as error:
             form.fail_with(error)
@@ -127,7 +123,7 @@ class PeoplePage:
         return see_other(f"{viewer.base}/people?done=removed")
 
     async def _find(self, request: Request, viewer: MemberViewer) -> Member:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             members = await list_members(connection, viewer.organisation_id)
         for member in members:
             if member.user_id == request.path("user_id"):
@@ -135,11 +131,11 @@ class PeoplePage:
         raise DashboardPageNotFound
 
     async def _page(self, request: Request, viewer: MemberViewer, form: Form) -> Response:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             members = await list_members(connection, viewer.organisation_id)
-            invitations = await list_invitations(connection, viewer.organisation_id, self._clock())
+            invitations = await list_invitations(connection, viewer.organisation_id, self.clock())
             visits = await list_periods(connection, viewer.organisation_id)
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "people.html",
@@ -155,9 +151,7 @@ class PeoplePage:
 
     async def _member_page(self, request: Request, viewer: MemberViewer, form: Form) -> Response:
         member = await self._find(request, viewer)
-        return self._layout.page(
-            request, viewer, "member.html", "people", form, member=member, roles=_grantable(viewer)
-        )
+        return self.layout.page(request, viewer, "member.html", "people", form, member=member, roles=_grantable(viewer))
 
 
 def _grantable(viewer: MemberViewer) -> list[tuple[Role, str]]:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer
 from tonne.money.accounting.reports.account_statement import (
@@ -25,11 +25,8 @@ from tonne.money.accounting.reports.statement_store import (
     sum_statement,
 )
 from tonne.money.invoices.documents.parties import seller_of
-from tonne.platform.db.pool import Database
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.http.route import Request, Response
-from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
 from tonne.selling.users.model import Right
 
 PAGE = 30
@@ -43,13 +40,7 @@ END = datetime(9999, 1, 1, tzinfo=UTC)
 CSV_HEAD = ("date", "entry", "reference", "text", "amount", "balance", "currency")
 
 
-class StatementPage:
-    def __init__(self, database: Database, layout: PageLayout, *, clock: Clock, settings: Settings) -> None:
-        self._database = database
-        self._layout = layout
-        self._clock = clock
-        self._settings = settings
-
+class StatementPage(DashboardPage, frozen=True):
     def section(self) -> OrganisationSection:
         pages = {
             "/statement": self.show,
@@ -75,7 +66,7 @@ class StatementPage:
 
     async def _csv_parts(self, viewer: MemberViewer, days: tuple[date, date]) -> AsyncIterator[bytes]:
         yield _csv([CSV_HEAD])
-        async with self._database.long_snapshot(STATEMENT_S) as tx:
+        async with self.database.long_snapshot(STATEMENT_S) as tx:
             balances = await sum_statement(tx, viewer.organisation_id, viewer.mode, *days)
             for balance in balances:
                 currency = balance.currency
@@ -91,7 +82,7 @@ class StatementPage:
     async def pdf(self, request: Request, viewer: MemberViewer) -> Response:
         form, days = self._period(request)
         currency = request.path("currency")
-        async with self._database.snapshot() as tx:
+        async with self.database.snapshot() as tx:
             balances = await sum_statement(tx, viewer.organisation_id, viewer.mode, *days)
             requested = next((each for each in balances if each.currency == currency), None)
             if requested is None:
@@ -100,9 +91,9 @@ class StatementPage:
                 form.fail("from", "A PDF can have at most 2,000 entries. Choose a shorter period, or download the CSV.")
         if form.faults:
             return await self._page(request, viewer, form, days)
-        async with self._database.snapshot() as tx:
+        async with self.database.snapshot() as tx:
             statement = await read_period(tx, viewer.organisation_id, viewer.mode, days, requested)
-            printed = await print_statement(tx, statement, viewer.organisation_id, self._settings)
+            printed = await print_statement(tx, statement, viewer.organisation_id, self.settings)
         pdf = await asyncio.to_thread(account_statement_pdf, printed)
         name = f"statement-{currency}-{days[0]}-{days[1]}.pdf"
         headers = {"Content-Disposition": f'inline; filename="{name}"', "Cache-Control": "private, no-store"}
@@ -110,7 +101,7 @@ class StatementPage:
 
     async def _page(self, request: Request, viewer: MemberViewer, form: Form, days: tuple[date, date]) -> Response:
         statements: list[tuple[StatementBalance, Sequence[StatementEntry]]] = []
-        async with self._database.snapshot() as tx:
+        async with self.database.snapshot() as tx:
             for balance in await sum_statement(tx, viewer.organisation_id, viewer.mode, *days):
                 shown_days = days
                 if balance.entries > SHOWN_ENTRIES:
@@ -127,7 +118,7 @@ class StatementPage:
                     tx, viewer.organisation_id, viewer.mode, days=shown_days, balance=balance, limit=SHOWN_ENTRIES
                 )
                 statements.append((balance, [entry async for batch in batches for entry in batch]))
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "statement.html",
@@ -137,12 +128,12 @@ class StatementPage:
             first=days[0],
             last=days[1],
             due_on=_due_on,
-            periods=_other_periods(days, self._clock().astimezone(UTC).date()),
+            periods=_other_periods(days, self.clock().astimezone(UTC).date()),
         )
 
     def _period(self, request: Request) -> tuple[Form, tuple[date, date]]:
         """This month until today, unless the address says otherwise."""
-        form, today = Form(), self._clock().astimezone(UTC).date()
+        form, today = Form(), self.clock().astimezone(UTC).date()
         days = [today.replace(day=1), today]
         for place, (name, text) in enumerate(zip(("from", "to"), request.query("from", "to"), strict=True)):
             if not text:
@@ -158,12 +149,12 @@ class StatementPage:
 
     async def list_receipts(self, request: Request, viewer: MemberViewer) -> Response:
         [after] = request.query("after")
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             found = await list_card_payments(connection, viewer.organisation_id, viewer.mode, _place(after), PAGE + 1)
         shown = found[:PAGE]
         last = shown[-1] if len(found) > PAGE else None
         moment = "" if last is None else last.paid_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "receipts.html",
@@ -173,12 +164,12 @@ class StatementPage:
         )
 
     async def show_receipt(self, request: Request, viewer: MemberViewer) -> Response:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             found = await find_card_payment(connection, viewer.organisation_id, viewer.mode, request.path("charge_id"))
         if found is None:
             raise DashboardPageNotFound
-        return self._layout.page(
-            request, viewer, "card_receipt.html", "receipts", payment=found, seller=seller_of(self._settings)
+        return self.layout.page(
+            request, viewer, "card_receipt.html", "receipts", payment=found, seller=seller_of(self.settings)
         )
 
 

@@ -6,12 +6,10 @@ from typing import NamedTuple
 
 from tonne.apps.backoffice.catalogue.bundle_margins import BundleMargin, margin_of, read_costs
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.currency import DECIMALS
 from tonne.platform.values.decimals import parse_decimal, scaled
 from tonne.platform.values.errors import TonneError
@@ -42,12 +40,7 @@ class _Shown(NamedTuple):
         return self.catalogue.currency
 
 
-class BundlePage:
-    def __init__(self, database: Database, layout: PageLayout, *, clock: Clock) -> None:
-        self._database = database
-        self._layout = layout
-        self._clock = clock
-
+class BundlePage(DashboardPage, frozen=True):
     def section(self) -> OperatorSection:
         return OperatorSection(
             pages={BUNDLE: self.show},
@@ -64,7 +57,7 @@ class BundlePage:
 
     async def change_price(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
         """At once, or from a time on."""
-        shown, form, now = await self._find(request, viewer), Form(fields), self._clock()
+        shown, form, now = await self._find(request, viewer), Form(fields), self.clock()
         bundle = shown.margin.bundle
         price = _read_price(form, shown.currency)
         starts_at = _read_start(form, now)
@@ -83,7 +76,7 @@ class BundlePage:
                 fields={"price": form.value("price"), "starts_at": form.value("starts_at")},
             )
         try:
-            async with self._database.transaction() as tx:
+            async with self.database.transaction() as tx:
                 change = await schedule_price(
                     tx, viewer.mode, bundle.id, price, starts_at or now, actor=viewer.actor, now=now
                 )
@@ -108,8 +101,8 @@ class BundlePage:
                 effects=_switch_effects(shown, enabled=enabled),
                 fields={"enabled": form.value("enabled")},
             )
-        async with self._database.transaction() as tx:
-            await switch_bundle(tx, bundle.id, enabled=enabled, actor=viewer.actor, now=self._clock())
+        async with self.database.transaction() as tx:
+            await switch_bundle(tx, bundle.id, enabled=enabled, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}{_path(bundle.id)}?done={'bundle_enabled' if enabled else 'bundle_disabled'}")
 
     async def cancel(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
@@ -130,15 +123,15 @@ class BundlePage:
                 effects=effects,
                 fields={"change": change.id},
             )
-        async with self._database.transaction() as tx:
-            await cancel_price_change(tx, viewer.mode, change.id, actor=viewer.actor, now=self._clock())
+        async with self.database.transaction() as tx:
+            await cancel_price_change(tx, viewer.mode, change.id, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}{_path(change.bundle_id)}?done=price_cancelled")
 
     async def _find(self, request: Request, viewer: OperatorViewer) -> _Shown:
         bundle_id = request.path("bundle_id")
         if not is_id("bun", bundle_id):
             raise DashboardPageNotFound
-        async with self._database.snapshot() as connection:
+        async with self.database.snapshot() as connection:
             vintages = await load_vintages_any_account(connection, viewer.mode)
             catalogue = await load_catalogue(connection, viewer.mode, "", vintages)
             if catalogue is None or bundle_id not in catalogue.bundles:
@@ -160,7 +153,7 @@ class BundlePage:
         fields: Mapping[str, str],
     ) -> Response:
         bundle = shown.margin.bundle
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_supply_confirm.html",
@@ -174,7 +167,7 @@ class BundlePage:
         )
 
     def _page(self, request: Request, viewer: OperatorViewer, shown: _Shown, form: Form) -> Response:
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_bundle.html",

@@ -6,14 +6,11 @@ from tonne.apps.backoffice.catalogue.bundle_margins import margin_of, read_costs
 from tonne.apps.backoffice.catalogue.staged_import_store import ImportKind
 from tonne.apps.backoffice.catalogue.staged_imports import MAX_UPLOAD_BYTES, StagedImports
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import Fields, OperatorViewer
-from tonne.platform.db.pool import Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.http.route import Request, Response
-from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.currency import DECIMALS
 from tonne.platform.values.scope import Mode
 from tonne.platform.web.render import see_other
@@ -27,15 +24,8 @@ CHANGES_SHOWN = 20
 FILES = {kind: kind.removesuffix(".csv") for kind in FileKind}
 
 
-class CataloguePage:
-    def __init__(
-        self, database: Database, layout: PageLayout, imports: StagedImports, *, clock: Clock, settings: Settings
-    ) -> None:
-        self._database = database
-        self._layout = layout
-        self._imports = imports
-        self._clock = clock
-        self._settings = settings
+class CataloguePage(DashboardPage, frozen=True):
+    imports: StagedImports
 
     def section(self) -> OperatorSection:
         return OperatorSection(
@@ -61,26 +51,26 @@ class CataloguePage:
             form.fail("currency", "Enter an ISO 4217 code, such as EUR.")
         if form.faults:
             return await self._page(request, viewer, form)
-        import_id = await self._imports.stage(
+        import_id = await self.imports.stage(
             viewer.mode,
             ImportKind.CATALOGUE,
             files,
             actor=viewer.actor,
-            now=self._clock(),
+            now=self.clock(),
             allow_large_change=form.is_checked("allow_large_change"),
             currency=currency,
         )
         return see_other(f"{viewer.base}/imports/{import_id}")
 
     async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
-        now = self._clock()
-        async with self._database.snapshot() as connection:
+        now = self.clock()
+        async with self.database.snapshot() as connection:
             catalogue = await load_catalogue(connection, viewer.mode, "")
             costs = await read_costs(connection, viewer.mode)
             changes = await list_changes(connection, viewer.mode, CHANGES_SHOWN)
         bundles = [] if catalogue is None else list(catalogue.bundles.values())
-        max_age = timedelta(days=self._settings.rate_max_age_days)
-        return self._layout.page(
+        max_age = timedelta(days=self.settings.rate_max_age_days)
+        return self.layout.page(
             request,
             viewer,
             "operator_catalogue.html",
@@ -94,8 +84,8 @@ class CataloguePage:
                 (rate, (now - rate.as_of).days, viewer.mode is Mode.LIVE and now - rate.as_of > max_age)
                 for rate in (catalogue.rates.values() if catalogue else ())
             ],
-            max_age_days=self._settings.rate_max_age_days,
-            minimums=self._settings.minimum_orders,
+            max_age_days=self.settings.rate_max_age_days,
+            minimums=self.settings.minimum_orders,
             changes=changes,
             files=FILES,
             entered=form,

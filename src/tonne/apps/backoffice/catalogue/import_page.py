@@ -19,13 +19,10 @@ from tonne.apps.backoffice.catalogue.staged_imports import (
 )
 from tonne.apps.backoffice.supply.work_list_store import ParcelOrder, list_parcel_orders_any_account
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import Fields, OperatorViewer
-from tonne.platform.db.pool import Database
-from tonne.platform.events.notify import Notifier
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.ids import is_id
 from tonne.platform.web.render import see_other
 from tonne.selling.catalogue.imports.rate_changes import ACCEPT_OPTION
@@ -44,15 +41,8 @@ PAGES = {
 }
 
 
-class ImportPage:
-    def __init__(
-        self, database: Database, layout: PageLayout, imports: StagedImports, *, clock: Clock, notifier: Notifier
-    ) -> None:
-        self._database = database
-        self._layout = layout
-        self._imports = imports
-        self._clock = clock
-        self._notifier = notifier
+class ImportPage(DashboardPage, frozen=True):
+    imports: StagedImports
 
     def section(self) -> OperatorSection:
         return OperatorSection(
@@ -69,17 +59,17 @@ class ImportPage:
         staged = await self._find(request, viewer)
         if staged.applied_at is not None:
             return await self._result(request, viewer, staged)
-        rehearsal = await self._imports.rehearse(staged, actor=viewer.actor, now=self._clock())
+        rehearsal = await self.imports.rehearse(staged, actor=viewer.actor, now=self.clock())
         return await self._preview(request, viewer, staged, rehearsal)
 
     async def apply(self, request: Request, viewer: OperatorViewer, _: Fields) -> Response:
         staged = await self._find(request, viewer)
         if staged.applied_at is None:
-            done = await self._imports.apply(staged, actor=viewer.actor, now=self._clock())
+            done = await self.imports.apply(staged, actor=viewer.actor, now=self.clock())
             if done.result is None:
                 # Something has changed since the preview: the errors are new.
                 return await self._preview(request, viewer, staged, done)
-            self._notifier.notify()
+            self.notifier.notify()
         return see_other(f"{viewer.base}/imports/{staged.id}")
 
     async def accept_rates(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
@@ -87,22 +77,22 @@ class ImportPage:
         form, staged = Form(fields), await self._find(request, viewer)
         if not form.is_checked("allow_large_change"):
             form.fail("allow_large_change", "Tick the box if the rates are right. If not, correct the file.")
-            rehearsal = await self._imports.rehearse(staged, actor=viewer.actor, now=self._clock())
+            rehearsal = await self.imports.rehearse(staged, actor=viewer.actor, now=self.clock())
             return await self._preview(request, viewer, staged, rehearsal, form)
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             await allow_large_change(tx, viewer.mode, staged.id)
         return see_other(f"{viewer.base}/imports/{staged.id}")
 
     async def discard(self, request: Request, viewer: OperatorViewer, _: Fields) -> Response:
         staged = await self._find(request, viewer)
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             await delete_staged(tx, viewer.mode, staged.id)
         return see_other(f"{viewer.base}/{PAGES[staged.kind]}?done=import_discarded")
 
     async def _find(self, request: Request, viewer: OperatorViewer) -> StagedImport:
         import_id, staged = request.path("import_id"), None
         if is_id("imp", import_id):
-            async with self._database.connection() as connection:
+            async with self.database.connection() as connection:
                 staged = await find_staged(connection, viewer.mode, import_id)
         if staged is None:
             raise StagedImportNotFound
@@ -120,9 +110,9 @@ class ImportPage:
         orders = await self._orders(viewer, [] if result is None else result.parcel_ids)
         lines: list[ConfirmationRow] = []
         if result is not None:
-            async with self._database.connection() as connection:
+            async with self.database.connection() as connection:
                 lines = confirmed_rows(staged, await read_files(connection, staged))
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_import.html",
@@ -145,7 +135,7 @@ class ImportPage:
     async def _result(self, request: Request, viewer: OperatorViewer, staged: StagedImport) -> Response:
         result = read_result(staged)
         orders = await self._orders(viewer, [] if result is None else result.parcel_ids)
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_import_done.html",
@@ -162,6 +152,6 @@ class ImportPage:
         """The orders of these parcels, each once."""
         if not parcel_ids:
             return []
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             found = await list_parcel_orders_any_account(connection, viewer.mode, parcel_ids)
         return list({order.order_id: order for order in found}.values())

@@ -3,12 +3,10 @@
 import asyncio
 
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import Fields, OperatorViewer
-from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.clock import Clock
 from tonne.platform.web.render import see_other
 from tonne.selling.catalogue.errors import PictureInvalid, PictureSubjectNotFound
 from tonne.selling.catalogue.pictures.import_pictures import NamedPicture, import_pictures
@@ -21,12 +19,7 @@ PICTURES = "/catalogue/pictures"
 MAX_UPLOAD_BYTES = MAX_FILE_BYTES // 2
 
 
-class PicturesPage:
-    def __init__(self, database: Database, layout: PageLayout, *, clock: Clock) -> None:
-        self._database = database
-        self._layout = layout
-        self._clock = clock
-
+class PicturesPage(DashboardPage, frozen=True):
     def section(self) -> OperatorSection:
         return OperatorSection(
             pages={PICTURES: self.show},
@@ -61,16 +54,16 @@ class PicturesPage:
         return await self._save(viewer, NamedPicture(*subject, None), "picture_removed")
 
     async def _save(self, viewer: OperatorViewer, named: NamedPicture, done: str) -> Response:
-        async with self._database.transaction() as tx:
-            await import_pictures(tx, viewer.mode, [named], actor=viewer.actor, now=self._clock())
+        async with self.database.transaction() as tx:
+            await import_pictures(tx, viewer.mode, [named], actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}{PICTURES}?done={done}")
 
     async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
-        async with self._database.snapshot() as connection:
+        async with self.database.snapshot() as connection:
             catalogue = await load_catalogue(connection, viewer.mode, "")
         bundles = list(catalogue.bundles.values()) if catalogue else []
         projects = sorted(catalogue.projects.values(), key=lambda project: project.name) if catalogue else []
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_pictures.html",

@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from tonne.apps.backoffice.catalogue.staged_import_store import (
     ImportKind,
@@ -114,17 +115,16 @@ class _Outcome(msgspec.Struct, frozen=True):
     report: ImportReport | None = msgspec.field(default=None)
 
 
-class StagedImports:
-    def __init__(self, database: Database, settings: Settings) -> None:
-        self._database = database
-        self._settings = settings
+class StagedImports(Struct, frozen=True):
+    database: Database
+    settings: Settings
 
     async def stage(
         self, mode: Mode, kind: ImportKind, files: Sequence[SheetFile], *, actor: Actor, now: datetime, **options: Any
     ) -> str:
         """Store the files for the preview; returns the id of the import. `options` are fields of StagedImport."""
         staged = StagedImport(id=new_id("imp"), mode=mode, kind=kind, staged_at=now, staged_by=str(actor), **options)
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             await insert_staged(tx, staged, files, delete_before=now - KEPT_FOR)
         return staged.id
 
@@ -135,7 +135,7 @@ class StagedImports:
             return await self._run(tx, staged, await read_files(tx, staged), actor=actor, now=now)
 
         try:
-            outcome = await rehearse(self._database, run)
+            outcome = await rehearse(self.database, run)
         except SheetInvalid as error:
             return Rehearsal(errors=error.errors)
         except CatalogueError as error:
@@ -146,7 +146,7 @@ class StagedImports:
         self, mode: Mode, rows: Sequence[ConfirmationRow], *, now: datetime
     ) -> Sequence[LineFault]:
         """The faults of confirmations that are not stored yet."""
-        plan = await rehearse(self._database, lambda tx: self._plan(tx, mode, rows, now))
+        plan = await rehearse(self.database, lambda tx: self._plan(tx, mode, rows, now))
         return plan.faults
 
     async def stage_confirmations(
@@ -158,7 +158,7 @@ class StagedImports:
     async def apply(self, staged: StagedImport, *, actor: Actor, now: datetime) -> Rehearsal:
         """Import exactly the files that were previewed. With errors, nothing is imported."""
         try:
-            async with self._database.transaction() as tx:
+            async with self.database.transaction() as tx:
                 outcome = await self._run(tx, staged, await read_files(tx, staged), actor=actor, now=now)
                 # Two operators may press the button at the same time: the second transaction is rolled back.
                 if not await mark_applied(tx, staged, msgspec.json.encode(outcome.result), now):
@@ -183,7 +183,7 @@ class StagedImports:
                 files[0],
                 now=now,
                 actor=actor,
-                pages=self._settings.retirement_pages,
+                pages=self.settings.retirement_pages,
                 reference=staged.reference,
             )
             return _Outcome(_confirmed(confirmations))
@@ -192,7 +192,7 @@ class StagedImports:
             if staged.kind is ImportKind.LOTS
             else {FileKind(file.name): file for file in files}
         )
-        factor = Decimal(str(self._settings.rate_change_factor))
+        factor = Decimal(str(self.settings.rate_change_factor))
         report = await import_files(
             tx,
             staged.mode,
@@ -217,7 +217,7 @@ class StagedImports:
     async def _plan(
         self, tx: Connection, mode: Mode, rows: Sequence[ConfirmationRow], now: datetime
     ) -> ConfirmationPlan:
-        return await plan_confirmations(tx, mode, rows, now=now, pages=self._settings.retirement_pages)
+        return await plan_confirmations(tx, mode, rows, now=now, pages=self.settings.retirement_pages)
 
 
 def _confirmed(report: ConfirmationReport) -> ImportResult:

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec import Struct, field
 
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.viewer import OperatorViewer
 from tonne.platform.db.pool import Connection, Database
-from tonne.platform.events.notify import Notifier
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other
@@ -74,13 +73,10 @@ class Attempt(NamedTuple):
     result: Any
 
 
-class ConfirmedSteps:
-    def __init__(self, database: Database, layout: PageLayout, notifier: Notifier) -> None:
-        self._database = database
-        self._layout = layout
-        self._notifier = notifier
+class ConfirmedPage(DashboardPage, frozen=True):
+    """A page with such forms."""
 
-    async def take(
+    async def take_step(
         self,
         request: Request,
         viewer: OperatorViewer,
@@ -94,7 +90,7 @@ class ConfirmedSteps:
             return await show_faults(request, viewer, form)
         if attempt.is_made:
             return see_other(step.done)
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_confirm.html",
@@ -110,11 +106,11 @@ class ConfirmedSteps:
             return None
         try:
             if not form.is_checked("confirmed"):
-                return Attempt(is_made=False, result=await rehearse(self._database, work))
-            async with self._database.transaction() as tx:
+                return Attempt(is_made=False, result=await rehearse(self.database, work))
+            async with self.database.transaction() as tx:
                 result = await work(tx)
         except TonneError as error:
             form.fail("", " ".join(fault.message for fault in error.faults))
             return None
-        self._notifier.notify()
+        self.notifier.notify()
         return Attempt(is_made=True, result=result)

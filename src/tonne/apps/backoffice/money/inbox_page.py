@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime
 
 from tonne.apps.backoffice.money.confirmed_step import rehearse
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
 from tonne.money.accounting.matching.decide_doubtful import decide_doubtful
@@ -29,13 +29,9 @@ from tonne.money.bank.transfer_store import (
     list_waiting_any_account,
 )
 from tonne.money.invoices.errors import DoubtfulLineNotFound, StatementUploadNotFound
-from tonne.platform.db.pool import Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import SheetInvalid
-from tonne.platform.events.notify import Notifier
 from tonne.platform.http.route import Request, Response
-from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.iban import is_iban
 from tonne.platform.web.render import see_other
 from tonne.selling.users.names import name_actors
@@ -59,16 +55,7 @@ OUTCOMES = {
 STATEMENTS = "/money/statements/{upload_id}"
 
 
-class InboxPage:
-    def __init__(
-        self, database: Database, layout: PageLayout, *, clock: Clock, settings: Settings, notifier: Notifier
-    ) -> None:
-        self._database = database
-        self._layout = layout
-        self._clock = clock
-        self._settings = settings
-        self._notifier = notifier
-
+class InboxPage(DashboardPage, frozen=True):
     def section(self) -> OperatorSection:
         return OperatorSection(
             pages={"/money/inbox": self.show, STATEMENTS: self.preview, "/money/transfers": self.list_transfers},
@@ -96,35 +83,35 @@ class InboxPage:
             form.fail("iban", "The IBAN is not valid: its check digits are wrong.")
         if form.faults or sent is None:
             return await self._inbox(request, viewer, form)
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             upload_id = await upload_statement(
                 tx,
                 viewer.mode,
                 SheetFile(sent.name, sent.content),
                 StatementOptions(_spelling(form), iban),
                 actor=viewer.actor,
-                now=self._clock(),
+                now=self.clock(),
             )
         return see_other(f"{viewer.base}/money/statements/{upload_id}")
 
     async def preview(self, request: Request, viewer: OperatorViewer) -> Response:
         """What the import would do: it is made and rolled back."""
-        upload_id, now = request.path("upload_id"), self._clock()
-        async with self._database.connection() as connection:
+        upload_id, now = request.path("upload_id"), self.clock()
+        async with self.database.connection() as connection:
             upload = await find_upload(connection, viewer.mode, upload_id)
             names = await name_actors(connection, [upload.uploaded_by])
         booked: list[BookedLine] = []
         errors: list[str] = []
         try:
             booked = await rehearse(
-                self._database,
+                self.database,
                 lambda tx: import_upload(
-                    tx, viewer.mode, upload_id, settings=self._settings, actor=viewer.actor, now=now
+                    tx, viewer.mode, upload_id, settings=self.settings, actor=viewer.actor, now=now
                 ),
             )
         except SheetInvalid as error:
             errors = [str(each) for each in error.errors]
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_statement.html",
@@ -144,19 +131,19 @@ class InboxPage:
     async def import_(self, request: Request, viewer: OperatorViewer, _: Fields) -> Response:
         upload_id = request.path("upload_id")
         try:
-            async with self._database.transaction() as tx:
+            async with self.database.transaction() as tx:
                 await import_upload(
-                    tx, viewer.mode, upload_id, settings=self._settings, actor=viewer.actor, now=self._clock()
+                    tx, viewer.mode, upload_id, settings=self.settings, actor=viewer.actor, now=self.clock()
                 )
         except SheetInvalid:
             # The preview lists the errors.
             return see_other(f"{viewer.base}/money/statements/{upload_id}")
-        self._notifier.notify()
+        self.notifier.notify()
         return see_other(f"{viewer.base}/money/inbox?done=statement_imported")
 
     async def discard(self, request: Request, viewer: OperatorViewer, _: Fields) -> Response:
-        async with self._database.transaction() as tx:
-            await discard_upload(tx, viewer.mode, request.path("upload_id"), actor=viewer.actor, now=self._clock())
+        async with self.database.transaction() as tx:
+            await discard_upload(tx, viewer.mode, request.path("upload_id"), actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}/money/inbox?done=statement_discarded")
 
     async def decide(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
@@ -165,20 +152,20 @@ class InboxPage:
         if form.value("decision") not in {"same", "different"}:
             form.fail("", "Choose whether it is the same transfer or a new one.")
             return await self._inbox(request, viewer, form)
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             if line_id not in {each.id for each in await list_doubtful_any_account(tx, viewer.mode)}:
                 raise DashboardPageNotFound
             is_same = form.value("decision") == "same"
-            await decide_doubtful(tx, line_id, is_same=is_same, actor=viewer.actor, now=self._clock())
-        self._notifier.notify()
+            await decide_doubtful(tx, line_id, is_same=is_same, actor=viewer.actor, now=self.clock())
+        self.notifier.notify()
         return see_other(f"{viewer.base}/money/inbox?done=doubt_decided")
 
     async def list_transfers(self, request: Request, viewer: OperatorViewer) -> Response:
         [after] = request.query("after")
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             found = await list_booked_any_account(connection, viewer.mode, _booked_place(after), PAGE + 1)
         shown = found[:PAGE]
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_transfers.html",
@@ -191,7 +178,7 @@ class InboxPage:
 
     async def _inbox(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
         [after] = request.query("after")
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             found = await list_waiting_any_account(connection, viewer.mode, _waiting_place(after), PAGE + 1)
             shown = found[:PAGE]
             suggested = await suggest_matches_any_account(connection, viewer.mode, shown)
@@ -203,7 +190,7 @@ class InboxPage:
             uploads = await list_uploads(connection, viewer.mode)
             names = await name_actors(connection, [each.uploaded_by for each in uploads])
         last = shown[-1] if len(found) > PAGE else None
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_inbox.html",

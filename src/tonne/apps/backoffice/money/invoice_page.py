@@ -3,9 +3,8 @@
 from datetime import UTC, date, datetime
 from typing import Any
 
-from tonne.apps.backoffice.money.confirmed_step import ConfirmedSteps, Wording, Work
+from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Wording, Work
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
 from tonne.money.accounting.reports.payments import list_charges_of_invoice
@@ -24,10 +23,8 @@ from tonne.money.invoices.resend_invoice import resend_invoice
 from tonne.money.invoices.settle_invoice import settle_invoice
 from tonne.money.invoices.write_off import approve_write_off, reinstate_invoice, write_off_invoice
 from tonne.money.invoices.write_off_store import WriteOff, WriteOffState, list_write_offs_of_invoice_any_account
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection
 from tonne.platform.http.route import Request, Response
-from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
 from tonne.selling.accounts.names import find_names_any_account
 from tonne.selling.users.names import name_actors
 
@@ -39,23 +36,8 @@ ONE = "/money/invoices/{number}"
 STILL_OWED = "The customer gets no mail and still owes the money: what arrives later pays the invoice."
 
 
-class OperatorInvoicePage:
-    def __init__(
-        self,
-        database: Database,
-        layout: PageLayout,
-        steps: ConfirmedSteps,
-        render: RenderInvoice,
-        *,
-        clock: Clock,
-        settings: Settings,
-    ) -> None:
-        self._database = database
-        self._render = render
-        self._layout = layout
-        self._steps = steps
-        self._clock = clock
-        self._settings = settings
+class OperatorInvoicePage(ConfirmedPage, frozen=True):
+    render: RenderInvoice
 
     def section(self) -> OperatorSection:
         return OperatorSection(
@@ -74,7 +56,7 @@ class OperatorInvoicePage:
 
     async def settle(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
         """Mark as paid, without a transfer."""
-        form, invoice, now = Form(fields), await self._find(request, viewer), self._clock()
+        form, invoice, now = Form(fields), await self._find(request, viewer), self.clock()
         note = form.text("note", "Say how it was paid, for the audit log.", longest=MAX_REASON)
 
         async def work(tx: Connection) -> None:
@@ -89,7 +71,7 @@ class OperatorInvoicePage:
         return await self._take(request, viewer, form, invoice, work=work, words=words, note=note)
 
     async def write_off(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, invoice, now = Form(fields), await self._find(request, viewer), self._clock()
+        form, invoice, now = Form(fields), await self._find(request, viewer), self.clock()
         reason = form.text("reason", "Say why it is not expected to be paid, for the audit log.", longest=MAX_REASON)
         releases = form.is_checked("release_credit")
 
@@ -99,7 +81,7 @@ class OperatorInvoicePage:
                 invoice,
                 reason=reason,
                 releases_credit=releases,
-                settings=self._settings,
+                settings=self.settings,
                 actor=viewer.actor,
                 now=now,
             )
@@ -117,7 +99,7 @@ class OperatorInvoicePage:
         return await self._take(request, viewer, form, invoice, work=work, words=words, **sent)
 
     async def approve(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, invoice, now = Form(fields), await self._find(request, viewer), self._clock()
+        form, invoice, now = Form(fields), await self._find(request, viewer), self.clock()
 
         async def work(tx: Connection) -> WriteOff:
             return await approve_write_off(tx, invoice, actor=viewer.actor, now=now)
@@ -129,7 +111,7 @@ class OperatorInvoicePage:
         return await self._take(request, viewer, form, invoice, work=work, words=words)
 
     async def reinstate(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, invoice, now = Form(fields), await self._find(request, viewer), self._clock()
+        form, invoice, now = Form(fields), await self._find(request, viewer), self.clock()
         reason = form.text("reason", "Say why, for the audit log.", longest=MAX_REASON)
 
         async def work(tx: Connection) -> WriteOff:
@@ -145,10 +127,10 @@ class OperatorInvoicePage:
         return await self._take(request, viewer, form, invoice, work=work, words=words, reason=reason)
 
     async def resend(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, invoice, now = Form(fields), await self._find(request, viewer), self._clock()
+        form, invoice, now = Form(fields), await self._find(request, viewer), self.clock()
 
         async def work(tx: Connection) -> list[str]:
-            return await resend_invoice(tx, invoice, settings=self._settings, actor=viewer.actor, now=now)
+            return await resend_invoice(tx, invoice, settings=self.settings, actor=viewer.actor, now=now)
 
         def effects(recipients: list[str]) -> list[str]:
             return [f"{invoice.reference} is mailed to {', '.join(recipients)}."]
@@ -158,23 +140,23 @@ class OperatorInvoicePage:
 
     async def pdf(self, request: Request, viewer: OperatorViewer) -> Response:
         invoice = await self._find(request, viewer)
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             annex = await load_annex(connection, invoice)
             remaining = await find_remaining(connection, invoice)
-        pdf = await self._render.invoice(invoice.read_record(), invoice.closing, annex=annex, remaining=remaining)
+        pdf = await self.render.invoice(invoice.read_record(), invoice.closing, annex=annex, remaining=remaining)
         return pdf_response(pdf, invoice.reference)
 
     async def credit_note(self, request: Request, viewer: OperatorViewer) -> Response:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             note = await find_credit_note_any_account(connection, request.path("number"))
         if note is None or note.mode is not viewer.mode:
             raise DashboardPageNotFound
-        return pdf_response(await self._render.credit_note(note.read_record()), note.reference)
+        return pdf_response(await self.render.credit_note(note.read_record()), note.reference)
 
     async def _find(self, request: Request, viewer: OperatorViewer) -> Invoice:
         """Only of the viewer's mode."""
         try:
-            async with self._database.connection() as connection:
+            async with self.database.connection() as connection:
                 return await find_by_number_any_account(connection, request.path("number"), viewer.mode)
         except InvoiceNotFound as error:
             raise DashboardPageNotFound from error
@@ -192,11 +174,11 @@ class OperatorInvoicePage:
     ) -> Response:
         back = f"{viewer.base}/money/invoices/{invoice.reference}"
         step = words.step(work, back, fields, title=f"{words.button}: {invoice.reference}")
-        return await self._steps.take(request, viewer, form, step, self._page)
+        return await self.take_step(request, viewer, form, step, self._page)
 
     async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
         invoice = await self._find(request, viewer)
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             received = await list_received_any_account(connection, invoice.id)
             charges = await list_charges_of_invoice(connection, invoice)
             notes = await list_credit_notes(connection, invoice)
@@ -207,7 +189,7 @@ class OperatorInvoicePage:
             people = await name_actors(connection, [*actors, *(each.approved_by for each in write_offs)])
         received_minor = sum(each.amount_minor for each in received)
         active = next((w for w in write_offs if w.state in {WriteOffState.APPROVAL, WriteOffState.BOOKED}), None)
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_invoice.html",
@@ -216,7 +198,7 @@ class OperatorInvoicePage:
             tab="owed",
             invoice=invoice,
             lines=billed_lines(invoice.read_record(), SHOWN_LINES),
-            state=describe_invoice(invoice, received_minor, _today(self._clock()), with_write_offs=True),
+            state=describe_invoice(invoice, received_minor, _today(self.clock()), with_write_offs=True),
             is_open=invoice.status is InvoiceStatus.OPEN,
             left_minor=max(0, invoice.due_minor - received_minor) if invoice.closing is None else 0,
             customer_name=names.of(invoice.organisation_id),

@@ -4,7 +4,7 @@ from datetime import UTC, date
 from typing import Any
 
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import OperatorViewer
 from tonne.apps.lookup.money_counts import count_open_money
@@ -18,9 +18,8 @@ from tonne.money.bank.assignment_store import sum_received_any_account
 from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.money.invoices.invoice_state import describe_invoice
 from tonne.money.invoices.store import list_numbered_any_account
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.names import find_names_any_account
@@ -29,12 +28,7 @@ PAGE = 30
 FIRST = (date.min, "")
 
 
-class MoneyPage:
-    def __init__(self, database: Database, layout: PageLayout, *, clock: Clock) -> None:
-        self._database = database
-        self._layout = layout
-        self._clock = clock
-
+class MoneyPage(DashboardPage, frozen=True):
     def section(self) -> OperatorSection:
         return OperatorSection(pages={"/money": self.show, "/money/invoices": self.list_invoices})
 
@@ -42,10 +36,10 @@ class MoneyPage:
         return await self._overview(request, viewer, Form())
 
     async def _overview(self, request: Request, viewer: OperatorViewer, form: Form, number: str = "") -> Response:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             sums = await sum_buckets_any_account(connection, viewer.mode, self._today())
             counts = await count_open_money(connection, viewer.mode)
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_money.html",
@@ -64,17 +58,17 @@ class MoneyPage:
         bucket, currency, after, number = request.query("bucket", "currency", "after", "number")
         if number is not None:
             return await self._find(request, viewer, number)
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             if bucket in set(DueBucket):
                 values = await self._bucket(connection, viewer, DueBucket(bucket), currency, after)
             else:
                 values = await self._all(connection, viewer, after)
-        return self._layout.page(request, viewer, "operator_invoices.html", "money", tab="owed", **values)
+        return self.layout.page(request, viewer, "operator_invoices.html", "money", tab="owed", **values)
 
     async def _find(self, request: Request, viewer: OperatorViewer, number: str) -> Response:
         form = Form()
         try:
-            async with self._database.connection() as connection:
+            async with self.database.connection() as connection:
                 found = await find_by_number_any_account(connection, number.strip(), viewer.mode)
         except TonneError:
             form.fail("number", f"There is no such invoice in {viewer.mode} mode. Check the number.")
@@ -125,7 +119,7 @@ class MoneyPage:
         }
 
     def _today(self) -> date:
-        return self._clock().astimezone(UTC).date()
+        return self.clock().astimezone(UTC).date()
 
 
 def _by_currency(sums: list[BucketSum]) -> list[tuple[str, dict[DueBucket, BucketSum], int]]:

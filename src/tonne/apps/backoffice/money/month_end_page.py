@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from datetime import UTC, date, datetime
 
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
 from tonne.apps.lookup.doctor.doctor_run_store import find_last_run
@@ -30,9 +30,8 @@ from tonne.money.accounting.journal.read_journal import (
     sum_balances_any_account,
 )
 from tonne.money.accounting.reports.sales_list import read_sales_any_account, sales_head, sales_rows
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.money import format_money
 from tonne.platform.web.render import see_other
 from tonne.selling.users.names import name_actors
@@ -59,18 +58,7 @@ ONE = "/month-end/{month}"
 Text = AsyncIterator[str]
 
 
-class MonthEndPage:
-    def __init__(self, database: Database, layout: PageLayout, *, clock: Clock) -> None:
-        self._database = database
-        self._layout = layout
-        self._clock = clock
-        self._exports: dict[str, tuple[str, Callable[[Connection, Period], Text]]] = {
-            "journal.csv": ("text/csv", _journal_csv),
-            "journal.beancount": ("text/plain", _journal_beancount),
-            "balances.csv": ("text/csv", _balances_csv),
-            "sales.csv": ("text/csv", _sales_csv),
-        }
-
+class MonthEndPage(DashboardPage, frozen=True):
     def section(self) -> OperatorSection:
         return OperatorSection(
             pages={"/month-end": self.choose, ONE: self.show, f"{ONE}/files/{{name}}": self.download},
@@ -88,18 +76,18 @@ class MonthEndPage:
 
     async def compute(self, request: Request, viewer: OperatorViewer, _: Fields) -> Response:
         month = self._month(request)
-        now = self._clock()
-        async with self._database.long_snapshot(STATEMENT_S) as tx:
+        now = self.clock()
+        async with self.database.long_snapshot(STATEMENT_S) as tx:
             totals = await sum_month_any_account(tx, viewer.mode, month)
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             await store_totals(tx, viewer.mode, month, totals, actor=viewer.actor, now=now)
         return see_other(f"{viewer.base}/month-end/{month:%Y-%m}?done=month_summed#totals")
 
     async def download(self, request: Request, viewer: OperatorViewer) -> Response:
         month, name = self._month(request), request.path("name")
-        if name not in self._exports:
+        if name not in EXPORTS:
             raise DashboardPageNotFound
-        media_type, write = self._exports[name]
+        media_type, write = EXPORTS[name]
         file = f"{viewer.mode}-{month:%Y-%m}-{name}"
         headers = {"Content-Disposition": f'attachment; filename="{file}"', "Cache-Control": "private, no-store"}
         stream = self._stream(write, month_period(viewer.mode, month))
@@ -108,7 +96,7 @@ class MonthEndPage:
     async def _stream(self, write: Callable[[Connection, Period], Text], period: Period) -> AsyncIterator[bytes]:
         """From one snapshot, on a connection of its own: a slow reader holds it until the end."""
         held, size = list[str](), 0
-        async with self._database.long_snapshot(STATEMENT_S) as tx:
+        async with self.database.long_snapshot(STATEMENT_S) as tx:
             async for text in write(tx, period):
                 held.append(text)
                 size += len(text)
@@ -119,7 +107,7 @@ class MonthEndPage:
 
     async def _page(self, request: Request, viewer: OperatorViewer, month: date) -> Response:
         period = month_period(viewer.mode, month)
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             points = await list_open_points_any_account(connection, period)
             last_booking = await find_last_booking_any_account(connection, viewer.mode)
             totals = await find_totals(connection, viewer.mode, month)
@@ -127,7 +115,7 @@ class MonthEndPage:
             beginning = await find_beginning_any_account(connection)
             names = await name_actors(connection, [None if totals is None else totals.computed_by])
         last_day = (period.end.date()).fromordinal(period.end.date().toordinal() - 1)
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_month_end.html",
@@ -135,7 +123,7 @@ class MonthEndPage:
             Form(),
             month=month,
             months=self._months(beginning),
-            is_over=self._clock() >= period.end,
+            is_over=self.clock() >= period.end,
             last_day=last_day,
             points=[(point, *_as_text(point.kind, point.count)) for point in points],
             last_booking=last_booking,
@@ -155,7 +143,7 @@ class MonthEndPage:
         return month
 
     def _this_month(self) -> date:
-        return self._clock().astimezone(UTC).date().replace(day=1)
+        return self.clock().astimezone(UTC).date().replace(day=1)
 
     def _months(self, beginning: datetime | None) -> list[date]:
         """The newest first, not before anything was booked."""
@@ -233,3 +221,11 @@ def _csv_line(*cells: str) -> str:
     stream = io.StringIO()
     csv.writer(stream).writerow(cells)
     return stream.getvalue()
+
+
+EXPORTS: dict[str, tuple[str, Callable[[Connection, Period], Text]]] = {
+    "journal.csv": ("text/csv", _journal_csv),
+    "journal.beancount": ("text/plain", _journal_beancount),
+    "balances.csv": ("text/csv", _balances_csv),
+    "sales.csv": ("text/csv", _sales_csv),
+}

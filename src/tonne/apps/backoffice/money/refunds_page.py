@@ -3,9 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tonne.apps.backoffice.money.confirmed_step import ConfirmedSteps, Wording, Work
+from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Wording, Work
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
 from tonne.money.cards.gateways.payment_record import DisputeState
@@ -14,9 +13,8 @@ from tonne.money.refunds.decline_refund import decline_refund
 from tonne.money.refunds.disputes.dispute_store import find_dispute_any_account, list_disputes_of_mode_any_account
 from tonne.money.refunds.model import Dispute, Refund, RefundMethod, RefundState
 from tonne.money.refunds.store import find_refund_any_account, list_open_any_account, list_refunds_of_mode_any_account
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.money import format_money
 from tonne.selling.accounts.names import find_names_any_account
 from tonne.selling.users.names import name_actors
@@ -43,13 +41,7 @@ DISPUTES = {
 SOON = timedelta(days=3)
 
 
-class RefundsPage:
-    def __init__(self, database: Database, layout: PageLayout, steps: ConfirmedSteps, *, clock: Clock) -> None:
-        self._database = database
-        self._layout = layout
-        self._steps = steps
-        self._clock = clock
-
+class RefundsPage(ConfirmedPage, frozen=True):
     def section(self) -> OperatorSection:
         return OperatorSection(
             pages={
@@ -68,12 +60,12 @@ class RefundsPage:
 
     async def show(self, request: Request, viewer: OperatorViewer) -> Response:
         [after] = request.query("after")
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             waiting = [] if after else await list_open_any_account(connection, viewer.mode, MOST_OPEN)
             found = await list_refunds_of_mode_any_account(connection, viewer.mode, _place(after), PAGE + 1)
             done = found[:PAGE]
             names = await find_names_any_account(connection, [each.scope.organisation_id for each in (*waiting, *done)])
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_refunds.html",
@@ -92,7 +84,7 @@ class RefundsPage:
         return await self._page(request, viewer, Form())
 
     async def approve(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        found, now = await self._find(request, viewer), self._clock()
+        found, now = await self._find(request, viewer), self.clock()
 
         async def work(tx: Connection) -> Refund:
             return await approve_refund(tx, found.id, actor=viewer.actor, now=now)
@@ -105,7 +97,7 @@ class RefundsPage:
         )
 
     async def decline(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, found, now = Form(fields), await self._find(request, viewer), self._clock()
+        form, found, now = Form(fields), await self._find(request, viewer), self.clock()
         reason = form.text("reason", "Say why, for the refund and the audit log.", longest=MAX_REASON)
 
         async def work(tx: Connection) -> Refund:
@@ -116,7 +108,7 @@ class RefundsPage:
         return await self._take(request, viewer, form, work, words, reason=reason)
 
     async def retry(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        found, now = await self._find(request, viewer), self._clock()
+        found, now = await self._find(request, viewer), self.clock()
 
         async def work(tx: Connection) -> Refund:
             return await retry_refund(tx, found.id, actor=viewer.actor, now=now)
@@ -127,7 +119,7 @@ class RefundsPage:
         )
 
     async def settle(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, found, now = Form(fields), await self._find(request, viewer), self._clock()
+        form, found, now = Form(fields), await self._find(request, viewer), self.clock()
         note = form.text("note", "Say how the money went back, for the audit log.", longest=MAX_REASON)
 
         async def work(tx: Connection) -> Refund:
@@ -142,11 +134,11 @@ class RefundsPage:
 
     async def list_disputes(self, request: Request, viewer: OperatorViewer) -> Response:
         [after] = request.query("after")
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             found = await list_disputes_of_mode_any_account(connection, viewer.mode, _place(after), PAGE + 1)
             shown = found[:PAGE]
             names = await find_names_any_account(connection, [each.scope.organisation_id for each in shown])
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_disputes.html",
@@ -159,13 +151,13 @@ class RefundsPage:
         )
 
     async def show_dispute(self, request: Request, viewer: OperatorViewer) -> Response:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             found = await find_dispute_any_account(connection, request.path("dispute_id"))
             if found is None or found.scope.mode is not viewer.mode:
                 raise DashboardPageNotFound
             scope = found.scope
             names = await find_names_any_account(connection, [scope.organisation_id, scope.account_id])
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_dispute.html",
@@ -181,7 +173,7 @@ class RefundsPage:
         """How long there is to answer an open dispute, in words, with the tone of the badge."""
         if dispute.state is not DisputeState.OPENED or dispute.evidence_due is None:
             return None
-        left = dispute.evidence_due - self._clock()
+        left = dispute.evidence_due - self.clock()
         if left < timedelta():
             return "The deadline has passed", "bad"
         if left < timedelta(days=1):
@@ -191,7 +183,7 @@ class RefundsPage:
 
     async def _find(self, request: Request, viewer: OperatorViewer) -> Refund:
         """Only of the viewer's mode."""
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             found = await find_refund_any_account(connection, request.path("refund_id"))
         if found is None or found.scope.mode is not viewer.mode:
             raise DashboardPageNotFound
@@ -207,16 +199,16 @@ class RefundsPage:
         **fields: str,
     ) -> Response:
         step = words.step(work, f"{viewer.base}/money/refunds/{request.path('refund_id')}", fields)
-        return await self._steps.take(request, viewer, form, step, self._page)
+        return await self.take_step(request, viewer, form, step, self._page)
 
     async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
         found = await self._find(request, viewer)
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             scope = found.scope
             names = await find_names_any_account(connection, [scope.organisation_id, scope.account_id])
             people = await name_actors(connection, [found.requested_by, found.approved_by])
         is_by_hand = found.method is RefundMethod.BANK and not found.return_ids
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_refund.html",

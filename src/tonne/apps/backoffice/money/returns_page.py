@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from tonne.apps.backoffice.money.confirmed_step import ConfirmedSteps, Wording, Work
+from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Wording, Work
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
 from tonne.money.bank.errors import ReturnInvalid
@@ -21,10 +20,8 @@ from tonne.money.bank.return_store import (
 from tonne.money.bank.return_transfer import ReturnTo, approve_return, cancel_return, confirm_return, redirect_return
 from tonne.money.bank.transfer_model import BankReturn, ReturnStatus
 from tonne.money.refunds.bank_refunds import fail_refund_return
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection
 from tonne.platform.http.route import Request, Response
-from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.currency import DECIMALS
 from tonne.platform.values.money import format_money
 from tonne.selling.users.names import name_actors
@@ -34,16 +31,7 @@ ONE = "/money/returns/{return_id}"
 FORMATS = ("sepa", "csv")
 
 
-class ReturnsPage:
-    def __init__(
-        self, database: Database, layout: PageLayout, steps: ConfirmedSteps, *, clock: Clock, settings: Settings
-    ) -> None:
-        self._database = database
-        self._layout = layout
-        self._steps = steps
-        self._clock = clock
-        self._settings = settings
-
+class ReturnsPage(ConfirmedPage, frozen=True):
     def section(self) -> OperatorSection:
         return OperatorSection(
             pages={
@@ -69,14 +57,14 @@ class ReturnsPage:
 
     async def export(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
         """Write the planned returns into a file for the bank, which can be downloaded as often as needed."""
-        form, now = Form(fields), self._clock()
+        form, now = Form(fields), self.clock()
         currency, format_ = form.value("currency"), form.value("format")
         if currency not in DECIMALS or format_ not in FORMATS:
             form.fail("", "Choose a currency and a format.")
 
         async def work(tx: Connection) -> ReturnFile:
             written = await export_returns(
-                tx, viewer.mode, currency, format_=format_, settings=self._settings, actor=viewer.actor, now=now
+                tx, viewer.mode, currency, format_=format_, settings=self.settings, actor=viewer.actor, now=now
             )
             if written.batch_id is None:
                 raise ReturnInvalid(
@@ -95,10 +83,10 @@ class ReturnsPage:
         sent = {"currency": currency, "format": format_}
         words = Wording("Export", "returns_exported", effects)
         step = words.step(work, back, sent, title=f"Export returns in {currency}")
-        return await self._steps.take(request, viewer, form, step, self._list)
+        return await self.take_step(request, viewer, form, step, self._list)
 
     async def download(self, request: Request, viewer: OperatorViewer) -> Response:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             found = await find_batch_of_mode(connection, viewer.mode, request.path("batch_id"))
         if found is None:
             raise DashboardPageNotFound
@@ -110,7 +98,7 @@ class ReturnsPage:
         return Response(found.content, 200, type_, headers)
 
     async def approve(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        found, now = await self._find(request, viewer), self._clock()
+        found, now = await self._find(request, viewer), self.clock()
 
         async def work(tx: Connection) -> BankReturn:
             return await approve_return(tx, found.id, actor=viewer.actor, now=now)
@@ -119,7 +107,7 @@ class ReturnsPage:
         return await self._take(request, viewer, Form(fields), work, Wording("Approve", "return_approved", effects))
 
     async def redirect(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, found, now = Form(fields), await self._find(request, viewer), self._clock()
+        form, found, now = Form(fields), await self._find(request, viewer), self.clock()
         iban = form.text("iban", "Enter the IBAN of the account to pay to.", longest=50)
         name, note = form.value("name")[:200], _note(form, "redirect_note")
 
@@ -136,7 +124,7 @@ class ReturnsPage:
         )
 
     async def cancel(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, found, now = Form(fields), await self._find(request, viewer), self._clock()
+        form, found, now = Form(fields), await self._find(request, viewer), self.clock()
         note = _note(form)
 
         async def work(tx: Connection) -> BankReturn:
@@ -148,11 +136,11 @@ class ReturnsPage:
         )
 
     async def returned(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, found, now = Form(fields), await self._find(request, viewer), self._clock()
+        form, found, now = Form(fields), await self._find(request, viewer), self.clock()
         note = _note(form)
 
         async def work(tx: Connection) -> BankReturn:
-            return await confirm_return(tx, found.id, note, settings=self._settings, actor=viewer.actor, now=now)
+            return await confirm_return(tx, found.id, note, settings=self.settings, actor=viewer.actor, now=now)
 
         effects = [
             f"{found.amount} count as paid back to {found.to_name or 'the payer'}. No money moves.",
@@ -163,7 +151,7 @@ class ReturnsPage:
         )
 
     async def failed(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, found, now = Form(fields), await self._find(request, viewer), self._clock()
+        form, found, now = Form(fields), await self._find(request, viewer), self.clock()
         note, incoming = _note(form), form.value("transfer")
 
         async def work(tx: Connection) -> BankReturn:
@@ -180,7 +168,7 @@ class ReturnsPage:
 
     async def _find(self, request: Request, viewer: OperatorViewer) -> BankReturn:
         """Only of the viewer's mode."""
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             [*found] = await find_returns_any_account(connection, [request.path("return_id")])
         if not found or found[0].mode is not viewer.mode:
             raise DashboardPageNotFound
@@ -197,22 +185,22 @@ class ReturnsPage:
     ) -> Response:
         returns = f"{viewer.base}/money/returns"
         step = words.step(work, f"{returns}/{request.path('return_id')}", fields, done=returns)
-        return await self._steps.take(request, viewer, form, step, self._page)
+        return await self.take_step(request, viewer, form, step, self._page)
 
     async def _list(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             found = await list_open_returns_any_account(connection, viewer.mode)
             batches = await list_batches_any_account(connection, viewer.mode)
             people = await name_actors(
                 connection, [*(each.created_by for each in found), *(each.created_by for each in batches)]
             )
-        limit = self._settings.return_approval_above
+        limit = self.settings.return_approval_above
         ready = Counter(
             each.currency
             for each in found
             if each.status is ReturnStatus.PLANNED and each.to_iban and not each.waits_for_approval(limit)
         )
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_returns.html",
@@ -228,10 +216,10 @@ class ReturnsPage:
 
     async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
         found = await self._find(request, viewer)
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             people = await name_actors(connection, [found.created_by, found.approved_by])
-        limit = self._settings.return_approval_above
-        return self._layout.page(
+        limit = self.settings.return_approval_above
+        return self.layout.page(
             request,
             viewer,
             "operator_return.html",

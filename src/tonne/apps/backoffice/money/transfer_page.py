@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tonne.apps.backoffice.money.confirmed_step import ConfirmedSteps, Wording, Work
+from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Wording, Work
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
 from tonne.money.accounting.journal.match_payout import match_payout, reopen_and_unmatch
@@ -20,10 +19,8 @@ from tonne.money.bank.transfer_model import Assignment, BankReturn, Transfer
 from tonne.money.bank.transfer_store import find_transfers_any_account
 from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.money.invoices.model import Invoice
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection
 from tonne.platform.http.route import Request, Response
-from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.currency import DECIMALS
 from tonne.platform.values.decimals import parse_decimal, scaled
 from tonne.platform.values.errors import TonneError
@@ -45,16 +42,7 @@ _FIELDS = (
 )
 
 
-class TransferPage:
-    def __init__(
-        self, database: Database, layout: PageLayout, steps: ConfirmedSteps, *, clock: Clock, settings: Settings
-    ) -> None:
-        self._database = database
-        self._layout = layout
-        self._steps = steps
-        self._clock = clock
-        self._settings = settings
-
+class TransferPage(ConfirmedPage, frozen=True):
     def section(self) -> OperatorSection:
         return OperatorSection(
             pages={ONE: self.show},
@@ -72,12 +60,12 @@ class TransferPage:
         return await self._page(request, viewer, Form())
 
     async def assign(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, transfer, now = Form(fields), await self._find(request, viewer), self._clock()
+        form, transfer, now = Form(fields), await self._find(request, viewer), self.clock()
         number = form.text("invoice", "Enter the number of an invoice.", longest=40)
         note = _optional(form, "note")
         minor = _amount(form, "amount", transfer)
         try:
-            async with self._database.connection() as connection:
+            async with self.database.connection() as connection:
                 invoice = await find_by_number_any_account(connection, number, viewer.mode)
         except TonneError:
             form.fail("invoice", f"There is no such invoice in {viewer.mode} mode. Check the number.")
@@ -103,7 +91,7 @@ class TransferPage:
         return await self._take(request, viewer, form, transfer, work=work, words=words, **sent)
 
     async def unassign(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, transfer, now = Form(fields), await self._find(request, viewer), self._clock()
+        form, transfer, now = Form(fields), await self._find(request, viewer), self.clock()
         note, assignment_id = _note(form, "undo_note"), form.value("assignment_id")
 
         async def work(tx: Connection) -> tuple[Assignment, Transfer]:
@@ -124,7 +112,7 @@ class TransferPage:
         return await self._take(request, viewer, form, transfer, work=work, words=words, **sent)
 
     async def match_payout(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, transfer, now = Form(fields), await self._find(request, viewer), self._clock()
+        form, transfer, now = Form(fields), await self._find(request, viewer), self.clock()
         payout_id = form.value("payout_id")
 
         async def work(tx: Connection) -> ListedPayout:
@@ -140,7 +128,7 @@ class TransferPage:
         return await self._take(request, viewer, form, transfer, work=work, words=words, payout_id=payout_id)
 
     async def return_(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, transfer, now = Form(fields), await self._find(request, viewer), self._clock()
+        form, transfer, now = Form(fields), await self._find(request, viewer), self.clock()
         reason, minor = _note(form, "reason"), _amount(form, "return_amount", transfer)
         iban, name = form.value("iban"), form.value("name")[:MAX_NOTE]
         to = ReturnTo(iban, name) if iban else None
@@ -156,7 +144,7 @@ class TransferPage:
                 f"{planned.amount} go back to {where}.",
                 "The return is planned. Export it for your bank under Returns.",
             ]
-            if planned.waits_for_approval(self._settings.return_approval_above):
+            if planned.waits_for_approval(self.settings.return_approval_above):
                 lines.append("A second operator must approve it first.")
             return lines
 
@@ -165,7 +153,7 @@ class TransferPage:
         return await self._take(request, viewer, form, transfer, work=work, words=words, **sent)
 
     async def resolve(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, transfer, now = Form(fields), await self._find(request, viewer), self._clock()
+        form, transfer, now = Form(fields), await self._find(request, viewer), self.clock()
         note = _note(form, "resolution")
 
         async def work(tx: Connection) -> Transfer:
@@ -179,7 +167,7 @@ class TransferPage:
         return await self._take(request, viewer, form, transfer, work=work, words=words, resolution=note)
 
     async def reopen(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, transfer, now = Form(fields), await self._find(request, viewer), self._clock()
+        form, transfer, now = Form(fields), await self._find(request, viewer), self.clock()
         note = _note(form, "reopen_note")
 
         async def work(tx: Connection) -> Transfer:
@@ -191,7 +179,7 @@ class TransferPage:
 
     async def _find(self, request: Request, viewer: OperatorViewer) -> Transfer:
         """Only of the viewer's mode."""
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             [*found] = await find_transfers_any_account(connection, [request.path("transfer_id")])
         if not found or found[0].mode is not viewer.mode:
             raise DashboardPageNotFound
@@ -215,17 +203,17 @@ class TransferPage:
             fields,
             title=f"{title} from {transfer.payer}" if transfer.payer else title,
         )
-        return await self._steps.take(request, viewer, form, step, self._page)
+        return await self.take_step(request, viewer, form, step, self._page)
 
     async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
         transfer = await self._find(request, viewer)
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             assignments = await list_assignments_any_account(connection, transfer)
             returns = await list_returns_of_transfer_any_account(connection, transfer.id)
             suggested = await suggest_matches_any_account(connection, viewer.mode, [transfer], per_transfer=8)
             payouts = await list_open_payouts(connection, viewer.mode, transfer.currency, transfer.rest_minor)
             people = await name_actors(connection, [transfer.imported_by, *(each.created_by for each in assignments)])
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_transfer.html",

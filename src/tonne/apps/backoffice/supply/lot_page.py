@@ -5,16 +5,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from tonne.apps.backoffice.money.confirmed_step import ConfirmedSteps, Work
+from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Work
 from tonne.apps.backoffice.supply.supply_bars import LABELS, bar_of_lot
 from tonne.apps.backoffice.supply.work_list_store import ParcelOrder, list_parcel_orders_any_account
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.ids import is_id
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.serials import serial_range
@@ -43,13 +40,7 @@ class _LotStep(Struct, frozen=True, kw_only=True):
     fields: Mapping[str, str]
 
 
-class LotPage:
-    def __init__(self, database: Database, layout: PageLayout, steps: ConfirmedSteps, *, clock: Clock) -> None:
-        self._database = database
-        self._layout = layout
-        self._clock = clock
-        self._steps = steps
-
+class LotPage(ConfirmedPage, frozen=True):
     def section(self) -> OperatorSection:
         return OperatorSection(
             pages={LOT: self.show},
@@ -65,7 +56,7 @@ class LotPage:
         return await self._page(request, viewer, await self._find(request, viewer), Form())
 
     async def withdraw(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        lot, form, now = await self._find(request, viewer), Form(fields), self._clock()
+        lot, form, now = await self._find(request, viewer), Form(fields), self.clock()
         reason = _reason(form)
         effects = [
             f"{_tonnes(lot.free_grams)} of the lot leave supply at once.",
@@ -82,7 +73,7 @@ class LotPage:
         return await self._take(request, viewer, lot, form, step)
 
     async def invalidate(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        lot, form, now = await self._find(request, viewer), Form(fields), self._clock()
+        lot, form, now = await self._find(request, viewer), Form(fields), self.clock()
         reason = _reason(form)
         step = _LotStep(
             name="invalidate",
@@ -95,7 +86,7 @@ class LotPage:
 
     async def resolve(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
         """Decide about one order, or about all that are undecided."""
-        lot, form, now = await self._find(request, viewer), Form(fields), self._clock()
+        lot, form, now = await self._find(request, viewer), Form(fields), self.clock()
         order_id, value = form.value("order"), form.value("decision")
         if value not in set(Decision):
             form.fail("", "Choose other credits, or withdrawing the certificate.")
@@ -113,7 +104,7 @@ class LotPage:
     async def _find(self, request: Request, viewer: OperatorViewer) -> ListedLot:
         lot_id, lot = request.path("lot_id"), None
         if is_id("lot", lot_id):
-            async with self._database.connection() as connection:
+            async with self.database.connection() as connection:
                 lot = await find_lot(connection, lot_id) or await find_withdrawn_lot(connection, lot_id)
         if lot is None or lot.mode is not viewer.mode:
             raise DashboardPageNotFound
@@ -122,7 +113,7 @@ class LotPage:
     async def _take(
         self, request: Request, viewer: OperatorViewer, lot: ListedLot, form: Form, step: "_LotStep"
     ) -> Response:
-        attempt, path = await self._steps.attempt(form, step.work), f"{viewer.base}{_path(lot)}"
+        attempt, path = await self.attempt(form, step.work), f"{viewer.base}{_path(lot)}"
         if attempt is not None and attempt.is_made:
             return see_other(f"{path}?done={step.notice}")
         asked = None if attempt is None else step.ask(attempt.result)
@@ -131,7 +122,7 @@ class LotPage:
                 form.fail("", "Nothing is left to decide about.")
             return await self._page(request, viewer, lot, form)
         title, effects = asked
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_supply_confirm.html",
@@ -147,7 +138,7 @@ class LotPage:
     async def _page(self, request: Request, viewer: OperatorViewer, lot: ListedLot, form: Form) -> Response:
         after = request.query("after")[0] or ""
         start = int(after) if after.isdecimal() and len(after) < 18 else 0
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             project_id = await find_project_of_lot(connection, lot.id)
             if lot.status != "withdrawn":
                 (lot,) = await add_retired_quickly_any_account(connection, viewer.mode, [lot])
@@ -157,7 +148,7 @@ class LotPage:
             cases = await list_cases_any_account(connection, lot.id) if lot.invalidated_at is not None else []
         # Those that wait for a decision first.
         cases.sort(key=lambda case: (case.state is not CaseState.UNDECIDED, case.order_id))
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_lot.html",

@@ -7,12 +7,10 @@ from tonne.apps.backoffice.catalogue.staged_imports import MAX_UPLOAD_BYTES, Sta
 from tonne.apps.backoffice.catalogue.uploads import read_upload
 from tonne.apps.backoffice.supply.supply_bars import LABELS, bar_of_lot, bar_of_project
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Mode
 from tonne.platform.web.render import see_other
 from tonne.selling.catalogue.snapshot import Catalogues
@@ -34,15 +32,9 @@ BACKORDERS_SHOWN = 25
 MAX_BACKORDERS = 1000
 
 
-class SupplyPage:
-    def __init__(
-        self, database: Database, layout: PageLayout, imports: StagedImports, catalogues: Catalogues, *, clock: Clock
-    ) -> None:
-        self._database = database
-        self._layout = layout
-        self._imports = imports
-        self._catalogues = catalogues
-        self._clock = clock
+class SupplyPage(DashboardPage, frozen=True):
+    imports: StagedImports
+    catalogues: Catalogues
 
     def section(self) -> OperatorSection:
         return OperatorSection(
@@ -63,13 +55,13 @@ class SupplyPage:
         file = read_upload(request, form, "lots", "tonne catalogue import-lots")
         if file is None:
             return await self._page(request, viewer, form)
-        kind, now = ImportKind.LOTS, self._clock()
-        import_id = await self._imports.stage(viewer.mode, kind, [file], actor=viewer.actor, now=now)
+        kind, now = ImportKind.LOTS, self.clock()
+        import_id = await self.imports.stage(viewer.mode, kind, [file], actor=viewer.actor, now=now)
         return see_other(f"{viewer.base}/imports/{import_id}")
 
     async def export(self, _: Request, viewer: OperatorViewer) -> Response:
         """The lots that can be corrected."""
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             lots = [each for each in await list_lots(connection, viewer.mode) if not each.allocated_grams]
         headers = {"Content-Disposition": 'attachment; filename="lots.csv"', "Cache-Control": "no-store"}
         return Response(export_lots(lots), media_type=b"text/csv; charset=utf-8", headers=headers)
@@ -78,7 +70,7 @@ class SupplyPage:
         project_id, after = request.path("project_id"), request.query("after")[0] or ""
         vintage, _, lot_id = after.partition(".")
         start = (int(vintage), lot_id) if vintage.isdecimal() and len(vintage) == 4 else (0, "")
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             project = await find_project(connection, viewer.mode, project_id)
             if project is None:
                 raise DashboardPageNotFound
@@ -90,7 +82,7 @@ class SupplyPage:
                 if (lot.registry, lot.registry_project_id) == (project.registry, project.registry_project_id)
             ]
         last = lots[-1] if len(found) > LOTS_PER_PAGE else None
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_supply_project.html",
@@ -103,11 +95,11 @@ class SupplyPage:
         )
 
     async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
-        catalogue = await self._catalogues.current(viewer.mode)
-        async with self._database.connection() as connection:
+        catalogue = await self.catalogues.current(viewer.mode)
+        async with self.database.connection() as connection:
             every = await list_supply_any_account(connection, viewer.mode)
             sales = await read_sales(connection, viewer.mode)
-            backorders = await list_backorders_any_account(connection, viewer.mode, self._clock(), MAX_BACKORDERS)
+            backorders = await list_backorders_any_account(connection, viewer.mode, self.clock(), MAX_BACKORDERS)
         # Supply of test mode does not end.
         covers = {} if viewer.mode is Mode.TEST else {each.project_id: each for each in cover_of(catalogue, sales)}
         ordered = sorted(every, key=_shortest_first(covers))
@@ -115,7 +107,7 @@ class SupplyPage:
         start = next((i + 1 for i, each in enumerate(ordered) if each.project_id == after), 0)
         page = ordered[start : start + PROJECTS_PER_PAGE]
         with_lots = {each.project_id for each in every}
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_supply.html",

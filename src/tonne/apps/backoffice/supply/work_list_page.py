@@ -14,15 +14,11 @@ from tonne.apps.backoffice.supply.work_list_store import (
     list_parcel_orders_any_account,
 )
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.platform.db.pool import Database
 from tonne.platform.events.notification import WorkKind
-from tonne.platform.events.notify import Notifier
 from tonne.platform.http.route import Request, Response
-from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
 from tonne.platform.web.render import see_other
 from tonne.supply.retirements.confirmations.work_list import Task, export_tasks, list_tasks_any_account
 from tonne.supply.stock.errors import UnitNotOpen
@@ -38,23 +34,8 @@ PROJECT = "/retirements/projects/{project_id}"
 UNIT = "/retirements/units/{unit_id}/close"
 
 
-class RetirementDeskPage:
-    def __init__(
-        self,
-        database: Database,
-        layout: PageLayout,
-        imports: StagedImports,
-        *,
-        clock: Clock,
-        settings: Settings,
-        notifier: Notifier,
-    ) -> None:
-        self._database = database
-        self._layout = layout
-        self._imports = imports
-        self._clock = clock
-        self._settings = settings
-        self._notifier = notifier
+class RetirementDeskPage(DashboardPage, frozen=True):
+    imports: StagedImports
 
     def section(self) -> OperatorSection:
         return OperatorSection(
@@ -74,9 +55,9 @@ class RetirementDeskPage:
 
     async def export(self, _: Request, viewer: OperatorViewer) -> Response:
         """The work list, to be filled in and uploaded."""
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             tasks = await list_tasks_any_account(connection, viewer.mode)
-        name = f"retirements-{viewer.mode}-{self._clock():%Y-%m-%d}.csv"
+        name = f"retirements-{viewer.mode}-{self.clock():%Y-%m-%d}.csv"
         headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
         return Response(export_tasks(tasks), media_type=_CSV, headers=headers)
 
@@ -85,8 +66,8 @@ class RetirementDeskPage:
         file = read_upload(request, form, "confirmations", "tonne retirement import")
         if file is None:
             return await self._desk(request, viewer, form)
-        kind, now = ImportKind.CONFIRMATIONS, self._clock()
-        import_id = await self._imports.stage(viewer.mode, kind, [file], actor=viewer.actor, now=now)
+        kind, now = ImportKind.CONFIRMATIONS, self.clock()
+        import_id = await self.imports.stage(viewer.mode, kind, [file], actor=viewer.actor, now=now)
         return see_other(f"{viewer.base}/imports/{import_id}")
 
     async def show_project(self, request: Request, viewer: OperatorViewer) -> Response:
@@ -94,40 +75,40 @@ class RetirementDeskPage:
 
     async def confirm(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
         """Check the confirmations, and show what they would do. Nothing is recorded yet."""
-        form, now = Form(fields), self._clock()
+        form, now = Form(fields), self.clock()
         rows = read_desk_form(form, fields, now)
         if not form.faults:
-            add_faults(form, rows, await self._imports.check_confirmations(viewer.mode, rows, now=now))
+            add_faults(form, rows, await self.imports.check_confirmations(viewer.mode, rows, now=now))
         if form.faults:
             return await self._project(request, viewer, form, chosen=fields.get("line", ()))
         reference = form.value("reference") or None
-        import_id = await self._imports.stage_confirmations(viewer.mode, rows, reference, actor=viewer.actor, now=now)
+        import_id = await self.imports.stage_confirmations(viewer.mode, rows, reference, actor=viewer.actor, now=now)
         return see_other(f"{viewer.base}/imports/{import_id}")
 
     async def show_close(self, request: Request, viewer: OperatorViewer) -> Response:
         unit = await self._unit(request, viewer)
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_unit_close.html",
             "retirements",
             unit=unit,
-            service_name=self._settings.seller_name,
+            service_name=self.settings.seller_name,
         )
 
     async def close(self, request: Request, viewer: OperatorViewer, _: Fields) -> Response:
         unit_id = request.path("unit_id")
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             if not await is_open_unit_any_account(tx, viewer.mode, unit_id):
                 raise UnitNotOpen("The unit is not open any more. Go back to the retirement desk.")
             await close_unit_any_account(
-                tx, unit_id, service_name=self._settings.seller_name, actor=viewer.actor, now=self._clock()
+                tx, unit_id, service_name=self.settings.seller_name, actor=viewer.actor, now=self.clock()
             )
-        self._notifier.notify(WorkKind.POOLED_UNITS)
+        self.notifier.notify(WorkKind.POOLED_UNITS)
         return see_other(f"{viewer.base}/retirements?done=unit_closed")
 
     async def _unit(self, request: Request, viewer: OperatorViewer) -> Unit:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             units = await list_units_any_account(connection, viewer.mode)
         for unit in units:
             if unit.id == request.path("unit_id") and unit.status == "open":
@@ -135,13 +116,13 @@ class RetirementDeskPage:
         raise DashboardPageNotFound
 
     async def _desk(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
-        now = self._clock()
-        async with self._database.connection() as connection:
+        now = self.clock()
+        async with self.database.connection() as connection:
             tasks = await list_tasks_any_account(connection, viewer.mode, max_parcels=MAX_PARCELS_READ)
             units = await list_units_any_account(connection, viewer.mode)
         parcel_count = sum(len(task.parcel_ids) for task in tasks)
         open_units = [unit for unit in units if unit.status == "open"]
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_retirements.html",
@@ -154,15 +135,15 @@ class RetirementDeskPage:
             is_more=parcel_count >= MAX_PARCELS_READ,
             units=[(unit, time_left(unit.close_at, now)) for unit in open_units[:MAX_UNITS]],
             unit_count=len(open_units),
-            due_days=self._settings.retirement_days,
-            late_before=now - timedelta(days=self._settings.retirement_days),
+            due_days=self.settings.retirement_days,
+            late_before=now - timedelta(days=self.settings.retirement_days),
         )
 
     async def _project(
         self, request: Request, viewer: OperatorViewer, form: Form, chosen: Sequence[str] = ()
     ) -> Response:
         project_id, after = request.path("project_id"), request.query("after")[0]
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             tasks = await list_tasks_any_account(
                 connection, viewer.mode, project_id=project_id, max_parcels=MAX_PARCELS_READ
             )
@@ -174,7 +155,7 @@ class RetirementDeskPage:
         if not tasks and not form.faults:
             # All of it is confirmed.
             return see_other(f"{viewer.base}/retirements")
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "operator_retirement_project.html",
@@ -188,7 +169,7 @@ class RetirementDeskPage:
             chosen=set(chosen),
             orders_shown=ORDERS_SHOWN,
             entered=form,
-            retired_on=form.value("retired_on") or f"{self._clock():%Y-%m-%d}",
+            retired_on=form.value("retired_on") or f"{self.clock():%Y-%m-%d}",
         )
 
 

@@ -4,6 +4,7 @@ from datetime import datetime
 
 import asyncpg
 import structlog
+from msgspec import Struct
 
 from tonne.platform.db.pool import Database
 from tonne.platform.db.schema.partitions import (
@@ -23,18 +24,17 @@ _LOCK = 7_405_610_215
 _log = structlog.get_logger()
 
 
-class MakePartitions:
+class MakePartitions(Struct, frozen=True):
     """There are always partitions for this month and the next."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
+    database: Database
+    clock: Clock
 
     async def run_once(self) -> bool:
         """Create one missing partition. True when one was created, and there may be more to do."""
-        until = month_after(month_after(self._clock()))
+        until = month_after(month_after(self.clock()))
         for table in PARTITIONED:
-            async with self._database.connection() as connection:
+            async with self.database.connection() as connection:
                 partitions = await list_partitions(connection, table)
             if partitions and partitions[-1].end < until:
                 return await self._create(table, partitions[-1].end)
@@ -43,7 +43,7 @@ class MakePartitions:
     async def _create(self, table: PartitionedTable, start: datetime) -> bool:
         """The partition of the month from `start` on. False if the tables are locked: the next run tries again."""
         try:
-            async with self._database.transaction() as tx:
+            async with self.database.transaction() as tx:
                 await tx.execute(f"SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}")
                 await tx.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
                 partitions = await list_partitions(tx, table)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import structlog
+from msgspec import Struct
 
 from tonne.apps.privacy.retention.archive_file import ArchiveError
 from tonne.apps.privacy.retention.removal_store import RemovedPartition
@@ -59,21 +60,20 @@ async def remove_due(
     return outcomes
 
 
-class RemovePartitions:
-    def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
-        self._database = database
-        self._clock = clock
-        self._settings = settings
+class RemovePartitions(Struct, frozen=True):
+    database: Database
+    clock: Clock
+    settings: Settings
 
     async def run_once(self) -> bool:
         """True when a partition was removed."""
-        async with self._database.connection() as pooled:
-            if not await find_due(pooled, self._settings, self._clock):
+        async with self.database.connection() as pooled:
+            if not await find_due(pooled, self.settings, self.clock):
                 return False
-        connection = await self._database.connect()
+        connection = await self.database.connect()
         try:
             actor = job_actor("remove_partitions")
-            outcomes = await remove_due(connection, self._settings, self._clock, actor)
+            outcomes = await remove_due(connection, self.settings, self.clock, actor)
         finally:
             await connection.close()
         for outcome in outcomes:

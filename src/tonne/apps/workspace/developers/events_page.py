@@ -5,18 +5,16 @@ from datetime import datetime
 
 import msgspec
 
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer
 from tonne.apps.workspace.developers.json_view import indented_json
 from tonne.channels.webhooks.event_types import EventType
 from tonne.channels.webhooks.timeline import event_deliveries
-from tonne.platform.db.pool import Database
 from tonne.platform.events.floor_store import read_floor
 from tonne.platform.events.payload import event_payload
 from tonne.platform.events.store import PageBounds, find_event, list_events
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.ids import is_id
 from tonne.platform.values.scope import Scope
 from tonne.platform.web.render import see_other
@@ -50,12 +48,7 @@ class _Event(msgspec.Struct):
         return datetime.fromisoformat(self.sequence)
 
 
-class EventsPage:
-    def __init__(self, database: Database, layout: PageLayout, *, clock: Clock) -> None:
-        self._database = database
-        self._layout = layout
-        self._clock = clock
-
+class EventsPage(DashboardPage, frozen=True):
     def section(self) -> OrganisationSection:
         return OrganisationSection(
             pages={"/events": (self.show, Right.VIEW), "/events/{event_id}": (self.show_event, Right.VIEW)}
@@ -68,18 +61,18 @@ class EventsPage:
             return see_other(f"{viewer.base}/events/{search.strip()}")
         scope = Scope(viewer.organisation_id, "", viewer.mode)
         below = int(before) if before and _POSITION.fullmatch(before) else _END
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             floor = await read_floor(connection, scope)
             rows = await list_events(
                 connection,
                 scope,
-                PageBounds(below=below, above=floor.position, near=self._clock() if below == _END else None),
+                PageBounds(below=below, above=floor.position, near=self.clock() if below == _END else None),
                 account_id=account_id or None,
                 event_type=event_type or "",
                 oldest_first=False,
                 limit=EVENTS + 1,
             )
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "events.html",
@@ -95,13 +88,13 @@ class EventsPage:
 
     async def show_event(self, request: Request, viewer: MemberViewer) -> Response:
         scope = Scope(viewer.organisation_id, "", viewer.mode)
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             row = await find_event(connection, scope, request.path("event_id"))
             if row is None:
                 raise DashboardPageNotFound
             deliveries = await event_deliveries(connection, scope, row["position"])
         payload = event_payload(row["head"], row["document"])
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "event.html",

@@ -6,15 +6,14 @@ from typing import Any
 from msgspec import Struct
 
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
 from tonne.apps.workspace.developers.key_form import EXPIRIES, KeyForm
 from tonne.apps.workspace.developers.key_text import access_text, creator_of, group_choices, short_access, state_of
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection
 from tonne.platform.http.errors import AccountNotFound
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.paging import START
 from tonne.platform.values.scope import Mode, Scope
@@ -43,12 +42,7 @@ class ShownKey(Struct, frozen=True):
     created_by: str
 
 
-class KeysPage:
-    def __init__(self, database: Database, layout: PageLayout, clock: Clock) -> None:
-        self._database = database
-        self._layout = layout
-        self._clock = clock
-
+class KeysPage(DashboardPage, frozen=True):
     def section(self) -> OrganisationSection:
         # Live keys need more than this right: see `_require_right`.
         right = Right.TEST_KEYS
@@ -82,12 +76,12 @@ class KeysPage:
 
     async def create(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
         _require_right(viewer)
-        form, now = Form(fields), self._clock()
+        form, now = Form(fields), self.clock()
         values = KeyForm.of(viewer.mode, form, fields)
         restrictions = values.restrictions(form, now)
         if not form.faults:
             try:
-                async with self._database.transaction() as tx:
+                async with self.database.transaction() as tx:
                     key, secret = await issue_key(
                         tx,
                         await _default_account(tx, viewer, values),
@@ -112,7 +106,7 @@ class KeysPage:
             form.fail("overlap", "Choose when the old key ends.")
         if not form.faults:
             try:
-                async with self._database.transaction() as tx:
+                async with self.database.transaction() as tx:
                     new, secret = await rotate_key(
                         tx,
                         viewer.organisation_id,
@@ -120,7 +114,7 @@ class KeysPage:
                         key.id,
                         overlap=timedelta(hours=int(form.value("overlap"))),
                         actor=viewer.actor,
-                        now=self._clock(),
+                        now=self.clock(),
                     )
             except TonneError as error:
                 form.fail_with(error)
@@ -137,22 +131,22 @@ class KeysPage:
         _require_right(viewer)
         place = (viewer.organisation_id, viewer.mode)
         try:
-            async with self._database.transaction() as tx:
-                await revoke_key(tx, request.path("key_id"), actor=viewer.actor, now=self._clock(), place=place)
+            async with self.database.transaction() as tx:
+                await revoke_key(tx, request.path("key_id"), actor=viewer.actor, now=self.clock(), place=place)
         except KeyNotFound as error:
             raise DashboardPageNotFound from error
         return see_other(f"{viewer.base}/keys?done=key_revoked")
 
     async def _find(self, request: Request, viewer: MemberViewer) -> ApiKey:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             key = await key_store.find_key(connection, viewer.organisation_id, viewer.mode, request.path("key_id"))
         if key is None:
             raise DashboardPageNotFound
         return key
 
     async def _list(self, viewer: MemberViewer) -> list[ShownKey]:
-        now = self._clock()
-        async with self._database.connection() as connection:
+        now = self.clock()
+        async with self.database.connection() as connection:
             keys = await key_store.list_mode_keys(connection, viewer.organisation_id, viewer.mode, START, SHOWN)
             members = await list_members(connection, viewer.organisation_id)
         names = {member.user_id: member.name for member in members}
@@ -164,7 +158,7 @@ class KeysPage:
         shown = next((each for each in await self._list(viewer) if each.key.id == key_id), None)
         if shown is None:
             raise DashboardPageNotFound
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             accounts = await key_store.list_account_names(
                 connection, viewer.organisation_id, viewer.mode, _named_accounts(shown.key)
             )
@@ -182,7 +176,7 @@ class KeysPage:
         )
 
     async def _form_page(self, request: Request, viewer: MemberViewer, values: KeyForm, form: Form) -> Response:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             accounts = await key_store.list_first_accounts(
                 connection, viewer.organisation_id, viewer.mode, MAX_CHOICES + 1
             )
@@ -207,7 +201,7 @@ class KeysPage:
     def _page(
         self, request: Request, viewer: MemberViewer, template: str, form: Form | None = None, **values: Any
     ) -> Response:
-        return self._layout.page(request, viewer, template, "keys", form, may_change=_may_change(viewer), **values)
+        return self.layout.page(request, viewer, template, "keys", form, may_change=_may_change(viewer), **values)
 
 
 def _may_change(viewer: MemberViewer) -> bool:

@@ -9,10 +9,9 @@ from urllib.parse import quote, urlencode
 
 from msgspec import Struct
 
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer
-from tonne.platform.db.pool import Database
 from tonne.platform.http.openapi.document import operation_id
 from tonne.platform.http.request_log.prune_requests import SHOWN
 from tonne.platform.http.request_log.store import (
@@ -23,7 +22,6 @@ from tonne.platform.http.request_log.store import (
     list_requests,
 )
 from tonne.platform.http.route import Request, Response, Route
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.keys.store import list_mode_keys
@@ -56,15 +54,10 @@ class ShownRequest(Struct, frozen=True):
     body: str | None
 
 
-class RequestsPage:
-    def __init__(
-        self, database: Database, layout: PageLayout, clock: Clock, *, routes: Callable[[], Sequence[Route]]
-    ) -> None:
-        """`routes` returns the routes of the API. It is called once, when a page is shown."""
-        self._database = database
-        self._layout = layout
-        self._clock = clock
-        self._find_routes = routes
+class RequestsPage(DashboardPage, frozen=True, dict=True):
+    """`find_routes` returns the routes of the API. It is called once, when a page is shown."""
+
+    find_routes: Callable[[], Sequence[Route]]
 
     def section(self) -> OrganisationSection:
         return OrganisationSection(
@@ -80,7 +73,7 @@ class RequestsPage:
         """Addresses in the documentation, by method and path."""
         return {
             f"{route.method} {route.path}": f"/docs/try/#/{quote(route.tag)}/{operation_id(route)}"
-            for route in self._find_routes()
+            for route in self.find_routes()
             if route.permission
         }
 
@@ -104,14 +97,14 @@ class RequestsPage:
         start = parse_cursor(after or None, list_name)
         requested = _filter(chosen)
         listed = list_failed_requests if requested.status_from >= 400 else list_requests
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             keys = await list_mode_keys(connection, *place, START, MAX_KEYS)
             page = await listed(
                 connection,
                 *place,
                 requested,
                 start=start,
-                since=self._clock() - SINCE[chosen["since"]][1],
+                since=self.clock() - SINCE[chosen["since"]][1],
                 limit=PAGE_ROWS + 1,
             )
         names = {key.id: key.name for key in keys}
@@ -120,7 +113,7 @@ class RequestsPage:
             following = Position(rows[-1].at, rows[-1].request_id)
         elif not given:
             following = None
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "requests.html",
@@ -138,15 +131,15 @@ class RequestsPage:
 
     async def show_request(self, request: Request, viewer: MemberViewer) -> Response:
         place, request_id = (viewer.organisation_id, viewer.mode), request.path("request_id")
-        async with self._database.connection() as connection:
-            found = await find_requests(connection, *place, request_id, self._clock() - SHOWN)
+        async with self.database.connection() as connection:
+            found = await find_requests(connection, *place, request_id, self.clock() - SHOWN)
             keys = await list_mode_keys(connection, *place, START, MAX_KEYS) if found else []
         if not found:
             raise DashboardPageNotFound(
                 "There is no request with this id in this mode within the last 7 days. Check the id and the mode."
             )
         names = {key.id: key.name for key in keys}
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "request.html",

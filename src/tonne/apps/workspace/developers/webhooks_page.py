@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import asyncpg
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
 from tonne.apps.workspace.developers.json_view import indented_json
@@ -26,13 +26,12 @@ from tonne.channels.webhooks.endpoints import WebhookEndpoints, position_before
 from tonne.channels.webhooks.errors import WebhookNotFound
 from tonne.channels.webhooks.model import Progress, Webhook
 from tonne.channels.webhooks.schemas import DeliveryState, delivery_state
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.pool import Connection
 from tonne.platform.events.payload import event_payload
 from tonne.platform.events.store import list_events_at
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
 from tonne.platform.keys.secret_box import SecretBox
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
 from tonne.platform.values.replace import replace
@@ -54,16 +53,10 @@ class ShownWebhook(Struct, frozen=True):
     state: DeliveryState
 
 
-class WebhooksPage:
-    def __init__(
-        self, database: Database, layout: PageLayout, endpoints: WebhookEndpoints, box: SecretBox, *, clock: Clock
-    ) -> None:
-        self._database = database
-        self._layout = layout
-        self._endpoints = endpoints
-        self._box = box
-        self._clock = clock
-        self._tests = TokenBuckets("webhook_tests", TESTS_PER_S, TESTS)
+class WebhooksPage(DashboardPage, frozen=True):
+    endpoints: WebhookEndpoints
+    box: SecretBox
+    tests: TokenBuckets = field(default_factory=lambda: TokenBuckets("webhook_tests", TESTS_PER_S, TESTS))
 
     def section(self) -> OrganisationSection:
         one = "/webhooks/{webhook_id}"
@@ -88,7 +81,7 @@ class WebhooksPage:
             },
             forms={path: (form, Right.WEBHOOKS) for path, form in forms.items()},
             errors=(WebhookNotFound, CursorInvalid),
-            limits=(self._tests,),
+            limits=(self.tests,),
         )
 
     async def show(self, request: Request, viewer: MemberViewer) -> Response:
@@ -99,17 +92,17 @@ class WebhooksPage:
         url, account_ids, types = read_receiver(form)
         if not form.faults:
             try:
-                await register.check_url(self._endpoints.sender, url)
-                async with self._database.transaction() as tx:
+                await register.check_url(self.endpoints.sender, url)
+                async with self.database.transaction() as tx:
                     webhook, secret = await register.register_webhook(
                         tx,
                         _scope(viewer),
                         url,
                         account_ids,
                         event_types=types,
-                        box=self._box,
+                        box=self.box,
                         actor=viewer.actor,
-                        now=self._clock(),
+                        now=self.clock(),
                     )
             except TonneError as error:
                 _fail(form, error)
@@ -125,7 +118,7 @@ class WebhooksPage:
         url, account_ids, types = read_receiver(form)
         if not form.faults:
             try:
-                await register.check_url(self._endpoints.sender, url)
+                await register.check_url(self.endpoints.sender, url)
                 await self._update(request, viewer, url=url, account_ids=tuple(account_ids), event_types=types)
             except TonneError as error:
                 _fail(form, error)
@@ -141,12 +134,12 @@ class WebhooksPage:
     async def send_test(self, request: Request, viewer: MemberViewer, _: Fields) -> Response:
         form = Form()
         try:
-            self._tests.require(viewer.organisation_id, message=_TOO_MANY)
-            async with self._database.connection() as connection:
+            self.tests.require(viewer.organisation_id, message=_TOO_MANY)
+            async with self.database.connection() as connection:
                 accounts = await list_accounts(connection, viewer.organisation_id)
             account_id = next((each.scope.account_id for each in accounts if each.scope.mode == viewer.mode), "")
             scope = Scope(viewer.organisation_id, account_id, viewer.mode)
-            sent = await self._endpoints.send_test(scope, request.path("webhook_id"))
+            sent = await self.endpoints.send_test(scope, request.path("webhook_id"))
         except TonneError as error:
             form.fail_with(error)
             return await self._one(request, viewer, form)
@@ -164,7 +157,7 @@ class WebhooksPage:
             try:
                 async with self._locked(request, viewer) as (tx, webhook):
                     before = await position_before(tx, _scope(viewer), target)
-                    await register.rewind(tx, webhook, before, actor=viewer.actor, now=self._clock())
+                    await register.rewind(tx, webhook, before, actor=viewer.actor, now=self.clock())
             except TonneError as error:
                 for fault in error.faults:
                     form.fail("day" if fault.field == "sequence" else "event_id", fault.message)
@@ -180,17 +173,17 @@ class WebhooksPage:
         async with self._locked(request, viewer) as (tx, webhook):
             overlap_s = int(hours) * 3600
             rotated, secret = await register.rotate_secret(
-                tx, webhook, overlap_s, box=self._box, actor=viewer.actor, now=self._clock()
+                tx, webhook, overlap_s, box=self.box, actor=viewer.actor, now=self.clock()
             )
         return self._secret(request, viewer, rotated, secret, is_new=False, overlap=OVERLAPS[hours])
 
     async def confirm_skip(self, request: Request, viewer: MemberViewer) -> Response:
         event_id = request.query("event_id")[0]
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             shown = await _read(connection, _scope(viewer), request.path("webhook_id"))
         for parked in shown.progress.parked:
             if parked.event_id == event_id:
-                return self._layout.page(request, viewer, "webhook_skip.html", "webhooks", shown=shown, parked=parked)
+                return self.layout.page(request, viewer, "webhook_skip.html", "webhooks", shown=shown, parked=parked)
         raise DashboardPageNotFound
 
     async def skip(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
@@ -198,33 +191,33 @@ class WebhooksPage:
         try:
             async with self._locked(request, viewer) as (tx, webhook):
                 event_id = form.value("event_id")
-                await register.skip_event(tx, webhook, event_id, actor=viewer.actor, now=self._clock())
+                await register.skip_event(tx, webhook, event_id, actor=viewer.actor, now=self.clock())
         except TonneError as error:
             form.fail("", error.faults[0].message)
             return await self._one(request, viewer, form)
         return self._done(request, viewer, "webhook_skipped")
 
     async def confirm_delete(self, request: Request, viewer: MemberViewer) -> Response:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             shown = await _read(connection, _scope(viewer), request.path("webhook_id"))
-        return self._layout.page(request, viewer, "webhook_delete.html", "webhooks", shown=shown)
+        return self.layout.page(request, viewer, "webhook_delete.html", "webhooks", shown=shown)
 
     async def delete(self, request: Request, viewer: MemberViewer, _: Fields) -> Response:
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             webhook_id = request.path("webhook_id")
-            await register.remove_webhook(tx, _scope(viewer), webhook_id, actor=viewer.actor, now=self._clock())
+            await register.remove_webhook(tx, _scope(viewer), webhook_id, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}/webhooks?done=webhook_deleted")
 
     async def show_attempt(self, request: Request, viewer: MemberViewer) -> Response:
         scope = _scope(viewer)
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             webhook = await registration_store.find_webhook(connection, scope, request.path("webhook_id"))
             attempt = await attempt_store.find_attempt(connection, webhook, request.path("attempt_id"))
             if attempt is None:
                 raise DashboardPageNotFound
             events = await list_events_at(connection, scope, attempt["positions"])
         body = b'{"events":[%b]}' % b",".join(event_payload(row["head"], row["document"]) for row in events)
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "webhook_attempt.html",
@@ -239,18 +232,18 @@ class WebhooksPage:
     async def _update(self, request: Request, viewer: MemberViewer, **changes: object) -> None:
         async with self._locked(request, viewer) as (tx, webhook):
             changed = replace(webhook, **changes)  # type: ignore[arg-type]
-            await register.change_webhook(tx, _scope(viewer), webhook, changed, actor=viewer.actor, now=self._clock())
+            await register.change_webhook(tx, _scope(viewer), webhook, changed, actor=viewer.actor, now=self.clock())
 
     @asynccontextmanager
     async def _locked(self, request: Request, viewer: MemberViewer) -> AsyncIterator[tuple[Connection, Webhook]]:
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             yield tx, await registration_store.lock_webhook(tx, _scope(viewer), request.path("webhook_id"))
 
     async def _list(self, request: Request, viewer: MemberViewer, form: Form) -> Response:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             found = await registration_store.list_webhooks(connection, _scope(viewer), START, register.MAX_WEBHOOKS)
             shown = [await _with_progress(connection, webhook) for webhook in found]
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "webhooks.html",
@@ -267,11 +260,11 @@ class WebhooksPage:
         self, request: Request, viewer: MemberViewer, form: Form, tested: SendOutcome | None = None
     ) -> Response:
         scope, name = _scope(viewer), f"attempts {request.path('webhook_id')}"
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             shown = await _read(connection, scope, request.path("webhook_id"))
             start = parse_cursor(request.query("after")[0], name)
             rows = await attempt_store.list_attempts(connection, shown.webhook, start, ATTEMPTS + 1)
-        return self._layout.page(
+        return self.layout.page(
             request,
             viewer,
             "webhook.html",
@@ -303,7 +296,7 @@ class WebhooksPage:
         overlap: str | None = None,
     ) -> Response:
         page = (request, viewer, "webhook_secret.html", "webhooks")
-        return self._layout.page(*page, webhook=webhook, secret=secret, is_new=is_new, overlap=overlap)
+        return self.layout.page(*page, webhook=webhook, secret=secret, is_new=is_new, overlap=overlap)
 
     @staticmethod
     def _done(request: Request, viewer: MemberViewer, notice: str) -> Response:

@@ -5,7 +5,7 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
 from tonne.apps.workspace.accounts_of_viewer import require_account
@@ -21,11 +21,8 @@ from tonne.channels.checkout.links.secret import rotate_link_secret
 from tonne.channels.checkout.links.settings import LinkOwner
 from tonne.channels.checkout.links.store import find_link
 from tonne.money.cards.gateways.card_gateways import takes_cards
-from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.keys.secret_box import SecretBox
-from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.ids import is_id
 from tonne.platform.values.replace import replace
@@ -48,14 +45,10 @@ class _Found(Struct, frozen=True):
     link: OffsetLink
 
 
-class LinkPage(Struct, frozen=True):
-    database: Database
-    layout: PageLayout
+class LinkPage(DashboardPage, frozen=True):
     catalogues: Catalogues
     directory: AccountDirectory
     box: SecretBox
-    clock: Clock
-    settings: Settings
 
     def section(self) -> OrganisationSection:
         path = "/accounts/{account_id}/links/{offset_link_id}"

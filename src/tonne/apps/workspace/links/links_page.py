@@ -1,9 +1,7 @@
 """Offset links of an account: the list and new links."""
 
-from msgspec import Struct
-
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.layout import PageLayout
+from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import Fields, MemberViewer
 from tonne.apps.workspace.accounts_of_viewer import list_choices, require_account, require_chosen
@@ -15,12 +13,9 @@ from tonne.channels.checkout.links.create_link import create_link
 from tonne.channels.checkout.links.settings import LinkOwner
 from tonne.channels.checkout.links.store import list_links
 from tonne.money.cards.gateways.card_gateways import takes_cards
-from tonne.platform.db.pool import Database
 from tonne.platform.http.lists import Paging
 from tonne.platform.http.route import Request, Response
 from tonne.platform.keys.secret_box import SecretBox
-from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.paging import CursorInvalid, parse_cursor
 from tonne.platform.web.render import see_other
@@ -32,14 +27,10 @@ from tonne.selling.users.model import Right
 PER_PAGE = 30
 
 
-class LinksPage(Struct, frozen=True):
-    database: Database
-    layout: PageLayout
+class LinksPage(DashboardPage, frozen=True):
     catalogues: Catalogues
     directory: AccountDirectory
     box: SecretBox
-    clock: Clock
-    settings: Settings
 
     def section(self) -> OrganisationSection:
         return OrganisationSection(

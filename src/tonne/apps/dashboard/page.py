@@ -1,0 +1,19 @@
+"""What pages of the dashboard work with."""
+
+from msgspec import Struct
+
+from tonne.apps.dashboard.layout import PageLayout
+from tonne.platform.db.pool import Database
+from tonne.platform.events.notify import Notifier
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.clock import Clock
+
+
+class DashboardPage(Struct, frozen=True):
+    """A page adds what only it needs."""
+
+    database: Database
+    layout: PageLayout
+    clock: Clock
+    settings: Settings
+    notifier: Notifier
