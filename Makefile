@@ -25,7 +25,7 @@ run: .venv/runtime.done
 # Tests that need the documentation build it.
 test: .venv/dev.done
 	@$(BIN)/python -m tests.browser.chromium
-	@$(BIN)/python -m pytest -n auto -q
+	@$(BIN)/python -m pytest -n auto --dist worksteal -q
 
 # Needs other programs, such as nginx, and installs them where it can.
 test-integration: .venv/dev.done $(SITE)
@@ -36,7 +36,7 @@ test-integration: .venv/dev.done $(SITE)
 SEED := $(shell echo $$RANDOM)
 test-random: .venv/dev.done $(SITE)
 	@$(BIN)/python -m tests.browser.chromium
-	ROUNDS=10 $(BIN)/python -m pytest -n auto -q --shuffle=$(SEED)
+	ROUNDS=10 $(BIN)/python -m pytest -n auto --dist worksteal -q --shuffle=$(SEED)
 
 docs: $(SITE)
 

@@ -93,6 +93,11 @@ class Server(Databases):
         await self.drop(name)
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """More than there are cores: tests wait for other processes a third of their time."""
+    return (os.cpu_count() or 1) + 2
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slowest", type=int, default=20, help="How many tests to list by CPU time.")
     parser.addoption("--shuffle", type=int, metavar="SEED", help="Run the tests in the order that this number decides.")

@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import POPULATED, Server
 from tests.platform.http.conftest import METRICS_TOKEN
-from tests.support.command import is_running, wait_until
+from tests.support.command import wait_until
 from tests.support.processes import HOST, Process, free_port
 from tests.support.samples import Samples, parse_samples, total
 
@@ -61,8 +61,8 @@ def test_operations_12_the_metrics_of_several_processes_are_added_up(start: Star
 
     [victim, *_] = [child.pid for child in psutil.Process(api.pid).children() if _is_worker(child)]
     os.kill(victim, signal.SIGKILL)
-    # Until it has ended, the kernel gives it connections.
-    wait_until(lambda: not is_running(victim), 20, "the process is gone")
+    # The kernel gives it connections until its last thread has ended.
+    wait_until(lambda: not psutil.pid_exists(victim), 20, "the process is gone")
     for _ in range(20):
         response = httpx.get(f"http://{HOST}:{port}/metrics", headers={"Authorization": f"Bearer {METRICS_TOKEN}"})
         assert _served(parse_samples(response.text)) == 60
