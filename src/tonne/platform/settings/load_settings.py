@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,36 @@ from tonne.platform.values.tax_ids import parse_tax_id
 from tonne.platform.values.urls import WEB, UrlInvalid, parse_url
 
 _CONTACT = re.compile(r"mailto:[^@\s:]+@[^@\s:]+|https://[!-~]+", re.ASCII)
+_KEY_FORM = "32 bytes in base64, as printed by `openssl rand -base64 32`"
+_LIMITS = "one amount, such as 500, or one per currency, such as EUR 500, JPY 80000: {}."
+_PAGES = "{} is not a registry and its address. Write NAME=https://registry.example/, separated by commas."
+_NETWORKS = "must be a comma-separated list of networks: {}."
+# Settings that must be readable, and the message if one is not. Messages about keys do not repeat them.
+_PARSED: tuple[tuple[str, Callable[[Settings], object]], ...] = (
+    (f"TONNE_SECRET_KEY must be {_KEY_FORM}.", lambda settings: settings.secret_key and parse_key(settings.secret_key)),
+    (
+        f"TONNE_SECRET_KEYS_OLD must be keys separated by commas, each {_KEY_FORM}.",
+        lambda settings: parse_keys(settings.secret_keys_old),
+    ),
+    ("TONNE_BANK_ACCOUNTS is not valid: {}.", lambda settings: parse_bank_accounts(settings.bank_accounts)),
+    ("TONNE_MINIMUM_ORDER is not valid: {}.", lambda settings: parse_amounts(settings.minimum_order)),
+    (f"TONNE_REFUND_APPROVAL_ABOVE must be {_LIMITS}", lambda settings: parse_limits(settings.refund_approval_above)),
+    (
+        "TONNE_SELLER_VAT_ID: {}",
+        lambda settings: (
+            settings.seller_vat_id and parse_tax_id(settings.seller_vat_id, settings.seller_country or None)
+        ),
+    ),
+    ("TONNE_DATA_DIR cannot be used: {}.", lambda settings: settings.data_path),
+    ("TONNE_ARCHIVE_DIR cannot be used: {}.", lambda settings: settings.archive_path),
+    ("TONNE_LOG_HEAD_FOLDER cannot be used: {}.", lambda settings: settings.log_head_path),
+    ("TONNE_ARCHIVE_TABLES: {}.", lambda settings: parse_tables(settings.archive_tables)),
+    ("TONNE_WITHDRAWAL_TEXTS: {}.", lambda settings: read_withdrawal_texts(settings.withdrawal_texts)),
+    (f"TONNE_TRUSTED_PROXIES {_NETWORKS}", lambda settings: parse_networks(settings.trusted_proxies)),
+    (f"TONNE_WEBHOOK_ALLOW_PRIVATE {_NETWORKS}", lambda settings: parse_networks(settings.webhook_allow_private)),
+    (f"TONNE_TRACING_TRUSTED_CALLERS {_NETWORKS}", lambda settings: parse_networks(settings.tracing_trusted_callers)),
+    (f"TONNE_REGISTRY_PAGES: {_PAGES}", lambda settings: settings.retirement_pages),
+)
 
 
 def load_settings(environ: Mapping[str, str]) -> Settings:
@@ -57,12 +87,10 @@ def _read_file(path: str) -> dict[str, Any]:
 
 
 def _validate(settings: Settings) -> None:
-    _validate_secret_keys(settings)
     _validate_money(settings)
     _validate_tax(settings)
     _validate_contacts(settings)
     _validate_metrics(settings)
-    _validate_refunds(settings)
     if settings.public_url and not _is_url(settings.public_url, WEB):
         raise SettingsError("TONNE_PUBLIC_URL must be an http or https URL such as https://offsets.example.com.")
     urls = (settings.database_url, settings.database_direct_url, settings.database_replica_url)
@@ -74,28 +102,6 @@ def _validate(settings: Settings) -> None:
     # The message does not repeat the value: it contains a password.
     if settings.smtp_url and not _is_url(settings.smtp_url, SMTP_SCHEMES, credentials=True):
         raise SettingsError("TONNE_SMTP_URL must be a URL that starts with smtp:// or smtps://.")
-    name = "TONNE_DATA_DIR cannot be used"
-    try:
-        _ = settings.data_path
-        name = "TONNE_ARCHIVE_DIR cannot be used"
-        _ = settings.archive_path
-        name = "TONNE_LOG_HEAD_FOLDER cannot be used"
-        _ = settings.log_head_path
-        name = "TONNE_ARCHIVE_TABLES"
-        parse_tables(settings.archive_tables)
-        name = "TONNE_WITHDRAWAL_TEXTS"
-        read_withdrawal_texts(settings.withdrawal_texts)
-    except (RuntimeError, ValueError) as error:
-        raise SettingsError(f"{name}: {error}.") from error
-    for name, text in (
-        ("TONNE_TRUSTED_PROXIES", settings.trusted_proxies),
-        ("TONNE_WEBHOOK_ALLOW_PRIVATE", settings.webhook_allow_private),
-        ("TONNE_TRACING_TRUSTED_CALLERS", settings.tracing_trusted_callers),
-    ):
-        try:
-            parse_networks(text)
-        except ValueError as error:
-            raise SettingsError(f"{name} must be a comma-separated list of networks: {error}.") from error
     # Again not repeated: it is a secret.
     if re.match(r"[srp]k_test_", settings.stripe_secret_key):
         raise SettingsError(
@@ -108,15 +114,17 @@ def _validate(settings: Settings) -> None:
         )
     if settings.stripe_api_base and not _is_url(settings.stripe_api_base, WEB):
         raise SettingsError("TONNE_STRIPE_API_BASE must be an http or https URL, or empty for Stripe's own.")
-    try:
-        _ = settings.retirement_pages
-    except ValueError as error:
-        raise SettingsError(
-            f"TONNE_REGISTRY_PAGES: {error} is not a registry and its address. Write NAME=https://registry.example/, "
-            "separated by commas."
-        ) from error
     if settings.invoice_cancel_days < settings.invoice_reminder_days:
         raise SettingsError("TONNE_INVOICE_CANCEL_DAYS must not be less than TONNE_INVOICE_REMINDER_DAYS.")
+    _parse_all(settings)
+
+
+def _parse_all(settings: Settings) -> None:
+    for message, parse in _PARSED:
+        try:
+            parse(settings)
+        except (RuntimeError, ValueError) as error:
+            raise SettingsError(message.format(error)) from error
 
 
 def _validate_money(settings: Settings) -> None:
@@ -124,39 +132,14 @@ def _validate_money(settings: Settings) -> None:
         raise SettingsError(
             "TONNE_BANK_IBAN is not a valid IBAN: its check digits are wrong. Check it for typing errors."
         )
-    name = "TONNE_BANK_ACCOUNTS"
-    try:
-        parse_bank_accounts(settings.bank_accounts)
-        name = "TONNE_MINIMUM_ORDER"
-        parse_amounts(settings.minimum_order)
-    except ValueError as error:
-        raise SettingsError(f"{name} is not valid: {error}.") from error
 
 
 def _validate_tax(settings: Settings) -> None:
     country = settings.seller_country
     if country and country not in COUNTRIES:
         raise SettingsError("TONNE_SELLER_COUNTRY must be an ISO 3166 code of two capital letters, such as DE.")
-    if settings.seller_vat_id:
-        try:
-            parse_tax_id(settings.seller_vat_id, country or None)
-        except ValueError as error:
-            raise SettingsError(f"TONNE_SELLER_VAT_ID: {error}") from error
     if settings.seller_tax.treatment is TaxTreatment.STANDARD and not 0 < settings.seller_tax.rate <= 1:
         raise SettingsError("TONNE_TAX_RATE must be above 0 and at most 100: the tax treatment is standard.")
-
-
-def _validate_secret_keys(settings: Settings) -> None:
-    """The messages do not repeat the keys."""
-    form = "32 bytes in base64, as printed by `openssl rand -base64 32`"
-    try:
-        _ = settings.secret_key and parse_key(settings.secret_key)
-    except ValueError as error:
-        raise SettingsError(f"TONNE_SECRET_KEY must be {form}.") from error
-    try:
-        parse_keys(settings.secret_keys_old)
-    except ValueError as error:
-        raise SettingsError(f"TONNE_SECRET_KEYS_OLD must be keys separated by commas, each {form}.") from error
 
 
 def _validate_metrics(settings: Settings) -> None:
@@ -170,16 +153,6 @@ def _validate_metrics(settings: Settings) -> None:
             "TONNE_METRICS_TOKEN must be 16 to 250 printable characters without spaces, such as those printed by "
             "`openssl rand -hex 32`."
         )
-
-
-def _validate_refunds(settings: Settings) -> None:
-    try:
-        parse_limits(settings.refund_approval_above)
-    except ValueError as error:
-        raise SettingsError(
-            "TONNE_REFUND_APPROVAL_ABOVE must be one amount, such as 500, or one per currency, such as EUR 500, JPY "
-            f"80000: {error}."
-        ) from error
 
 
 def _validate_contacts(settings: Settings) -> None:

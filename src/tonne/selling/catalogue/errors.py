@@ -155,3 +155,8 @@ class PictureSubjectNotFound(TonneError, kind=Kind.NOT_FOUND, code="picture_subj
     """
 
     message = "The catalogue has no such bundle or project. `tonne picture list` lists them."
+
+
+# Of every request that names bundles, and of every one that is priced.
+SELECTION_ERRORS = (BundleInvalid, RatiosInvalid, RatiosInvalidFormat)
+PRICE_ERRORS = (ChargeTooSmall, BelowMinimumOrder, PriceRoundsToZero)

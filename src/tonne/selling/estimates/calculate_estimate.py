@@ -1,7 +1,6 @@
 """Calculate and store an estimate, once per idempotency key, or a new version of one."""
 
 import asyncio
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -98,14 +97,7 @@ class CalculateEstimate:
             metadata=metadata_text(document) if "metadata" in sent else current.metadata,
             idempotency_key=getattr(body, "idempotency_key", None) or current.idempotency_key,
         )
-        await self._database.run(
-            store.annotate,
-            current,
-            is_actual=changed.is_actual,
-            occurred_at=changed.occurred_at,
-            metadata=changed.metadata,
-            idempotency_key=changed.idempotency_key,
-        )
+        await self._database.run(store.annotate, changed)
         return changed
 
     async def _original(self, scope: Scope, key: str | None, digest: bytes) -> CalculatedEstimate | None:
@@ -122,16 +114,27 @@ class CalculateEstimate:
         await self._quotes.check(scope, body)
         calculated = await self._calculate(kind, body, await self._factors.current())
         names = kind.annotations
-        return _estimate(
-            scope,
-            kind,
-            body,
-            calculated,
+        result = {
+            **calculated.answer,
+            "explain": calculated.explain,
+            "emission_factors": [factor_out(factor) for factor in calculated.factors],
+        }
+        now = self._clock()
+        return CalculatedEstimate(
+            scope=scope,
+            id=new_id("est"),
+            kind=kind.name,
+            version=1,
+            idempotency_key=body.idempotency_key or new_id(AUTO_KEY),
+            mass_grams=require_mass(calculated.mass_grams),
+            name=body.name,
             metadata=metadata,
-            request=msgspec.json.format(document.raw, indent=-1).decode(),
             is_actual=None if names is None else getattr(body, names.is_actual),
             occurred_at=None if names is None else getattr(body, names.occurred_at),
-            now=self._clock(),
+            created_at=now,
+            request=msgspec.json.format(document.raw, indent=-1).decode(),
+            result=msgspec.json.encode(result).decode(),
+            calculated_at=now,
         )
 
     async def _calculate(self, kind: EstimateKind[Any], body: CommonIn, factors: FactorSet) -> Calculated:
@@ -141,38 +144,3 @@ class CalculateEstimate:
         if kind.in_thread and (kind.is_slow is None or kind.is_slow(body)):
             return await asyncio.to_thread(kind.calculate, body, factors)
         return kind.calculate(body, factors)
-
-
-def _estimate(
-    scope: Scope,
-    kind: EstimateKind[Any],
-    body: CommonIn,
-    calculated: Calculated,
-    *,
-    metadata: str,
-    request: str,
-    is_actual: bool | None,
-    occurred_at: datetime | None,
-    now: datetime,
-) -> CalculatedEstimate:
-    result = {
-        **calculated.answer,
-        "explain": calculated.explain,
-        "emission_factors": [factor_out(factor) for factor in calculated.factors],
-    }
-    return CalculatedEstimate(
-        scope=scope,
-        id=new_id("est"),
-        kind=kind.name,
-        version=1,
-        idempotency_key=body.idempotency_key or new_id(AUTO_KEY),
-        mass_grams=require_mass(calculated.mass_grams),
-        name=body.name,
-        metadata=metadata,
-        is_actual=is_actual,
-        occurred_at=occurred_at,
-        created_at=now,
-        request=request,
-        result=msgspec.json.encode(result).decode(),
-        calculated_at=now,
-    )

@@ -10,7 +10,7 @@ from tonne.platform.values.clock import to_wire
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.platform.values.ids import is_id
 from tonne.platform.values.mass import format_tonnes
-from tonne.selling.catalogue.errors import BundleInvalid, RatiosInvalid, RatiosInvalidFormat
+from tonne.selling.catalogue.errors import SELECTION_ERRORS
 from tonne.selling.estimates.calculate_estimate import AUTO_KEY, CalculateEstimate
 from tonne.selling.estimates.calculated import CalculatedEstimate, EstimateKind, mass_out
 from tonne.selling.estimates.errors import EstimateNotFound, EstimateVersionNotFound, IdempotencyKeyTaken, MassInvalid
@@ -84,7 +84,7 @@ class CalculatedEstimateEndpoints:
     def _routes(self, kind: EstimateKind[Any]) -> list[Route]:
         route, noun = RouteMaker("Estimates"), kind.noun
         path, one = f"/v1/estimates/{kind.name}", f"/v1/estimates/{kind.name}/{{{kind.parameter}}}"
-        invalid = (*kind.errors, MassInvalid, BundleInvalid, RatiosInvalid, RatiosInvalidFormat, IdempotencyKeyTaken)
+        invalid = (*kind.errors, MassInvalid, *SELECTION_ERRORS, IdempotencyKeyTaken)
         create = f"Estimate {noun}.\n\n{kind.about}"
         read = f"Read an estimate of {noun}.\n\nWith a quote for now."
         replace = (

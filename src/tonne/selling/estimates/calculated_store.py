@@ -5,6 +5,7 @@ from typing import Any
 
 import asyncpg
 
+from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.mass import MassUnit
 from tonne.platform.values.scope import Scope
@@ -16,36 +17,19 @@ INSERT_CALCULATED = """
 WITH made AS (
     INSERT INTO estimates (account_id, id, kind, version, idempotency_key, request_digest, mass_grams, mass_amount,
                            mass_unit, description, metadata, is_actual, occurred_at, created_at)
-    VALUES ($1, $2, $3, 1, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+    VALUES ($1, $2, $3, 1, $4, $13, $5, $14, $15, $6, $7, $8, $9, $12)
     ON CONFLICT (account_id, idempotency_key) DO NOTHING RETURNING true
 )
 INSERT INTO estimate_versions (account_id, id, version, mass_grams, request, result, created_at)
-SELECT $1, $2, 1, $6, $14, $15, $13 FROM made
+SELECT $1, $2, 1, $5, $10, $11, $12 FROM made
 RETURNING true
 """
 
 
 async def insert_calculated(connection: Connection, estimate: CalculatedEstimate, request_digest: bytes) -> bool:
     """False if the idempotency key is taken."""
-    made = await connection.fetchval(
-        INSERT_CALCULATED,
-        estimate.scope.account_id,
-        estimate.id,
-        estimate.kind,
-        estimate.idempotency_key,
-        request_digest,
-        estimate.mass_grams,
-        mass_out(estimate.mass_grams).amount,
-        MassUnit.KG,
-        estimate.name,
-        estimate.metadata,
-        estimate.is_actual,
-        estimate.occurred_at,
-        estimate.created_at,
-        estimate.request,
-        estimate.result,
-    )
-    return made is True
+    parameters = _parameters(estimate, estimate.created_at, request_digest)
+    return await connection.fetchval(INSERT_CALCULATED, *parameters) is True
 
 
 # The current version, or the one asked for.
@@ -94,42 +78,34 @@ async def find_by_used_key(
 REPLACE_CALCULATED = """
 WITH changed AS (
     UPDATE estimates
-    SET version = version + 1, mass_grams = $4, mass_amount = $5, mass_unit = $6, description = $7, metadata = $8,
-        is_actual = $9, occurred_at = $10, idempotency_key = $11,
-        request_digest = CASE WHEN idempotency_key = $11 THEN request_digest ELSE $12 END
+    SET version = version + 1, mass_grams = $5, mass_amount = $14, mass_unit = $15, description = $6, metadata = $7,
+        is_actual = $8, occurred_at = $9, idempotency_key = $4,
+        request_digest = CASE WHEN idempotency_key = $4 THEN request_digest ELSE $13 END
     WHERE account_id = $1 AND id = $2 AND kind = $3
     RETURNING version
 )
 INSERT INTO estimate_versions (account_id, id, version, mass_grams, request, result, created_at)
-SELECT $1, $2, changed.version, $4, $13, $14, $15 FROM changed
+SELECT $1, $2, changed.version, $5, $10, $11, $12 FROM changed
 RETURNING version
 """
 
 
 async def replace_calculated(connection: Connection, estimate: CalculatedEstimate, request_digest: bytes) -> int | None:
     """The new version; None if there is no such estimate. Raises IdempotencyKeyTaken."""
+    parameters = _parameters(estimate, estimate.calculated_at, request_digest)
     try:
-        version: int | None = await connection.fetchval(
-            REPLACE_CALCULATED,
-            estimate.scope.account_id,
-            estimate.id,
-            estimate.kind,
-            estimate.mass_grams,
-            mass_out(estimate.mass_grams).amount,
-            MassUnit.KG,
-            estimate.name,
-            estimate.metadata,
-            estimate.is_actual,
-            estimate.occurred_at,
-            estimate.idempotency_key,
-            request_digest,
-            estimate.request,
-            estimate.result,
-            estimate.calculated_at,
-        )
+        version: int | None = await connection.fetchval(REPLACE_CALCULATED, *parameters)
     except asyncpg.UniqueViolationError as error:
         raise IdempotencyKeyTaken(field="idempotency_key") from error
     return version
+
+
+def _parameters(estimate: CalculatedEstimate, written_at: datetime, request_digest: bytes) -> list[Any]:
+    """Of the two statements above, which write an estimate and a version of it."""
+    names = """scope.account_id, id, kind, idempotency_key, mass_grams, name, metadata, is_actual, occurred_at,
+               request, result"""
+    mass = (mass_out(estimate.mass_grams).amount, MassUnit.KG)
+    return [*parameters_of(estimate, names), written_at, request_digest, *mass]
 
 
 ANNOTATE = """
@@ -139,18 +115,10 @@ WHERE account_id = $1 AND id = $2 AND kind = $3
 """
 
 
-async def annotate(
-    connection: Connection,
-    estimate: CalculatedEstimate,
-    *,
-    is_actual: bool | None,
-    occurred_at: datetime | None,
-    metadata: str,
-    idempotency_key: str,
-) -> None:
-    """Raises IdempotencyKeyTaken."""
-    values = (is_actual, occurred_at, metadata, idempotency_key)
+async def annotate(connection: Connection, estimate: CalculatedEstimate) -> None:
+    """Store the annotations of an estimate. Raises IdempotencyKeyTaken."""
+    names = "scope.account_id, id, kind, is_actual, occurred_at, metadata, idempotency_key"
     try:
-        await connection.execute(ANNOTATE, estimate.scope.account_id, estimate.id, estimate.kind, *values)
+        await connection.execute(ANNOTATE, *parameters_of(estimate, names))
     except asyncpg.UniqueViolationError as error:
         raise IdempotencyKeyTaken(field="idempotency_key") from error

@@ -7,14 +7,10 @@ from tonne.platform.http.route import Parameter, Route, RouteMaker
 from tonne.platform.values.errors import TimeRangeInvalid
 from tonne.selling.accounts.errors import AccountSuspended
 from tonne.selling.catalogue.errors import (
-    BelowMinimumOrder,
-    BundleInvalid,
-    ChargeTooSmall,
-    PriceRoundsToZero,
+    PRICE_ERRORS,
+    SELECTION_ERRORS,
     PriceUnavailable,
     QuantityInvalid,
-    RatiosInvalid,
-    RatiosInvalidFormat,
     ValueInvalid,
 )
 from tonne.selling.catalogue.schemas import QuoteOut
@@ -35,7 +31,6 @@ from tonne.selling.orders.placing.batch_schemas import MAX_BATCH_BYTES, OrderBat
 from tonne.selling.orders.placing.bodies import OrderByEstimateIn, OrderByMassIn, OrderByValueIn
 from tonne.selling.orders.schemas import OrderOut
 
-_SELECTION_ERRORS = (BundleInvalid, RatiosInvalid, RatiosInvalidFormat)
 _QUOTE_ERRORS = (QuoteUnknown, QuoteExpired, QuoteUsed, QuoteMismatch)
 
 
@@ -70,10 +65,8 @@ def order_routes(endpoints: OrderEndpoints) -> list[Route]:
     )
     routes = []
     for way, place, quote, body, more in ways:
-        path, errors = (
-            f"POST /v1/orders/by-{way}",
-            (*more, *_SELECTION_ERRORS, AccountSuspended, ChargeTooSmall, BelowMinimumOrder, PriceRoundsToZero),
-        )
+        path = f"POST /v1/orders/by-{way}"
+        errors = (*more, *SELECTION_ERRORS, AccountSuspended, *PRICE_ERRORS)
         name = f"OrderBy{way.capitalize()}"
         example = {**_EXAMPLES[way], "idempotency_key": "flight-2026-11-15-0042"}
         routes += [

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
+from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit.store import AuditFilter, StoredEntry, entry_of
 from tonne.platform.values.paging import Position
@@ -59,20 +60,9 @@ async def search_entries_any_account(
         statement, scanned_id = SCAN_SUBJECT, conditions.subject_id
     elif organisation_id is not None:
         statement, scanned_id = SCAN_ORGANISATION, organisation_id
-    rows = await connection.fetch(
-        statement,
-        scanned_id,
-        start.created_at,
-        start.id,
-        conditions.since or _EARLIEST,
-        conditions.until or _LATEST,
-        organisation_id,
-        conditions.subject_id,
-        conditions.action,
-        conditions.actor,
-        conditions.mode,
-        limit + 1,
-    )
+    period = (start.created_at, start.id, conditions.since or _EARLIEST, conditions.until or _LATEST)
+    filtered = parameters_of(conditions, "subject_id, action, actor, mode")
+    rows = await connection.fetch(statement, scanned_id, *period, organisation_id, *filtered, limit + 1)
     matching = [row for row in rows if row["is_match"]]
     page = matching[:limit]
     last = None

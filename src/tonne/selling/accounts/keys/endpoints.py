@@ -14,6 +14,7 @@ from tonne.platform.http.permissions import PERMISSIONS
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
 from tonne.platform.values.clock import Clock, to_wire
 from tonne.platform.values.errors import Fault, Invalid
+from tonne.platform.values.same_named import same_named
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts import errors
 from tonne.selling.accounts.keys import store as key_store
@@ -286,11 +287,10 @@ def _wire(moment: datetime | None) -> str | None:
 
 def key_out(key: ApiKey) -> ApiKeyOut:
     limits = key.restrictions
-    return ApiKeyOut(
-        id=key.id,
+    return same_named(
+        ApiKeyOut,
+        key,
         account_type=key.scope.mode,
-        name=key.name,
-        last_four=key.last_four,
         default_account_id=key.scope.account_id,
         permissions=None if limits.permissions is None else list(limits.permissions),
         rights=[*key.rights],
@@ -300,7 +300,6 @@ def key_out(key: ApiKey) -> ApiKeyOut:
         expires_at=_wire(limits.expires_at),
         last_used_at=_wire(key.last_used_at),
         revoked_at=_wire(key.revoked_at),
-        replaced_by=key.replaced_by,
     )
 
 

@@ -5,6 +5,7 @@ from datetime import datetime
 
 import asyncpg
 
+from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
 from tonne.platform.http.authenticator import KeyHolder
 from tonne.platform.http.permissions import granted
@@ -14,33 +15,22 @@ from tonne.selling.accounts.keys.restrictions import KeyRestrictions, KeyRight
 from tonne.selling.accounts.model import AccountKind, ApiKey
 
 INSERT_KEY = """
-INSERT INTO api_keys (organisation_id, id, mode, default_account_id, name, secret_hash, last_four, created_at, rights,
-                      monthly_limit_minor, permissions, account_ids, networks, expires_at, created_by, limit_key_id)
+INSERT INTO api_keys (secret_hash, organisation_id, mode, default_account_id, id, name, last_four, created_at, rights,
+                      monthly_limit_minor, created_by, limit_key_id, permissions, account_ids, networks, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 """
 
 
 async def insert_key(tx: Connection, key: ApiKey, secret_hash: bytes) -> None:
-    scope, limits = key.scope, key.restrictions
-    await tx.execute(
-        INSERT_KEY,
-        scope.organisation_id,
-        key.id,
-        scope.mode,
-        scope.account_id,
-        key.name,
-        secret_hash,
-        key.last_four,
-        key.created_at,
-        list(key.rights),
-        key.monthly_limit_minor,
-        limits.permissions,
-        limits.account_ids,
-        list(limits.networks),
-        limits.expires_at,
-        key.created_by,
-        key.limit_key_id,
+    scope = "organisation_id, mode, account_id"
+    own = "id, name, last_four, created_at, rights, monthly_limit_minor, created_by, limit_key_id"
+    restrictions = "permissions, account_ids, networks, expires_at"
+    values = (
+        *parameters_of(key.scope, scope),
+        *parameters_of(key, own),
+        *parameters_of(key.restrictions, restrictions),
     )
+    await tx.execute(INSERT_KEY, secret_hash, *values)
 
 
 FIND_VALID_KEY = """

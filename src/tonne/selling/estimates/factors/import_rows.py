@@ -14,6 +14,7 @@ from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import SheetInvalid, quoted
 from tonne.platform.documents.sheets.read_sheet import Row, Sheet, Values, read_sheet
 from tonne.platform.values.decimals import parse_decimal
+from tonne.platform.values.same_named import same_named
 from tonne.selling.estimates.factors.errors import UnitInvalid
 from tonne.selling.estimates.factors.model import Factor
 from tonne.selling.estimates.factors.units import parse_unit
@@ -104,19 +105,13 @@ def source_code(row: FactorRow) -> str:
 
 
 def to_factor(row: FactorRow, *, version: int, created_at: datetime) -> Factor:
-    return Factor(
-        id=row.id,
+    return same_named(
+        Factor,
+        row,
         version=version,
-        category=row.category,
-        activity=row.activity,
-        unit=row.unit,
         kg_per_unit=row.kg_co2e_per_unit,
         well_to_tank=row.well_to_tank_kg_co2e_per_unit,
-        region=row.region,
-        year=row.year,
-        source=row.source,
         source_code=source_code(row),
-        licence=row.licence,
         created_at=created_at,
     )
 

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from tonne.platform.values.clock import to_wire
+from tonne.platform.values.same_named import same_named
 from tonne.selling.estimates.factors.model import Factor
 
 DecimalText = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)?$")]
@@ -67,20 +68,17 @@ class EmissionFactorOut(msgspec.Struct, kw_only=True):
 
 
 def factor_out(factor: Factor) -> EmissionFactorOut:
-    return EmissionFactorOut(
-        id=factor.id,
+    return same_named(
+        EmissionFactorOut,
+        factor,
         name=factor.activity,
-        category=factor.category,
         value=f"{factor.kg_per_unit:f}",
         well_to_tank_value=None if factor.well_to_tank is None else f"{factor.well_to_tank:f}",
         numerator_unit=NumeratorUnit.KG,
         denominator_unit=factor.unit,
-        region=factor.region,
         source=factor.source_code,
         source_version=factor.source,
         publication_year=factor.year,
-        version=factor.version,
-        licence=factor.licence,
         attribution=attribution(factor),
         created_at=to_wire(factor.created_at),
     )

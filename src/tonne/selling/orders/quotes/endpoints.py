@@ -6,14 +6,10 @@ from tonne.platform.http.route import Request, Response, Route, RouteMaker
 from tonne.platform.values.clock import Clock
 from tonne.selling.accounts.errors import AccountSuspended
 from tonne.selling.catalogue.errors import (
-    BelowMinimumOrder,
-    BundleInvalid,
-    ChargeTooSmall,
-    PriceRoundsToZero,
+    PRICE_ERRORS,
+    SELECTION_ERRORS,
     PriceUnavailable,
     QuantityInvalid,
-    RatiosInvalid,
-    RatiosInvalidFormat,
     ValueInvalid,
 )
 from tonne.selling.orders.errors import EstimateUnknown, QuoteNotFound, SupplyInsufficient
@@ -23,9 +19,8 @@ from tonne.selling.orders.quotes.schemas import LockedQuoteIn, LockedQuoteOut, r
 from tonne.selling.orders.quotes.store import find_quote
 
 _ERRORS = (
-    *(BundleInvalid, RatiosInvalid, RatiosInvalidFormat, QuantityInvalid, ValueInvalid, EstimateUnknown),
-    *(ChargeTooSmall, BelowMinimumOrder, PriceRoundsToZero, PriceUnavailable, SupplyInsufficient, HoldQuotaExceeded),
-    AccountSuspended,
+    *(*SELECTION_ERRORS, QuantityInvalid, ValueInvalid, EstimateUnknown, *PRICE_ERRORS, PriceUnavailable),
+    *(SupplyInsufficient, HoldQuotaExceeded, AccountSuspended),
 )
 
 

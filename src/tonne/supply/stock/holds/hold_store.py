@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from tonne.platform.db.columns import columns
+from tonne.platform.db.columns import columns, parameters_of
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.orders.model import OrderKey
@@ -37,7 +37,7 @@ class HeldPart(NamedTuple):
 
 DELETE_OWN = "DELETE FROM supply_holds WHERE account_id = $1 AND checkout_id = $2"
 INSERT_HOLDS = """
-INSERT INTO supply_holds (account_id, checkout_id, organisation_id, mode, offset_link_id, client_hash, expires_at,
+INSERT INTO supply_holds (account_id, organisation_id, mode, expires_at, checkout_id, offset_link_id, client_hash,
                           order_id, charges_before, bundle_id, project_id, quantity_grams, reserved_grams)
 SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, bundle_id, project_id, quantity_grams, reserved_grams
 FROM unnest($10::text[], $11::text[], $12::bigint[], $13::bigint[])
@@ -49,19 +49,10 @@ async def replace_holds(
     tx: Connection, scope: Scope, holder: Holder, parts: Sequence[HeldPart], expires_at: datetime
 ) -> None:
     await tx.execute(DELETE_OWN, scope.account_id, holder.checkout_id)
-    await tx.execute(
-        INSERT_HOLDS,
-        scope.account_id,
-        holder.checkout_id,
-        scope.organisation_id,
-        scope.mode,
-        holder.offset_link_id,
-        holder.client_hash,
-        expires_at,
-        holder.order_id,
-        holder.charges_before,
-        *columns(parts, "bundle_id, project_id, quantity_grams, reserved_grams"),
-    )
+    place = (scope.account_id, scope.organisation_id, scope.mode)
+    held_by = parameters_of(holder, "checkout_id, offset_link_id, client_hash, order_id, charges_before")
+    held = columns(parts, "bundle_id, project_id, quantity_grams, reserved_grams")
+    await tx.execute(INSERT_HOLDS, *place, expires_at, *held_by, *held)
 
 
 NAME_ORDER = "UPDATE supply_holds SET order_id = $3 WHERE account_id = $1 AND checkout_id = $2"
