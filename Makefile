@@ -45,7 +45,7 @@ setup: .venv/dev.done
 lint: .venv/dev.done
 	@$(BIN)/ruff format --check --quiet . || { echo "Run 'make format' to put the files above into shape."; exit 1; }
 	@$(BIN)/ruff check --quiet .
-	@$(BIN)/mypy
+	@$(BIN)/mypy --num-workers 2
 
 format: .venv/dev.done
 	@$(BIN)/ruff format --quiet .
