@@ -18,7 +18,6 @@ from tonne.apps.wiring.app import Services
 from tonne.channels.webhooks.event_schemas import WebhookEvent
 from tonne.channels.webhooks.event_types import NAMEABLE
 from tonne.channels.webhooks.register import register_webhook, remove_webhook
-from tonne.money.invoices.cancel_order import cancel_order_by_id
 from tonne.platform.db.pool import Database
 from tonne.platform.events.optional_events import OptionalEvent, record_optional
 from tonne.platform.settings.settings import Settings
@@ -169,8 +168,7 @@ async def test_invoices(populated_db: Database, settings: Settings, world: World
         [(scope.account_id, sorted([orders[0].id, orders[1].id])), (client.account_id, [orders[2].id])]
     )
     assert all(data(event)["order_count"] == 3 and "order" not in event.content["data"] for event in issued)
-    async with billing.database.transaction() as tx:
-        await cancel_order_by_id(tx, scope, orders[1].id, actor=TESTER, reason=None, now=clock())
+    await billing.cancel(orders[1])
     credited = (await optional_events(billing, invoice.id))[2:]
     assert [event.event_type for event in credited] == ["invoice.credited"] * 2
     assert float(data(credited[0])["amount_due"]) < float(data(credited[0])["total"])

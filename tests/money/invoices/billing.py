@@ -11,7 +11,7 @@ from tests.support.pdf_pages import page_texts
 from tests.support.scene import Scene
 from tests.support.world import TESTER
 from tonne.apps.wiring.app import Services
-from tonne.money.invoices.cancel_order import cancel_order_by_id
+from tonne.money.invoices.cancel_order import cancel_order
 from tonne.money.invoices.credit_notes.mail_credit_notes import MailCreditNotes
 from tonne.money.invoices.follow_up_invoices import FollowUpInvoices
 from tonne.money.invoices.issuing.issue_consolidated_invoices import IssueConsolidatedInvoices
@@ -24,6 +24,7 @@ from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.organisations.change_billing import BillingChange
 from tonne.selling.accounts.store import add_admin
 from tonne.selling.orders.model import Order
+from tonne.selling.orders.queue import lock_orders
 
 ADA = "ada@ours.test"
 
@@ -63,7 +64,8 @@ class Billing(Scene):
 
     async def cancel(self, order: Order, reason: str | None = None) -> None:
         async with self.database.transaction() as tx:
-            await cancel_order_by_id(tx, order.scope, order.id, actor=TESTER, reason=reason, now=self.clock.now)
+            [locked] = (await lock_orders(tx, [order.key])).values()
+            await cancel_order(tx, locked, actor=TESTER, reason=reason, now=self.clock.now)
 
     async def invoice(self, order: Order) -> Invoice:
         async with self.database.connection() as connection:

@@ -10,7 +10,7 @@ from tests.money.invoices.billing import Billing, text_of
 from tests.money.invoices.test_transfers import ADA, DAY, bill, import_file, open_returns, states
 from tests.support.world import TESTER, World
 from tonne.money.bank.errors import ReturnInvalid
-from tonne.money.bank.return_transfer import confirm_return, find_refundable_minor, plan_return
+from tonne.money.bank.return_transfer import confirm_return, plan_return
 from tonne.money.invoices.cancel_order import cancel_order
 from tonne.selling.orders.queue import lock_order
 
@@ -25,13 +25,11 @@ class TestRefunds:
         invoice = await billing.invoice(order)
         facts: dict[str, Any] = {"reason": "goodwill", "actor": TESTER, "now": billing.clock.now}
         async with billing.database.transaction() as tx:
-            assert await find_refundable_minor(tx, invoice) == 1395
             planned = await plan_return(tx, invoice, 500, **facts)
         assert [each.amount_minor for each in planned] == [395, 105], "from the newest transfer on"
         assert await states(billing) == ["to_return", "to_return"]
         await billing.check_invariants()
         async with billing.database.transaction() as tx:
-            assert await find_refundable_minor(tx, invoice) == 895
             with pytest.raises(ReturnInvalid, match=r"8\.95 EUR left"):
                 await plan_return(tx, invoice, 896, **facts)
             for each in planned:

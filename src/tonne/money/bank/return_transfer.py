@@ -70,11 +70,6 @@ async def plan_return(
     return planned
 
 
-async def find_refundable_minor(tx: Connection, invoice: PaidInvoice) -> int:
-    """How much `plan_return` can send back."""
-    return sum(minor for _, minor in await _refundable(tx, invoice))
-
-
 async def return_part_payments(tx: Connection, invoice: PaidInvoice, *, actor: Actor, now: datetime) -> int:
     """Turn what a cancelled invoice received into money to return. Returns the sum; the invoice is locked."""
     received = _by_transfer(await assignment_store.list_received_any_account(tx, invoice.id))

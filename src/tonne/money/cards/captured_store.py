@@ -7,8 +7,10 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.money.cards.model import ChargeStatus
+from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.db.rows import scope_of, value_of
+from tonne.platform.values.scope import Scope
 from tonne.selling.orders.model import Order, OrderKey
 
 # A charge for an invoice stands under the first of its orders where it does not pay for all of them.
@@ -56,21 +58,7 @@ class CapturedCharge(Struct, frozen=True, kw_only=True):
 
 
 def _captured(row: asyncpg.Record) -> CapturedCharge:
-    return CapturedCharge(
-        scope=Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])),
-        id=row["id"],
-        order_id=row["order_id"],
-        invoice_id=row["invoice_id"],
-        gateway=row["gateway"],
-        reference=row["reference"],
-        status=ChargeStatus(row["status"]),
-        amount_minor=row["amount_minor"],
-        currency=row["currency"],
-        captured_minor=row["captured_minor"],
-        captured_currency=row["captured_currency"],
-        is_surplus=row["is_surplus"],
-        code=row["code"],
-    )
+    return value_of(CapturedCharge, row, scope=scope_of(row))
 
 
 # Of the charges for its invoice, the one that paid. A surplus one stands under the first order only.
@@ -163,17 +151,8 @@ async def update_captured(
     tx: Connection, charge: CapturedCharge, *, now: datetime, check_at: datetime | None = None
 ) -> None:
     """Store the new state of a charge. The caller has locked its order."""
-    await tx.execute(
-        UPDATE_CAPTURED,
-        charge.scope.account_id,
-        charge.id,
-        charge.status,
-        charge.captured_minor,
-        charge.captured_currency,
-        charge.is_surplus,
-        check_at,
-        now,
-    )
+    names = "scope.account_id, id, status, captured_minor, captured_currency, is_surplus"
+    await tx.execute(UPDATE_CAPTURED, *parameters_of(charge, names), check_at, now)
 
 
 MARK_ACCEPTED = "UPDATE charges SET accepted_at = $3 WHERE account_id = $1 AND id = $2"

@@ -9,6 +9,7 @@ from tonne.money.cards.gateways.card import StoredCard
 from tonne.money.cards.gateways.card_gateways import GATEWAY_OF
 from tonne.money.cards.model import ChargeAttempt, ChargeStatus, TryCounts
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import scope_of
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.orders.model import OrderKey
@@ -48,10 +49,7 @@ async def claim_card_invoices(
     tx: Connection, mode: Mode, now: datetime, held_until: datetime, *, limit: int
 ) -> list[CardInvoice]:
     rows = await tx.fetch(CLAIM_CARD_INVOICES, mode, now, held_until, limit)
-    return [
-        CardInvoice(Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])), row["invoice_id"])
-        for row in rows
-    ]
+    return [CardInvoice(scope_of(row), row["invoice_id"]) for row in rows]
 
 
 SCHEDULE_INVOICE = "UPDATE card_invoices SET next_attempt_at = $2 WHERE invoice_id = $1"
@@ -60,18 +58,6 @@ SCHEDULE_INVOICE = "UPDATE card_invoices SET next_attempt_at = $2 WHERE invoice_
 async def schedule_invoice_any_account(tx: Connection, invoice_id: str, at: datetime | None) -> None:
     """When the card is charged for an invoice; None: not until something makes it due."""
     await tx.execute(SCHEDULE_INVOICE, invoice_id, at)
-
-
-FIND_CARD_INVOICE = """
-SELECT invoice_id, account_id, organisation_id, mode FROM card_invoices WHERE invoice_id = $1
-"""
-
-
-async def find_card_invoice_any_account(connection: Connection, invoice_id: str) -> CardInvoice | None:
-    row = await connection.fetchrow(FIND_CARD_INVOICE, invoice_id)
-    if row is None:
-        return None
-    return CardInvoice(Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])), row["invoice_id"])
 
 
 # ON CONFLICT: another worker has just opened a charge. `charges_one_per_invoice` allows only one.

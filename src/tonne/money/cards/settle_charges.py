@@ -12,12 +12,12 @@ from tonne.money.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, R
 from tonne.money.cards.plan_retries import plan_retries
 from tonne.money.cards.stored_cards.card_link_store import note_problems
 from tonne.platform.db.pool import Connection
-from tonne.platform.events.audit.record import Entry, record_all
+from tonne.platform.events.audit.record import record_all
 from tonne.platform.values.actor import job_actor
 from tonne.platform.values.replace import replace
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.model import CancellationReason, Order, OrderKey, OrderStatus
-from tonne.selling.orders.move_order import Transitions, move_orders, with_payment
+from tonne.selling.orders.move_order import Transitions, cancellation_entry, move_orders, with_payment
 from tonne.selling.orders.queue import lock_orders
 from tonne.selling.orders.store import note_cancellation
 
@@ -46,7 +46,8 @@ async def settle_charges(
     decided = [(orders[_key_of(attempt).id], _decide(orders, attempt, to, now, schedule)) for attempt, to in results]
     settled = await charge_store.settle_charges(tx, [update for _, update in decided]) if decided else {}
     applied = [(order, replace(new, status=settled[new.id])) for order, new in decided if new.id in settled]
-    _log_failures(applied)
+    for order, update in applied:
+        log_failure(update, order_id=order.id)
     waiting = [(order, update) for order, update in applied if _is_placed(order)]
     captured = [(order, update) for order, update in waiting if update.status is ChargeStatus.CAPTURED]
     unpaid = [(order, update) for order, update in waiting if update.status not in _TAKEN]
@@ -101,37 +102,26 @@ async def _cancel_refunded(tx: Connection, orders: Sequence[Order], now: datetim
     """Orders whose payment was captured and then refunded at the gateway, before its answer arrived here."""
     for order in orders:
         await note_cancellation(tx, order, actor=ACTOR, reason="The payment was refunded at the card gateway.")
-    entries = [
-        Entry(
-            action="order.cancelled",
-            subject_id=order.id,
-            organisation_id=order.scope.organisation_id,
-            mode=order.scope.mode,
-            before={"status": order.status},
-            after={"status": OrderStatus.CANCELLED},
-            details={"cancellation_reason": CancellationReason.REFUNDED_AT_GATEWAY},
-        )
-        for order in orders
-    ]
-    await record_all(tx, entries, actor=ACTOR, at=now)
     why = CancellationReason.REFUNDED_AT_GATEWAY
+    entries = [cancellation_entry(order, cancellation_reason=why) for order in orders]
+    await record_all(tx, entries, actor=ACTOR, at=now)
     return [
         Transitions(order, [structs.replace(order, status=OrderStatus.CANCELLED, cancellation_reason=why)])
         for order in orders
     ]
 
 
-def _log_failures(applied: Sequence[tuple[Order, ChargeUpdate]]) -> None:
-    for order, update in applied:
-        if update.status is ChargeStatus.CAPTURED:
-            continue
-        log = _log.error if update.status is ChargeStatus.MISMATCHED else _log.info
-        log(
-            "charge_not_captured",
-            charge_id=update.id,
-            order_id=order.id,
-            status=update.status,
-            outcome=update.outcome,
-            code=update.code,
-            reference=update.reference,
-        )
+def log_failure(update: ChargeUpdate, **subject: str) -> None:
+    """`subject` is the order or the invoice that was not paid."""
+    if update.status is ChargeStatus.CAPTURED:
+        return
+    log = _log.error if update.status is ChargeStatus.MISMATCHED else _log.info
+    log(
+        "charge_not_captured",
+        charge_id=update.id,
+        **subject,
+        status=update.status,
+        outcome=update.outcome,
+        code=update.code,
+        reference=update.reference,
+    )

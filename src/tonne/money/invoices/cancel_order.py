@@ -9,11 +9,9 @@ from tonne.money.invoices.credit_notes.issue_credit_note import credit_order
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor, ActorKind
-from tonne.platform.values.scope import Scope
-from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
+from tonne.selling.orders.errors import TransitionInvalid
 from tonne.selling.orders.model import CancellationReason, Order, OrderStatus
-from tonne.selling.orders.move_order import move_order
-from tonne.selling.orders.queue import lock_order
+from tonne.selling.orders.move_order import cancellation_entry, move_order
 from tonne.selling.orders.store import note_cancellation
 
 _CODES = {
@@ -24,16 +22,6 @@ _CODES = {
     # An operator in the dashboard. For a member of the organisation the caller gives the code.
     ActorKind.USER: CancellationReason.REQUESTED_BY_OPERATOR,
 }
-
-
-async def cancel_order_by_id(
-    tx: Connection, scope: Scope, order_id: str, *, actor: Actor, reason: str | None, now: datetime
-) -> Order:
-    order = await lock_order(tx, scope, order_id)
-    if order is None:
-        raise OrderNotFound
-    reason = (reason or "").strip() or None
-    return await cancel_order(tx, order, actor=actor, reason=reason, now=now)
 
 
 async def cancel_order(
@@ -54,19 +42,7 @@ async def cancel_order(
     if order.status is OrderStatus.PAID:
         raise TransitionInvalid("A paid order can only be cancelled with a refund.")
     await note_cancellation(tx, order, actor=actor, reason=reason)
-    await audit.record_all(tx, [cancellation_entry(order, reason)], actor=actor, at=now)
+    await audit.record_all(tx, [cancellation_entry(order, reason=reason)], actor=actor, at=now)
     await credit_order(tx, order, cause=CreditCause.CANCELLATION, reason=reason, actor=actor, now=now)
     order = structs.replace(order, cancellation_reason=code or _CODES[actor.kind])
     return await move_order(tx, order, OrderStatus.CANCELLED, now)
-
-
-def cancellation_entry(order: Order, reason: str | None) -> audit.Entry:
-    return audit.Entry(
-        action="order.cancelled",
-        subject_id=order.id,
-        organisation_id=order.scope.organisation_id,
-        mode=order.scope.mode,
-        before={"status": order.status},
-        after={"status": OrderStatus.CANCELLED},
-        details={"reason": reason},
-    )

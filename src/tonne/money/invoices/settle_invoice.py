@@ -15,7 +15,6 @@ from tonne.money.invoices.issuing.billed_order_store import find_order_keys_any_
 from tonne.money.invoices.issuing.issue_consolidated_invoices import bill_alone
 from tonne.money.invoices.issuing.issue_invoices import issue_invoices
 from tonne.money.invoices.model import Invoice, InvoiceStatus
-from tonne.money.invoices.release_surplus import release_surplus
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.events.log import lock_streams
@@ -108,24 +107,19 @@ async def mark_invoice_paid(
         if invoice.status is InvoiceStatus.CANCELLED:
             raise InvoiceNotOpen(f"Invoice {invoice.reference} is cancelled. Refund the payment.")
         raise InvoiceNotOpen(f"Invoice {invoice.reference} is already paid. Refund the second payment.")
-    # Credit notes release it since then; an invoice that was reduced by an earlier version may still hold it.
-    await release_surplus(tx, invoice, invoice.due_minor, actor=actor, now=now)
     await refresh_states_any_account(tx, await mark_assignments_paid(tx, invoice))
     await record_invoices(tx, [replace(invoice, status=InvoiceStatus.PAID)], PAID, now)
-    return audit.Entry(
-        action="invoice.settled",
-        subject_id=invoice.id,
-        organisation_id=invoice.organisation_id,
-        mode=invoice.mode,
+    return audit.entry_in(
+        invoice,
+        "invoice.settled",
+        invoice.id,
         before={"status": InvoiceStatus.OPEN},
         after={"status": InvoiceStatus.PAID},
-        details={
-            "reference": invoice.reference,
-            "total": invoice.due,
-            "orders": invoice.order_count,
-            "first_order_id": invoice.first_order_id,
-            "note": note,
-        },
+        reference=invoice.reference,
+        total=invoice.due,
+        orders=invoice.order_count,
+        first_order_id=invoice.first_order_id,
+        note=note,
     )
 
 

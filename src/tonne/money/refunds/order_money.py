@@ -20,7 +20,7 @@ from tonne.money.refunds.model import Dispute, Refund, RefundMethod, RefundPurpo
 from tonne.money.refunds.refund_events import record_refund
 from tonne.money.refunds.release_order import release_order
 from tonne.platform.db.pool import Connection
-from tonne.platform.events.audit.record import Entry, record_all
+from tonne.platform.events.audit.record import Entry, entry_in, record_all
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.charge_amounts import charge_unit
 from tonne.platform.values.ids import new_id
@@ -164,6 +164,27 @@ def divide_dispute(dispute: Dispute, shares: Mapping[OrderKey, int]) -> dict[Ord
     return {key: replace(dispute, withdrawn_minor=amount) for key, amount in zip(shares, withdrawn, strict=True)}
 
 
+def card_refund(
+    charge: CapturedCharge, amount_minor: int, purpose: RefundPurpose, reason: str, *, actor: Actor, now: datetime
+) -> Refund:
+    """A refund of a charge that a worker sends to the gateway at once."""
+    return Refund(
+        scope=charge.scope,
+        id=new_id("rfd"),
+        order_id=charge.order_id,
+        method=RefundMethod.CARD,
+        charge_id=charge.id,
+        amount_minor=amount_minor,
+        currency=charge.captured_currency or charge.currency,
+        purpose=purpose,
+        reason=reason,
+        state=RefundState.DUE,
+        requested_by=str(actor),
+        created_at=now,
+        next_attempt_at=now,
+    )
+
+
 async def add_refund(tx: Connection, money: OrderMoney, refund: Refund, *, actor: Actor) -> None:
     """The caller has checked the amount."""
     await store.insert_refund(tx, refund)
@@ -197,21 +218,18 @@ async def _have_mailed(tx: Connection, refund: Refund, now: datetime) -> None:
 
 
 def entry_of(refund: Refund, action: str, *, before: RefundState | None) -> Entry:
-    return Entry(
-        action=action,
-        subject_id=refund.id,
-        organisation_id=refund.scope.organisation_id,
-        mode=refund.scope.mode,
+    return entry_in(
+        refund.scope,
+        action,
+        refund.id,
         before=None if before is None else {"state": before},
         after={"state": refund.state},
-        details={
-            "order_id": refund.order_id,
-            "amount": f"{format_money(refund.amount_minor, refund.currency)} {refund.currency}",
-            "method": refund.method,
-            "purpose": refund.purpose,
-            "reason": refund.reason,
-            **({} if refund.message is None else {"message": refund.message}),
-        },
+        order_id=refund.order_id,
+        amount=f"{format_money(refund.amount_minor, refund.currency)} {refund.currency}",
+        method=refund.method,
+        purpose=refund.purpose,
+        reason=refund.reason,
+        **({} if refund.message is None else {"message": refund.message}),
     )
 
 
@@ -327,20 +345,9 @@ async def _plan_owed(tx: Connection, money: OrderMoney, *, actor: Actor, now: da
         is_over = money.order.status in _OVER or charge.is_surplus
         if charge.status is ChargeStatus.MISMATCHED or not is_over or money.left_of(charge) == 0:
             continue
-        refund = Refund(
-            scope=charge.scope,
-            id=new_id("rfd"),
-            order_id=money.order.id,
-            method=RefundMethod.CARD,
-            charge_id=charge.id,
-            amount_minor=money.left_of(charge),
-            currency=charge.captured_currency or charge.currency,
-            purpose=RefundPurpose.SURPLUS if charge.is_surplus else RefundPurpose.CANCELLATION,
-            reason="The payment is not needed for the order",
-            state=RefundState.DUE,
-            requested_by=str(actor),
-            created_at=now,
-            next_attempt_at=now,
-        )
+        purpose = RefundPurpose.SURPLUS if charge.is_surplus else RefundPurpose.CANCELLATION
+        reason = "The payment is not needed for the order"
+        refund = card_refund(charge, money.left_of(charge), purpose, reason, actor=actor, now=now)
+        refund = replace(refund, order_id=money.order.id)
         _log.info("refund_due", refund_id=refund.id, order_id=refund.order_id, charge_id=charge.id)
         await add_refund(tx, money, refund, actor=actor)

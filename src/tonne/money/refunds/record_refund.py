@@ -10,13 +10,14 @@ from tonne.money.cards.gateways.payment_record import DisputeState, RecordedDisp
 from tonne.money.refunds.disputes.dispute_store import list_disputes_of_charge, store_dispute
 from tonne.money.refunds.make_refunds import apply_result
 from tonne.money.refunds.model import Dispute, Refund, RefundPurpose, RefundState, exceeding
-from tonne.money.refunds.order_money import OrderMoney, change_refund
+from tonne.money.refunds.order_money import OrderMoney, card_refund, change_refund
 from tonne.platform.db.pool import Connection
-from tonne.platform.events.audit.record import Entry, record_all
+from tonne.platform.events.audit.record import Entry, entry_in, record_all
 from tonne.platform.values.actor import job_actor
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.money import format_money
 from tonne.platform.values.replace import replace
+from tonne.platform.values.same_named import same_named
 
 ACTOR = job_actor("check_payments")
 STATES = {RefundOutcome.REFUNDED: RefundState.SUCCEEDED, RefundOutcome.PENDING: RefundState.PENDING}
@@ -38,6 +39,15 @@ async def cancel_refund(tx: Connection, money: OrderMoney, refund: Refund, now: 
     message = "The money went back another way."
     cancelled = replace(refund, state=RefundState.CANCELLED, settled_at=now, next_attempt_at=None, message=message)
     await change_refund(tx, money, cancelled, "refund.cancelled", actor=ACTOR, now=now)
+
+
+def found_refund(charge: CapturedCharge, found: RecordedRefund, amount_minor: int, now: datetime) -> Refund:
+    """A refund that somebody has made at the gateway: all of it, or the part of one order."""
+    purpose = RefundPurpose.SURPLUS if charge.is_surplus else RefundPurpose.GATEWAY
+    refund = card_refund(charge, amount_minor, purpose, "Refunded at the gateway", actor=ACTOR, now=now)
+    state = STATES[found.kind]
+    settled_at = now if state is RefundState.SUCCEEDED else None
+    return replace(refund, state=state, reference=found.reference, settled_at=settled_at, next_attempt_at=None)
 
 
 async def store_amount(
@@ -81,19 +91,14 @@ async def store_found_dispute(tx: Connection, charge: CapturedCharge, found: Rec
     """The caller has locked the orders of the charge."""
     stored = await list_disputes_of_charge(tx, charge)
     known = next((each for each in stored if each.reference == found.reference), None)
-    dispute = Dispute(
+    dispute = same_named(
+        Dispute,
+        found,
         scope=charge.scope,
         id=new_id("dsp") if known is None else known.id,
         order_id=None if charge.is_shared else charge.order_id,
         charge_id=charge.id,
-        reference=found.reference,
-        amount_minor=found.amount_minor,
-        withdrawn_minor=found.withdrawn_minor,
         currency=charge.captured_currency or charge.currency,
-        reason=found.reason,
-        state=found.state,
-        evidence_due=found.evidence_due,
-        opened_at=found.opened_at,
         recorded_at=now if known is None else known.recorded_at,
         closed_at=None if found.state is DisputeState.OPENED else now,
     )
@@ -106,17 +111,14 @@ async def store_found_dispute(tx: Connection, charge: CapturedCharge, found: Rec
 
 
 def _entry(dispute: Dispute, known: Dispute | None) -> Entry:
-    return Entry(
-        action=f"dispute.{dispute.state}",
-        subject_id=dispute.id,
-        organisation_id=dispute.scope.organisation_id,
-        mode=dispute.scope.mode,
+    return entry_in(
+        dispute.scope,
+        f"dispute.{dispute.state}",
+        dispute.id,
         before=None if known is None else {"state": known.state},
         after={"state": dispute.state},
-        details={
-            "order_id": dispute.order_id,
-            "charge_id": dispute.charge_id,
-            "amount": f"{format_money(dispute.amount_minor, dispute.currency)} {dispute.currency}",
-            "reason": dispute.reason,
-        },
+        order_id=dispute.order_id,
+        charge_id=dispute.charge_id,
+        amount=f"{format_money(dispute.amount_minor, dispute.currency)} {dispute.currency}",
+        reason=dispute.reason,
     )

@@ -8,7 +8,7 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor
 from tonne.selling.orders.model import CancellationReason, Order, OrderStatus
-from tonne.selling.orders.move_order import move_order
+from tonne.selling.orders.move_order import cancellation_entry, move_order
 from tonne.selling.orders.store import note_cancellation
 from tonne.supply.stock.holds.hold_store import delete_of_orders
 
@@ -21,18 +21,7 @@ async def release_order(
     Raises TransitionInvalid if the order is not paid, or no longer.
     """
     await note_cancellation(tx, order, actor=actor, reason=reason)
-    await audit.record(
-        tx,
-        order.scope.organisation_id,
-        "order.cancelled",
-        actor=actor,
-        at=now,
-        subject_id=order.id,
-        mode=order.scope.mode,
-        before={"status": order.status},
-        after={"status": OrderStatus.CANCELLED},
-        reason=reason,
-        cancellation_reason=code,
-    )
+    entry = cancellation_entry(order, reason=reason, cancellation_reason=code)
+    await audit.record_all(tx, [entry], actor=actor, at=now)
     await delete_of_orders(tx, [order.key])
     return await move_order(tx, structs.replace(order, cancellation_reason=code), OrderStatus.CANCELLED, now)

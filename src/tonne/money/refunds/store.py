@@ -2,30 +2,26 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import asyncpg
 
 from tonne.money.cards.captured_store import CapturedCharge
-from tonne.money.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState
+from tonne.money.refunds.model import Refund, RefundState
+from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import scope_of, value_of
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.orders.model import Order, OrderKey
 
-_REFUND = """account_id, id, organisation_id, mode, order_id, method, charge_id, amount_minor, currency, purpose,
-reason, state, attempt, repeats, reference, message, requested_by, approved_by, idempotency_key, request_digest,
-created_at, settled_at, next_attempt_at, return_ids"""
+_VALUES = """order_id, method, charge_id, amount_minor, currency, purpose, reason, state, attempt, repeats, reference,
+message, requested_by, approved_by, idempotency_key, request_digest, created_at, settled_at, next_attempt_at,
+return_ids"""
+_REFUND = f"account_id, id, organisation_id, mode, {_VALUES}"
 
 
 def _refund(row: asyncpg.Record) -> Refund:
-    return _from_values(dict(row))
-
-
-def _from_values(values: dict[str, Any]) -> Refund:
-    scope = Scope(values.pop("organisation_id"), values.pop("account_id"), Mode(values.pop("mode")))
-    values["return_ids"] = tuple(values["return_ids"])
-    method, purpose = RefundMethod(values.pop("method")), RefundPurpose(values.pop("purpose"))
-    return Refund(scope=scope, method=method, purpose=purpose, state=RefundState(values.pop("state")), **values)
+    return value_of(Refund, row, scope=scope_of(row))
 
 
 INSERT_REFUND = f"""
@@ -43,35 +39,8 @@ class RefundKeyTaken(Exception):
 
 async def insert_refund(tx: Connection, refund: Refund) -> None:
     """The caller has locked the order, and knows that the amount can be refunded. Raises RefundKeyTaken."""
-    scope = refund.scope
-    is_new = await tx.fetchval(
-        INSERT_REFUND,
-        scope.account_id,
-        refund.id,
-        scope.organisation_id,
-        scope.mode,
-        refund.order_id,
-        refund.method,
-        refund.charge_id,
-        refund.amount_minor,
-        refund.currency,
-        refund.purpose,
-        refund.reason,
-        refund.state,
-        refund.attempt,
-        refund.repeats,
-        refund.reference,
-        refund.message,
-        refund.requested_by,
-        refund.approved_by,
-        refund.idempotency_key,
-        refund.request_digest,
-        refund.created_at,
-        refund.settled_at,
-        refund.next_attempt_at,
-        list(refund.return_ids),
-    )
-    if not is_new:
+    owner = (refund.scope.account_id, refund.id, refund.scope.organisation_id, refund.scope.mode)
+    if not await tx.fetchval(INSERT_REFUND, *owner, *parameters_of(refund, _VALUES)):
         raise RefundKeyTaken
 
 
@@ -197,13 +166,10 @@ RETURNING {_COLUMNS}, charges.gateway AS gateway, charges.reference AS charge_re
 
 
 async def claim_due(tx: Connection, now: datetime, held_until: datetime, *, limit: int) -> list[DueRefund]:
-    found = []
-    for row in await tx.fetch(CLAIM_DUE, now, held_until, limit):
-        values = dict(row)
-        gateway, reference = values.pop("gateway"), values.pop("charge_reference")
-        sent_before = values.pop("sent_before")
-        found.append(DueRefund(_from_values(values), gateway, reference, held_until, sent_before, now))
-    return found
+    return [
+        DueRefund(_refund(row), row["gateway"], row["charge_reference"], held_until, row["sent_before"], now)
+        for row in await tx.fetch(CLAIM_DUE, now, held_until, limit)
+    ]
 
 
 UNDO_SENT = """
@@ -257,12 +223,7 @@ UPDATE refunds SET return_ids = $3, message = $4, next_attempt_at = $5 WHERE acc
 async def store_returns(tx: Connection, refund: Refund) -> None:
     """The returns of a refund by bank. The caller has locked the order."""
     await tx.execute(
-        STORE_RETURNS,
-        refund.scope.account_id,
-        refund.id,
-        list(refund.return_ids),
-        refund.message,
-        refund.next_attempt_at,
+        STORE_RETURNS, *parameters_of(refund, "scope.account_id, id, return_ids, message, next_attempt_at")
     )
 
 
@@ -277,20 +238,8 @@ WHERE account_id = $1 AND id = $2 AND state = $3 RETURNING true
 
 async def update_refund(tx: Connection, refund: Refund, expected: RefundState) -> bool:
     """False if the stored state is not `expected`. The caller has locked the order."""
-    scope = refund.scope
-    stored = await tx.fetchval(
-        UPDATE_REFUND,
-        scope.account_id,
-        refund.id,
-        expected,
-        refund.state,
-        refund.reference,
-        refund.message,
-        refund.approved_by,
-        refund.settled_at,
-        refund.next_attempt_at,
-    )
-    return stored is True
+    new = parameters_of(refund, "state, reference, message, approved_by, settled_at, next_attempt_at")
+    return await tx.fetchval(UPDATE_REFUND, refund.scope.account_id, refund.id, expected, *new) is True
 
 
 def with_update(refunds: Sequence[Refund], updated: Refund) -> list[Refund]:

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import structs
 
 from tonne.platform.db.pool import Connection
+from tonne.platform.events.audit.record import Entry, entry_in
 from tonne.platform.events.log import NewEvent, append, append_to_streams
 from tonne.platform.values.money import format_money
 from tonne.platform.values.scope import Scope
@@ -170,3 +171,9 @@ def _check(status: OrderStatus, to: OrderStatus) -> None:
         raise TransitionInvalid(
             f"The order is already {to}." if status is to else f"An order that is {status} cannot become {to}."
         )
+
+
+def cancellation_entry(order: Order, **details: Any) -> Entry:
+    """For the audit log."""
+    change = {"before": {"status": order.status}, "after": {"status": OrderStatus.CANCELLED}}
+    return entry_in(order.scope, "order.cancelled", order.id, **change, **details)

@@ -19,6 +19,7 @@ from tonne.money.cards.gateways.card import (
 )
 from tonne.money.cards.gateways.card_refund import RefundOutcome, RefundResult
 from tonne.money.cards.gateways.payment_record import DisputeState, PaymentNotRead, RecordedPayment
+from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode
@@ -220,16 +221,9 @@ async def _record(
     `synchronous_commit = off` is safe: the caller commits its own record of the charge later in the same WAL, so no
     crash keeps that record and loses the charge.
     """
-    return await connection.fetchrow(
-        RECORD,
-        request.id,
-        request.card.customer,
-        request.card.method,
-        request.amount_minor,
-        request.currency,
-        outcome,
-        None if outcome is ChargeOutcome.CAPTURED else code,
-    )
+    charge = parameters_of(request, "id, card.customer, card.method, amount_minor, currency")
+    code = None if outcome is ChargeOutcome.CAPTURED else code
+    return await connection.fetchrow(RECORD, *charge, outcome, code)
 
 
 FIND = """

@@ -7,6 +7,7 @@ import asyncpg
 from tonne.money.cards.gateways.card_refund import RefundOutcome, RefundResult
 from tonne.money.cards.gateways.payment_record import DisputeState, RecordedDispute, RecordedPayment, RecordedRefund
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.values.scope import Mode
 
 # How long a seller has to answer a simulated dispute.
@@ -81,9 +82,13 @@ async def find_refund(connection: Connection, refund_id: str) -> RefundResult | 
     return RefundResult(kind, f"sim_{refund_id}", FAILED if kind is RefundOutcome.FAILED else None)
 
 
-LIST_REFUNDS = "SELECT id, amount_minor, status FROM simulated_refunds WHERE reference = $1 ORDER BY created_at, id"
+LIST_REFUNDS = """
+SELECT id AS refund_id, amount_minor, status AS kind FROM simulated_refunds WHERE reference = $1
+ORDER BY created_at, id
+"""
 LIST_DISPUTES = """
-SELECT id, amount_minor, status, reason, evidence_due, created_at FROM simulated_disputes WHERE reference = $1
+SELECT id AS reference, amount_minor, status AS state, reason, evidence_due, created_at AS opened_at
+FROM simulated_disputes WHERE reference = $1
 ORDER BY created_at, id
 """
 
@@ -105,27 +110,13 @@ async def read_payment(connection: Connection, reference: str) -> RecordedPaymen
 
 
 def _refund(row: asyncpg.Record) -> RecordedRefund:
-    kind = RefundOutcome(row["status"])
-    return RecordedRefund(
-        reference=f"sim_{row['id']}",
-        refund_id=row["id"],
-        amount_minor=row["amount_minor"],
-        kind=kind,
-        message=FAILED if kind is RefundOutcome.FAILED else None,
-    )
+    message = FAILED if row["kind"] == RefundOutcome.FAILED else None
+    return value_of(RecordedRefund, row, reference=f"sim_{row['refund_id']}", message=message)
 
 
 def _dispute(row: asyncpg.Record) -> RecordedDispute:
-    state = DisputeState(row["status"])
-    return RecordedDispute(
-        reference=row["id"],
-        state=state,
-        amount_minor=row["amount_minor"],
-        withdrawn_minor=0 if state is DisputeState.WON else row["amount_minor"],
-        reason=row["reason"],
-        opened_at=row["created_at"],
-        evidence_due=row["evidence_due"],
-    )
+    withdrawn_minor = 0 if row["state"] == DisputeState.WON else row["amount_minor"]
+    return value_of(RecordedDispute, row, withdrawn_minor=withdrawn_minor)
 
 
 LIST_CHANGED = """

@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-import asyncpg
+from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.db.rows import scope_of, value_of
+from tonne.platform.values.scope import Scope
 
 # At most one mail per account in this time, however many orders are declined.
 MAIL_PAUSE = timedelta(hours=1)
@@ -44,7 +45,8 @@ FROM card_links WHERE next_mail_at <= $1 ORDER BY next_mail_at LIMIT $2 FOR UPDA
 
 
 async def claim_card_mails(tx: Connection, now: datetime, limit: int) -> list[DueCardMail]:
-    return [DueCardMail(_scope(row), row["token_box"], row["since"]) for row in await tx.fetch(CLAIM_MAILS, now, limit)]
+    rows = await tx.fetch(CLAIM_MAILS, now, limit)
+    return [DueCardMail(scope_of(row), row["token_box"], row["since"]) for row in rows]
 
 
 FINISH_MAIL = """
@@ -85,7 +87,7 @@ async def set_card_link_token(
     await tx.execute(STORE_CARD_LINK, scope.account_id, scope.organisation_id, scope.mode, token_hash, token_box, now)
 
 
-class CardLink(NamedTuple):
+class CardLink(Struct, frozen=True):
     """`session_id`: a page of the gateway on which the payer may be entering a card."""
 
     scope: Scope
@@ -111,9 +113,7 @@ async def find_card_link(connection: Connection, secret_hash: bytes) -> CardLink
     row = await connection.fetchrow(FIND_CARD_LINK, secret_hash)
     if row is None:
         return None
-    return CardLink(
-        _scope(row), row["currency"], row["account_name"], row["merchant"], row["session_id"], row["language"]
-    )
+    return value_of(CardLink, row, scope=scope_of(row))
 
 
 RECORD_SETUP = "UPDATE card_links SET session_id = $2, next_check_at = $3 WHERE account_id = $1"
@@ -149,8 +149,4 @@ class DueSetup(NamedTuple):
 
 async def claim_setups(connection: Connection, now: datetime, check_again_at: datetime, limit: int) -> list[DueSetup]:
     rows = await connection.fetch(CLAIM_SETUPS, now, check_again_at, limit)
-    return [DueSetup(_scope(row), row["session_id"]) for row in rows]
-
-
-def _scope(row: asyncpg.Record) -> Scope:
-    return Scope(row["organisation_id"], row["account_id"], Mode(row["mode"]))
+    return [DueSetup(scope_of(row), row["session_id"]) for row in rows]

@@ -12,6 +12,7 @@ from tonne.money.cards.stored_cards.card_links import card_page_url
 from tonne.money.cards.stored_cards.card_problem_store import UnpaidOrder, list_declined, list_failed, list_to_confirm
 from tonne.platform.db.batches import RETRY_AFTER, run_claimed
 from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.rows import value_of
 from tonne.platform.documents.mail.layout import button_lines, fact_lines, join_blocks, one_line
 from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.documents.mail.send_mail import compose_mail, is_mail_address
@@ -135,7 +136,7 @@ WHERE accounts.id = $1
 async def read_payer(connection: Connection, account: str) -> Payer:
     [row] = await connection.fetch(READ_PAYER, account)
     admins = [email for email in row["admins"] if is_mail_address(email)]
-    return Payer(row["account_name"], row["merchant"], row["card_email"], admins, row["language"])
+    return value_of(Payer, row, admins=admins)
 
 
 def compose_card_mail(

@@ -9,10 +9,11 @@ from msgspec import Struct
 
 from tonne.money.cards.gateways.card import CardGateway, CardNotDescribed, CardNotFound, StoredCard
 from tonne.platform.db.pool import Connection, Database
-from tonne.platform.events.audit.record import record
+from tonne.platform.db.rows import scope_of, value_of
+from tonne.platform.events.audit.record import record_in
 from tonne.platform.values.actor import job_actor
 from tonne.platform.values.clock import Clock
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.store import lock_account
 
 ACTOR = job_actor("remove_closed_cards")
@@ -54,8 +55,7 @@ async def claim_closed_card(tx: Connection, now: datetime) -> ClosedCard | None:
     row = await tx.fetchrow(CLAIM_CLOSED_CARD, now, LEASE)
     if row is None:
         return None
-    scope = Scope(row["organisation_id"], row["account_id"], Mode(row["mode"]))
-    return ClosedCard(scope, row["gateway"], StoredCard(row["customer"], row["method"]), row["is_needed"])
+    return value_of(ClosedCard, row, scope=scope_of(row), card=value_of(StoredCard, row))
 
 
 # Not if the account was opened again, or the card was replaced.
@@ -100,17 +100,9 @@ class RemoveClosedCards(Struct, frozen=True):
             await lock_account(tx, due.scope)
             last_four = await delete_closed_card(tx, due.scope, due.card.method)
             if last_four is not None:
-                await record(
-                    tx,
-                    due.scope.organisation_id,
-                    "card.removed",
-                    actor=ACTOR,
-                    at=now,
-                    subject_id=due.scope.account_id,
-                    mode=due.scope.mode,
-                    last_four=last_four,
-                    reason="account closed",
-                )
+                details = {"last_four": last_four, "reason": "account closed"}
+                account_id = due.scope.account_id
+                await record_in(tx, due.scope, "card.removed", account_id, actor=ACTOR, at=now, **details)
         return True
 
     async def _forget(self, due: ClosedCard) -> bool:

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from tonne.money.cards.gateways.card import CardDetails
+from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Scope
 
@@ -17,19 +18,8 @@ SET gateway = excluded.gateway, customer = excluded.customer, method = excluded.
 
 
 async def store_card(tx: Connection, scope: Scope, card: CardDetails, *, gateway: str, now: datetime) -> None:
-    await tx.execute(
-        STORE_CARD,
-        scope.account_id,
-        scope.organisation_id,
-        scope.mode,
-        gateway,
-        card.customer,
-        card.method,
-        card.brand,
-        card.last_four,
-        card.expires,
-        now,
-    )
+    details = parameters_of(card, "customer, method, brand, last_four, expires")
+    await tx.execute(STORE_CARD, scope.account_id, scope.organisation_id, scope.mode, gateway, *details, now)
 
 
 FIND_CARD = "SELECT customer, method, brand, last_four, expires FROM account_cards WHERE account_id = $1"

@@ -101,17 +101,8 @@ async def _record(
     actor: Actor,
     now: datetime,
 ) -> None:
-    await audit.record(
-        tx,
-        scope.organisation_id,
-        action,
-        actor=actor,
-        at=now,
-        subject_id=scope.account_id,
-        mode=scope.mode,
-        before=_audited_values(before),
-        after=_audited_values(after),
-    )
+    values = {"before": _audited_values(before), "after": _audited_values(after)}
+    await audit.record_in(tx, scope, action, scope.account_id, actor=actor, at=now, **values)
 
 
 def _audited_values(card: CardDetails | None) -> audit.Values | None:

@@ -2,7 +2,6 @@
 
 from datetime import datetime
 
-import structlog
 from msgspec import structs
 
 from tonne.money.cards import charge_store
@@ -11,6 +10,7 @@ from tonne.money.cards.declines import explain_decline, failure_reason_of
 from tonne.money.cards.gateways.card import ChargeOutcome, ChargeResult
 from tonne.money.cards.invoice_charge_store import count_invoice_tries_any_account, schedule_invoice_any_account
 from tonne.money.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, RetrySchedule, decide_charge
+from tonne.money.cards.settle_charges import log_failure
 from tonne.money.cards.stored_cards.card_link_store import note_problems
 from tonne.money.invoices import store
 from tonne.money.invoices.card_payment.pay_by_card import ACTOR
@@ -29,8 +29,6 @@ from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMail
 from tonne.selling.orders.model import CancellationReason, FailureReason, OrderStatus
 from tonne.selling.orders.move_order import Transitions, move_orders
 from tonne.selling.orders.queue import lock_keys
-
-_log = structlog.get_logger()
 
 
 async def settle_invoice_charge(
@@ -57,8 +55,7 @@ async def settle_invoice_charge(
     update = replace(update, status=settled[update.id])
     [invoice] = await store.lock_invoices_any_account(tx, [invoice_id])
     scope = Scope(attempt.organisation_id, attempt.request.account_id, attempt.request.mode)
-    if update.status is not ChargeStatus.CAPTURED:
-        _log_failure(invoice, update)
+    log_failure(update, invoice=invoice.reference)
     if not is_wanted or update.status is ChargeStatus.MISMATCHED:
         return
     if update.status is ChargeStatus.CAPTURED:
@@ -114,16 +111,3 @@ async def _fail(tx: Connection, invoice: Invoice, failure_reason: FailureReason,
         orders = await load_orders(tx, keys[start : start + CHUNK])
         failed = [structs.replace(order, status=OrderStatus.FAILED, failure_reason=failure_reason) for order in orders]
         await move_orders(tx, [Transitions(order, [to]) for order, to in zip(orders, failed, strict=True)], now)
-
-
-def _log_failure(invoice: Invoice, update: ChargeUpdate) -> None:
-    log = _log.error if update.status is ChargeStatus.MISMATCHED else _log.info
-    log(
-        "charge_not_captured",
-        charge_id=update.id,
-        invoice=invoice.reference,
-        status=update.status,
-        outcome=update.outcome,
-        code=update.code,
-        reference=update.reference,
-    )

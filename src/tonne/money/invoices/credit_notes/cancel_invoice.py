@@ -5,7 +5,6 @@ from datetime import datetime
 import structlog
 from msgspec import structs
 
-from tonne.money.invoices.cancel_order import cancellation_entry
 from tonne.money.invoices.credit_notes.credit_note import CreditCause
 from tonne.money.invoices.credit_notes.issue_credit_note import credit_orders
 from tonne.money.invoices.issuing.billed_order_store import list_unfulfilled_orders
@@ -17,7 +16,7 @@ from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import CancellationReason, OrderStatus
-from tonne.selling.orders.move_order import Transitions, move_orders
+from tonne.selling.orders.move_order import Transitions, cancellation_entry, move_orders
 from tonne.selling.orders.store import note_cancellation
 
 _log = structlog.get_logger()
@@ -51,6 +50,6 @@ async def cancel_invoice(
         orders = await load_orders(tx, keys[start : start + CHUNK])
         for order in orders:
             await note_cancellation(tx, order, actor=actor, reason=reason)
-        await audit.record_all(tx, [cancellation_entry(order, reason) for order in orders], actor=actor, at=now)
+        await audit.record_all(tx, [cancellation_entry(order, reason=reason) for order in orders], actor=actor, at=now)
         moved = [structs.replace(order, status=OrderStatus.CANCELLED, cancellation_reason=code) for order in orders]
         await move_orders(tx, [Transitions(order, [to]) for order, to in zip(orders, moved, strict=True)], now)

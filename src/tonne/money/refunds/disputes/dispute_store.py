@@ -6,20 +6,20 @@ from typing import NamedTuple
 import asyncpg
 
 from tonne.money.cards.captured_store import CapturedCharge
-from tonne.money.cards.gateways.payment_record import DisputeState
 from tonne.money.refunds.model import Dispute
+from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.db.rows import scope_of, value_of
+from tonne.platform.values.scope import Mode
 from tonne.selling.orders.model import Order
 
-_DISPUTE = """account_id, id, organisation_id, mode, order_id, charge_id, reference, amount_minor, withdrawn_minor,
-currency, reason, state, evidence_due, opened_at, recorded_at, closed_at"""
+_VALUES = """order_id, charge_id, reference, amount_minor, withdrawn_minor, currency, reason, state, evidence_due,
+opened_at, recorded_at, closed_at"""
+_DISPUTE = f"account_id, id, organisation_id, mode, {_VALUES}"
 
 
 def _dispute(row: asyncpg.Record) -> Dispute:
-    values = dict(row)
-    scope = Scope(values.pop("organisation_id"), values.pop("account_id"), Mode(values.pop("mode")))
-    return Dispute(scope=scope, state=DisputeState(values.pop("state")), **values)
+    return value_of(Dispute, row, scope=scope_of(row))
 
 
 # Only a change is written, and returned.
@@ -43,28 +43,8 @@ RETURNING id
 
 async def store_dispute(tx: Connection, dispute: Dispute, now: datetime) -> bool:
     """Insert or update a dispute; false if nothing changed. The caller has locked the order."""
-    scope = dispute.scope
-    stored = await tx.fetchval(
-        STORE_DISPUTE,
-        scope.account_id,
-        dispute.id,
-        scope.organisation_id,
-        scope.mode,
-        dispute.order_id,
-        dispute.charge_id,
-        dispute.reference,
-        dispute.amount_minor,
-        dispute.withdrawn_minor,
-        dispute.currency,
-        dispute.reason,
-        dispute.state,
-        dispute.evidence_due,
-        dispute.opened_at,
-        dispute.recorded_at,
-        dispute.closed_at,
-        now,
-    )
-    return stored is not None
+    owner = (dispute.scope.account_id, dispute.id, dispute.scope.organisation_id, dispute.scope.mode)
+    return await tx.fetchval(STORE_DISPUTE, *owner, *parameters_of(dispute, _VALUES), now) is not None
 
 
 LIST_DISPUTES_OF_ORDER = f"""

@@ -20,12 +20,11 @@ from tonne.money.invoices.cancel_order import cancel_order
 from tonne.money.invoices.credit_notes.cancel_invoice import cancel_invoice
 from tonne.money.invoices.store import find_invoices_any_account
 from tonne.money.refunds.errors import ChargeNotMismatched
-from tonne.money.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState
-from tonne.money.refunds.order_money import OrderMoney, add_refund, lock_money
+from tonne.money.refunds.model import RefundPurpose
+from tonne.money.refunds.order_money import OrderMoney, add_refund, card_refund, lock_money
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.actor import Actor
-from tonne.platform.values.ids import new_id
 from tonne.platform.values.money import format_money
 from tonne.platform.values.replace import replace
 from tonne.selling.orders.errors import TransitionInvalid
@@ -134,26 +133,10 @@ async def accept_mismatched(
     await mark_accepted(tx, accepted, now)
     await _record(tx, charge, "charge.accepted", ChargeStatus.CAPTURED, actor=actor, reason=reason, now=now)
     if (surplus := payment.captured_minor - charge.amount_minor) > 0:
-        await add_refund(tx, money, _surplus(accepted, surplus, actor, now), actor=actor)
+        reason = "More arrived than the order costs"
+        refund = card_refund(accepted, surplus, RefundPurpose.SURPLUS, reason, actor=actor, now=now)
+        await add_refund(tx, money, refund, actor=actor)
     return await mark_paid(tx, order, now)
-
-
-def _surplus(charge: CapturedCharge, amount_minor: int, actor: Actor, now: datetime) -> Refund:
-    return Refund(
-        scope=charge.scope,
-        id=new_id("rfd"),
-        order_id=charge.order_id,
-        method=RefundMethod.CARD,
-        charge_id=charge.id,
-        amount_minor=amount_minor,
-        currency=charge.currency,
-        purpose=RefundPurpose.SURPLUS,
-        reason="More arrived than the order costs",
-        state=RefundState.DUE,
-        requested_by=str(actor),
-        created_at=now,
-        next_attempt_at=now,
-    )
 
 
 async def _lock(tx: Connection, charge_id: str) -> tuple[OrderMoney, CapturedCharge]:
@@ -176,17 +159,7 @@ async def _record(
     reason: str,
     now: datetime,
 ) -> None:
-    await audit.record(
-        tx,
-        charge.scope.organisation_id,
-        action,
-        actor=actor,
-        at=now,
-        subject_id=charge.id,
-        mode=charge.scope.mode,
-        before={"status": charge.status},
-        after={"status": status},
-        order_id=charge.order_id,
-        requested=f"{format_money(charge.amount_minor, charge.currency)} {charge.currency}",
-        reason=reason,
-    )
+    requested = f"{format_money(charge.amount_minor, charge.currency)} {charge.currency}"
+    details = {"order_id": charge.order_id, "requested": requested, "reason": reason}
+    change = {"before": {"status": charge.status}, "after": {"status": status}}
+    await audit.record_in(tx, charge.scope, action, charge.id, actor=actor, at=now, **change, **details)

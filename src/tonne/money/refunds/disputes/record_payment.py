@@ -9,18 +9,17 @@ from tonne.money.cards.gateways.payment_record import RecordedPayment, RecordedR
 from tonne.money.cards.model import ChargeStatus
 from tonne.money.refunds.disputes.dispute_store import list_disputes
 from tonne.money.refunds.disputes.shared_payment import record_shared_payment
-from tonne.money.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState
 from tonne.money.refunds.order_money import OrderMoney, add_refund, lock_money, settle
 from tonne.money.refunds.record_refund import (
     ACTOR,
     STATES,
     cancel_exceeding,
+    found_refund,
     store_amount,
     store_found_dispute,
     update_refund,
 )
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.ids import new_id
 from tonne.selling.orders.model import Order
 
 _log = structlog.get_logger()
@@ -66,23 +65,6 @@ async def _record_refund(
     if ours:
         await update_refund(tx, money, ours[0], found, now)
     elif found.kind in STATES:
-        state = STATES[found.kind]
-        is_done = state is RefundState.SUCCEEDED
-        refund = Refund(
-            scope=charge.scope,
-            id=new_id("rfd"),
-            order_id=charge.order_id,
-            method=RefundMethod.CARD,
-            charge_id=charge.id,
-            amount_minor=found.amount_minor,
-            currency=charge.captured_currency or charge.currency,
-            purpose=RefundPurpose.SURPLUS if charge.is_surplus else RefundPurpose.GATEWAY,
-            reason="Refunded at the gateway",
-            state=state,
-            reference=found.reference,
-            requested_by=str(ACTOR),
-            created_at=now,
-            settled_at=now if is_done else None,
-        )
+        refund = found_refund(charge, found, found.amount_minor, now)
         _log.warning("refund_found", refund_id=refund.id, order_id=refund.order_id, reference=found.reference)
         await add_refund(tx, money, refund, actor=ACTOR)

@@ -19,10 +19,11 @@ from tonne.money.invoices.issuing.billed_order_store import list_billed_orders, 
 from tonne.money.invoices.store import lock_invoices_any_account
 from tonne.money.refunds import store
 from tonne.money.refunds.disputes import dispute_store
-from tonne.money.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState, exceeding, refundable
+from tonne.money.refunds.model import Refund, RefundPurpose, RefundState, exceeding, refundable
 from tonne.money.refunds.order_money import (
     OrderMoney,
     add_refund,
+    card_refund,
     credit_ended,
     divide_dispute,
     finish_settling,
@@ -34,13 +35,14 @@ from tonne.money.refunds.record_refund import (
     STATES,
     cancel_exceeding,
     cancel_refund,
+    found_refund,
     store_amount,
     store_found_dispute,
     update_refund,
 )
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.ids import new_id
 from tonne.platform.values.money import apportion
+from tonne.platform.values.replace import replace
 from tonne.selling.orders.model import OrderKey
 from tonne.selling.orders.queue import lock_orders
 
@@ -122,24 +124,10 @@ async def _record_refund(
         await update_refund(tx, money, refund, found, now)
     if ours or found.kind not in STATES:
         return
-    state, added = STATES[found.kind], []
+    added = []
     for money, amount_minor in _divide_refund(list(moneys.values()), found.amount_minor):
-        refund = Refund(
-            scope=charge.scope,
-            id=new_id("rfd"),
-            order_id=money.order.id,
-            method=RefundMethod.CARD,
-            charge_id=charge.id,
-            amount_minor=amount_minor,
-            currency=charge.captured_currency or charge.currency,
-            purpose=RefundPurpose.GATEWAY,
-            reason="Refunded at the gateway",
-            state=state,
-            reference=found.reference,
-            requested_by=str(ACTOR),
-            created_at=now,
-            settled_at=now if state is RefundState.SUCCEEDED else None,
-        )
+        refund = found_refund(charge, found, amount_minor, now)
+        refund = replace(refund, order_id=money.order.id)
         await add_refund(tx, money, refund, actor=ACTOR)
         added.append(refund)
     _log.warning("refund_found", charge_id=charge.id, reference=found.reference, orders=len(added))
@@ -198,21 +186,8 @@ async def _refund_surplus(
     if surplus <= 0:
         return
     money = next(each for each in moneys.values() if each.order.id == charge.order_id)
-    refund = Refund(
-        scope=charge.scope,
-        id=new_id("rfd"),
-        order_id=charge.order_id,
-        method=RefundMethod.CARD,
-        charge_id=charge.id,
-        amount_minor=surplus,
-        currency=charge.currency,
-        purpose=RefundPurpose.SURPLUS,
-        reason="An order of the invoice was cancelled while the card was charged",
-        state=RefundState.DUE,
-        requested_by=str(ACTOR),
-        created_at=now,
-        next_attempt_at=now,
-    )
+    reason = "An order of the invoice was cancelled while the card was charged"
+    refund = card_refund(charge, surplus, RefundPurpose.SURPLUS, reason, actor=ACTOR, now=now)
     await add_refund(tx, money, refund, actor=ACTOR)
 
 

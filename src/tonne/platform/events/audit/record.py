@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct, field
 
@@ -32,6 +32,42 @@ class Entry(Struct, frozen=True, kw_only=True):
     before: Values | None = None
     after: Values | None = None
     details: Values = field(default_factory=dict)
+
+
+class Place(Protocol):
+    """Where a change happened: a `Scope`, or an object that belongs to an organisation and a mode."""
+
+    @property
+    def organisation_id(self) -> str | None: ...
+    @property
+    def mode(self) -> Mode: ...
+
+
+def entry_in(
+    place: Place,
+    action: str,
+    subject_id: str,
+    *,
+    before: Values | None = None,
+    after: Values | None = None,
+    **details: Any,
+) -> Entry:
+    return Entry(
+        action=action,
+        subject_id=subject_id,
+        organisation_id=place.organisation_id,
+        mode=place.mode,
+        before=before,
+        after=after,
+        details=details,
+    )
+
+
+async def record_in(
+    tx: Connection, place: Place, action: str, subject_id: str, *, actor: Actor, at: datetime, **values: Any
+) -> None:
+    """Append one entry about an object of an organisation in one mode. `values` are those of `entry_in`."""
+    await record_all(tx, [entry_in(place, action, subject_id, **values)], actor=actor, at=at)
 
 
 async def record(
