@@ -21,7 +21,7 @@ from tonne.money.invoices.documents.annex import load_annex
 from tonne.money.invoices.documents.pdf import invoice_pdf
 from tonne.money.invoices.invariants import INVARIANTS
 from tonne.money.invoices.issuing.issue_consolidated_invoices import IssueConsolidatedInvoices
-from tonne.money.invoices.mail import compose_invoice_mail
+from tonne.money.invoices.mail import InvoiceLetter, compose_invoice_mail
 from tonne.money.invoices.store import find_by_references_any_account
 
 # For 100,000 orders of 1,000 accounts on two cores.
@@ -172,9 +172,8 @@ async def _render(month: Month) -> list[Result]:
         pdf = await asyncio.to_thread(invoice_pdf, record, annex=annex)
         rendered = time.perf_counter()
         recipients = ["billing@example.com"]
-        compose_invoice_mail(
-            month.settings, recipients, record, pdf=pdf, cancel_on=invoice.due_on, remaining=None
-        ).as_bytes()
+        letter = InvoiceLetter(month.settings, recipients, record, pdf, cancel_on=invoice.due_on)
+        compose_invoice_mail(letter).as_bytes()
         mailed_s = time.perf_counter() - rendered
     limit_s = invoice.order_count / PDF_ORDERS
     return [

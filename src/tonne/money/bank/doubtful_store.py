@@ -9,6 +9,7 @@ import msgspec
 from tonne.money.bank.formats.identity import Identified
 from tonne.money.bank.formats.statement import StatementFormat, StatementLine
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.scope import Mode
@@ -27,9 +28,7 @@ class DoubtfulLine(msgspec.Struct, frozen=True):
 
 def _doubtful(row: asyncpg.Record) -> DoubtfulLine:
     line = msgspec.json.decode(row["line"], type=StatementLine)
-    return DoubtfulLine(
-        **{**row, "mode": Mode(row["mode"]), "format": StatementFormat(row["format"]), "line": line},
-    )
+    return value_of(DoubtfulLine, row, line=line)
 
 
 FIND_COUNTED = "SELECT fingerprint FROM doubtful_lines WHERE fingerprint = ANY ($1::bytea[]) AND is_same IS NOT false"

@@ -2,12 +2,12 @@
 
 from datetime import datetime
 
-from tonne.money.bank.errors import TransferNotFound, TransferNotUnresolved
+from tonne.money.bank.errors import TransferNotUnresolved
 from tonne.money.bank.return_store import find_return_by_incoming_any_account
 from tonne.money.bank.transfer_model import Transfer, TransferState
 from tonne.money.bank.transfer_store import (
     add_resolution_any_account,
-    lock_transfers_any_account,
+    lock_transfer_any_account,
     refresh_states_any_account,
     undo_resolutions_any_account,
 )
@@ -20,7 +20,7 @@ async def resolve_transfer(
     tx: Connection, transfer_id: str, note: str, *, actor: Actor, now: datetime, is_payout: bool = False
 ) -> Transfer:
     """Moves no money: what is left of the transfer is for none of the invoices, such as interest."""
-    found = await _lock(tx, transfer_id)
+    found = await lock_transfer_any_account(tx, transfer_id)
     if found.state not in {TransferState.UNMATCHED, TransferState.OVERPAID} or found.rest_minor <= 0:
         raise TransferNotUnresolved
     await add_resolution_any_account(tx, found, is_payout=is_payout, note=note, actor=actor, now=now)
@@ -31,7 +31,7 @@ async def resolve_transfer(
 
 async def reopen_transfer(tx: Connection, transfer_id: str, note: str, *, actor: Actor, now: datetime) -> Transfer:
     """Record the opposite of `resolve_transfer`: what was resolved waits for a decision again."""
-    found = await _lock(tx, transfer_id)
+    found = await lock_transfer_any_account(tx, transfer_id)
     if found.resolved_minor == 0:
         raise TransferNotUnresolved(f"Transfer {found.id} was not resolved.")
     if (return_id := await find_return_by_incoming_any_account(tx, found.id)) is not None:
@@ -43,22 +43,5 @@ async def reopen_transfer(tx: Connection, transfer_id: str, note: str, *, actor:
 
 
 async def _record(tx: Connection, found: Transfer, action: str, *, actor: Actor, now: datetime, note: str) -> None:
-    await audit.record(
-        tx,
-        found.organisation_id,
-        action,
-        actor=actor,
-        at=now,
-        subject_id=found.id,
-        mode=found.mode,
-        amount=found.amount,
-        state=found.state,
-        note=note,
-    )
-
-
-async def _lock(tx: Connection, transfer_id: str) -> Transfer:
-    [*found] = await lock_transfers_any_account(tx, [transfer_id])
-    if not found:
-        raise TransferNotFound
-    return found[0]
+    details = {"amount": found.amount, "state": found.state, "note": note}
+    await audit.record_in(tx, found, action, found.id, actor=actor, at=now, **details)

@@ -7,7 +7,9 @@ from typing import NamedTuple
 import asyncpg
 
 from tonne.money.bank.transfer_model import BankReturn, ReturnStatus
+from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.scope import Mode
 
@@ -32,7 +34,7 @@ NOT_BOOKED = BookedReturn()
 
 
 def _return(row: asyncpg.Record) -> BankReturn:
-    return BankReturn(**{**row, "mode": Mode(row["mode"]), "status": ReturnStatus(row["status"])})
+    return value_of(BankReturn, row)
 
 
 INSERT_RETURN = """
@@ -40,25 +42,15 @@ INSERT INTO transfer_returns (id, transfer_id, invoice_id, amount_minor, to_iban
                               to_other_account, created_at, created_by)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 """
+_INSERTED = (
+    "id, transfer_id, invoice_id, amount_minor, to_iban, to_bic, to_name, reason, status, to_other_account, "
+    "created_at, created_by"
+)
 
 
 async def insert_return(tx: Connection, new: BankReturn) -> None:
     """Then refresh the state of the transfer."""
-    await tx.execute(
-        INSERT_RETURN,
-        new.id,
-        new.transfer_id,
-        new.invoice_id,
-        new.amount_minor,
-        new.to_iban,
-        new.to_bic,
-        new.to_name,
-        new.reason,
-        new.status,
-        new.to_other_account,
-        new.created_at,
-        new.created_by,
-    )
+    await tx.execute(INSERT_RETURN, *parameters_of(new, _INSERTED))
 
 
 FIND_RETURNS = f"SELECT {_RETURN} WHERE sent.id = ANY ($1::text[]) ORDER BY sent.id"

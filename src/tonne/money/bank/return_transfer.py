@@ -6,16 +6,18 @@ person.
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from msgspec import Struct
 
 from tonne.money.bank import assignment_store, return_store
-from tonne.money.bank.errors import ReturnInvalid, ReturnNotFound, SecondPersonNeeded, TransferNotFound
+from tonne.money.bank.errors import ReturnInvalid, ReturnNotFound, SecondPersonNeeded
 from tonne.money.bank.formats.statement import signed_money
 from tonne.money.bank.return_store import NOT_BOOKED, BookedReturn
 from tonne.money.bank.transfer_model import Assignment, BankReturn, PaidInvoice, ReturnStatus, Transfer
 from tonne.money.bank.transfer_store import (
     add_resolution_any_account,
+    lock_transfer_any_account,
     lock_transfers_any_account,
     refresh_states_any_account,
 )
@@ -104,7 +106,7 @@ async def return_transfer(
     now: datetime,
 ) -> BankReturn:
     """Plan to return what is left of a transfer, or a part of that."""
-    transfer = await _lock(tx, transfer_id)
+    transfer = await lock_transfer_any_account(tx, transfer_id)
     amount_minor = transfer.rest_minor if amount_minor is None else amount_minor
     if transfer.amount_minor < 0 or not 0 < amount_minor <= transfer.rest_minor:
         raise ReturnInvalid(
@@ -194,7 +196,7 @@ async def _take_back(
     tx: Connection, found: BankReturn, incoming_id: str, *, actor: Actor, now: datetime
 ) -> BookedReturn:
     """Resolve the transfer that brought a return back. The bank may have kept a fee."""
-    incoming = await _lock(tx, incoming_id)
+    incoming = await lock_transfer_any_account(tx, incoming_id)
     is_same_money = (incoming.mode, incoming.currency) == (found.mode, found.currency)
     is_untouched = incoming.rest_minor == incoming.amount_minor
     if not is_same_money or not is_untouched or not 0 < incoming.amount_minor <= found.amount_minor:
@@ -300,11 +302,7 @@ def _compose(
         reason=reason,
         status=ReturnStatus.PLANNED,
         to_other_account=not is_same_account,
-        approved_by=None,
-        batch_id=None,
-        outgoing_id=None,
         payer_reference=transfer.reference,
-        note="",
         created_at=now,
         created_by=str(actor),
     )
@@ -336,33 +334,8 @@ async def _insert(
 
 
 async def _record(
-    tx: Connection,
-    found: BankReturn,
-    action: str,
-    *,
-    actor: Actor,
-    now: datetime,
-    before: audit.Values | None = None,
-    after: audit.Values | None = None,
-    **details: object,
+    tx: Connection, found: BankReturn, action: str, *, actor: Actor, now: datetime, **values: Any
 ) -> None:
-    details = {"return_id": found.id, "amount": found.amount, **details}
-    await audit.record(
-        tx,
-        None,
-        action,
-        actor=actor,
-        at=now,
-        subject_id=found.transfer_id,
-        mode=found.mode,
-        before=before,
-        after=after,
-        **details,
-    )
-
-
-async def _lock(tx: Connection, transfer_id: str) -> Transfer:
-    [*found] = await lock_transfers_any_account(tx, [transfer_id])
-    if not found:
-        raise TransferNotFound
-    return found[0]
+    """`values` are those of `audit.record`."""
+    details = {"return_id": found.id, "amount": found.amount, **values}
+    await audit.record(tx, None, action, actor=actor, at=now, subject_id=found.transfer_id, mode=found.mode, **details)

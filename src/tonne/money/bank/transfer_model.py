@@ -152,12 +152,12 @@ class BankReturn(Struct, frozen=True, kw_only=True):
     reason: str
     status: ReturnStatus
     to_other_account: bool
-    approved_by: str | None
-    batch_id: str | None
+    approved_by: str | None = None
+    batch_id: str | None = None
     # The line of a statement that shows the payment.
-    outgoing_id: str | None
+    outgoing_id: str | None = None
     payer_reference: str
-    note: str
+    note: str = ""
     created_at: datetime
     created_by: str
 

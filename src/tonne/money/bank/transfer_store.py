@@ -5,10 +5,12 @@ from datetime import date, datetime
 
 import asyncpg
 
+from tonne.money.bank.errors import TransferNotFound
 from tonne.money.bank.formats.identity import Identified, StoredLine, reference_key
 from tonne.money.bank.formats.statement import StatementFormat, StatementLine
 from tonne.money.bank.transfer_model import PaidInvoice, Transfer, TransferState
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.scope import Mode
@@ -59,7 +61,7 @@ _FROM = f"FROM bank_transfers transfer {DONE_WITH_TRANSFER}"
 
 
 def _transfer(row: asyncpg.Record) -> Transfer:
-    return Transfer(**{**row, "mode": Mode(row["mode"]), "state": TransferState(row["state"])})
+    return value_of(Transfer, row)
 
 
 LOCK_IMPORTS = "SELECT pg_advisory_xact_lock($1)"
@@ -192,6 +194,14 @@ async def lock_transfers_any_account(tx: Connection, transfer_ids: Sequence[str]
     """Lock transfers until the transaction ends, and return them as they are then. Lock their invoices before."""
     await tx.execute(LOCK_TRANSFERS, transfer_ids)
     return await find_transfers_any_account(tx, transfer_ids)
+
+
+async def lock_transfer_any_account(tx: Connection, transfer_id: str) -> Transfer:
+    """Raises TransferNotFound."""
+    [*found] = await lock_transfers_any_account(tx, [transfer_id])
+    if not found:
+        raise TransferNotFound
+    return found[0]
 
 
 LIST_TRANSFERS = f"""

@@ -1,5 +1,7 @@
 """HTTP endpoints: the invoice as a PDF, and the test helper that settles it."""
 
+from msgspec import Struct
+
 from tonne.money.cards.errors import ChargeUnderWay
 from tonne.money.invoices import store as invoice_store
 from tonne.money.invoices.card_payment.simulate_card_invoice import simulate_card_invoice
@@ -42,15 +44,12 @@ BILLED_WITH_OTHERS = (
 )
 
 
-class InvoiceEndpoints:
-    def __init__(
-        self, database: Database, render: RenderInvoice, *, clock: Clock, settings: Settings, notifier: Notifier
-    ) -> None:
-        self._database = database
-        self._render = render
-        self._clock = clock
-        self._settings = settings
-        self._notifier = notifier
+class InvoiceEndpoints(Struct, frozen=True):
+    database: Database
+    render: RenderInvoice
+    clock: Clock
+    settings: Settings
+    notifier: Notifier
 
     async def read_invoice(self, request: Request) -> Response:
         """Read the invoice of an order as a PDF.
@@ -59,13 +58,13 @@ class InvoiceEndpoints:
         says so and no longer asks for money.
         """
         order_id = request.path("order_id")
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             invoice = await invoice_store.find_invoice(connection, request.scope, order_id)
             if invoice is None:
                 order = await load_order(connection, request.scope, order_id)
                 if order is None:
                     raise OrderNotFound
-                if is_held_back(order, self._settings):
+                if is_held_back(order, self.settings):
                     raise InvoiceNotAvailable(HELD_BACK)
                 is_waiting = await find_group_of(connection, order) is not None
                 raise InvoiceNotAvailable(BILLED_LATER if is_waiting else None)
@@ -76,7 +75,7 @@ class InvoiceEndpoints:
                     raise InvoiceNotAvailable(BILLED_WITH_OTHERS)
             annex = await load_annex(connection, invoice)
             remaining = await find_remaining(connection, invoice)
-        pdf = await self._render.invoice(invoice.read_record(), invoice.closing, annex=annex, remaining=remaining)
+        pdf = await self.render.invoice(invoice.read_record(), invoice.closing, annex=annex, remaining=remaining)
         headers = {"Content-Disposition": f'inline; filename="{invoice.reference}.pdf"', "Cache-Control": "private"}
         return Response(pdf, 200, b"application/pdf", headers)
 
@@ -87,24 +86,24 @@ class InvoiceEndpoints:
         paid with a simulated card that works, if they are billed together. Test keys only.
         """
         require_test_mode(request.scope)
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             order = await load_order(connection, request.scope, request.path("order_id"))
         if order is not None and order.payment_method is PaymentMethod.CARD:
             charged = await simulate_card_invoice(
-                self._database, request.scope, order, clock=self._clock, settings=self._settings
+                self.database, request.scope, order, clock=self.clock, settings=self.settings
             )
-            self._notifier.notify()
+            self.notifier.notify()
             return Response(order_document(charged))
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             paid = await settle_test_invoice(
                 tx,
                 request.scope,
                 request.path("order_id"),
-                settings=self._settings,
+                settings=self.settings,
                 actor=request.actor,
-                now=self._clock(),
+                now=self.clock(),
             )
-        self._notifier.notify(*work_after(paid), WorkKind.INVOICES, WorkKind.MAILS, scope=request.scope)
+        self.notifier.notify(*work_after(paid), WorkKind.INVOICES, WorkKind.MAILS, scope=request.scope)
         return Response(order_document(paid))
 
 

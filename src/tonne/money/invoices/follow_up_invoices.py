@@ -8,21 +8,17 @@ from msgspec import Struct
 
 from tonne.money.invoices import store as invoice_store
 from tonne.money.invoices.credit_notes.cancel_invoice import cancel_invoice
-from tonne.money.invoices.documents.annex import load_annex
 from tonne.money.invoices.documents.render_invoice import RenderInvoice
 from tonne.money.invoices.invoice_events import OVERDUE, record_invoices
-from tonne.money.invoices.issuing.billed_order_store import list_unfulfilled_orders
 from tonne.money.invoices.mail import (
     ComposeMail,
     compose_invoice_mail,
     compose_reminder,
     day_text,
-    find_recipients,
-    write_closed_mail,
+    read_invoice_mail,
     write_mail,
 )
 from tonne.money.invoices.model import FollowUpSchedule, Invoice, InvoiceStep
-from tonne.money.invoices.remaining import find_remaining
 from tonne.money.invoices.settle_invoice import is_covered, settle_if_covered
 from tonne.platform.db.batches import run_each
 from tonne.platform.db.pool import Connection, Database
@@ -96,41 +92,22 @@ class FollowUpInvoices(Struct, frozen=True):
         """Without a recipient a live invoice waits, and its deadlines with it: nobody would know of them."""
         now, organisation_id = self.clock(), invoice.organisation_id
         async with self.database.connection() as connection:
-            recipients = await find_recipients(connection, organisation_id)
-            if not recipients:
+            mail = await read_invoice_mail(connection, invoice)
+            if not mail.recipients:
                 _log.warning("invoice_without_recipient", reference=invoice.reference, organisation_id=organisation_id)
                 if invoice.mode is Mode.LIVE:
                     until = now + NO_RECIPIENT_RETRY
                     await invoice_store.postpone(connection, invoice, until)
                     return
-            remaining = await find_remaining(connection, invoice)
-            annex = await load_annex(connection, invoice) if recipients else []
-            is_fulfilled = not await list_unfulfilled_orders(connection, invoice)
-        message = None
-        if recipients and invoice.closing is not None:
-            # The card has paid it already.
-            message = await write_closed_mail(
-                self.settings, recipients, invoice, invoice.closing, annex=annex, render=self.render
-            )
-        elif recipients:
-            message = await write_mail(
-                compose,
-                self.settings,
-                recipients,
-                invoice,
-                now,
-                remaining=remaining,
-                annex=annex,
-                is_fulfilled=is_fulfilled,
-                render=self.render,
-            )
+        # If a card has paid it already, the mail says so.
+        message = await write_mail(compose, self.settings, mail, now, self.render) if mail.recipients else None
         async with self.database.transaction() as tx:
             if not await mark(tx, invoice, now, due_at):
                 return
             if invoice.reminded_at is not None and invoice.closing is None:
                 await record_invoices(tx, [invoice], OVERDUE, now)
             if message is not None:
-                await enqueue(tx, organisation_id, recipients, message, subject_id=invoice.id)
+                await enqueue(tx, organisation_id, mail.recipients, message, subject_id=invoice.id)
 
     async def _cancel(self, invoice: Invoice, now: datetime) -> None:
         today = day_text(now.astimezone(UTC).date())

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.money.invoices.issuing.billed_order_store import find_all_order_keys_any_account
+from tonne.money.invoices.issuing.billed_order_store import find_order_keys_any_account
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.notification import Stream
@@ -61,8 +61,9 @@ async def record_invoices(tx: Connection, invoices: Sequence[Invoice], event_typ
     requested = [each for each in invoices if Stream(each.organisation_id, each.mode) in recording]
     if not requested:
         return False
+    ids = [invoice.id for invoice in requested]
     orders: defaultdict[str, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for invoice_id, key in await find_all_order_keys_any_account(tx, [invoice.id for invoice in requested]):
+    for invoice_id, key in await find_order_keys_any_account(tx, ids, with_cancelled=True):
         orders[invoice_id][key.account_id].append(key.id)
     events = [
         (Scope(invoice.organisation_id, account_id, invoice.mode), _event(event_type, invoice, order_ids))

@@ -1,33 +1,48 @@
 """Mails about invoices to the admins of an organisation."""
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from email.message import EmailMessage
-from typing import Protocol
 
-from tonne.money.invoices.documents.annex import Annex
+from msgspec import Struct
+
+from tonne.money.invoices.documents.annex import Annex, load_annex
 from tonne.money.invoices.documents.credit_note_record import CreditNoteRecord
 from tonne.money.invoices.documents.record import Closing, InvoiceRecord, Remaining
 from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.issuing.billed_order_store import list_unfulfilled_orders
 from tonne.money.invoices.model import FollowUpSchedule, Invoice
+from tonne.money.invoices.remaining import find_remaining
 from tonne.money.invoices.store import find_billed_organisation
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.layout import fact_lines, join_blocks, one_line
 from tonne.platform.documents.mail.send_mail import Attachment, compose_mail, is_mail_address
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.replace import replace
 from tonne.platform.web.wording import ENGLISH, LocalWording, wording_in
 
 
-class ComposeMail(Protocol):
-    def __call__(
-        self,
-        settings: Settings,
-        recipients: list[str],
-        record: InvoiceRecord,
-        *,
-        pdf: bytes,
-        cancel_on: date | None,
-        remaining: Remaining | None,
-    ) -> EmailMessage: ...
+class InvoiceMail(Struct, frozen=True):
+    """What the mails about an invoice are made of.
+
+    `is_fulfilled`: all its orders were fulfilled on credit, so none of them waits for the payment or is cancelled.
+    """
+
+    invoice: Invoice
+    recipients: list[str]
+    annex: Annex
+    remaining: Remaining | None
+    is_fulfilled: bool
+
+
+async def read_invoice_mail(connection: Connection, invoice: Invoice) -> InvoiceMail:
+    return InvoiceMail(
+        invoice,
+        await find_recipients(connection, invoice.organisation_id),
+        await load_annex(connection, invoice),
+        await find_remaining(connection, invoice),
+        not await list_unfulfilled_orders(connection, invoice),
+    )
 
 
 async def find_recipients(connection: Connection, organisation_id: str) -> list[str]:
@@ -35,42 +50,43 @@ async def find_recipients(connection: Connection, organisation_id: str) -> list[
     return [address for address in organisation.admins if is_mail_address(address)]
 
 
+class InvoiceLetter(Struct, frozen=True):
+    """A mail with an invoice attached. `cancel_on`: when its orders are cancelled if it stays unpaid."""
+
+    settings: Settings
+    recipients: list[str]
+    record: InvoiceRecord
+    pdf: bytes
+    cancel_on: date | None = None
+    remaining: Remaining | None = None
+
+    def compose(self, subject: str, blocks: list[str]) -> EmailMessage:
+        return _compose(self.settings, self.recipients, self.record, subject=subject, blocks=blocks, pdf=self.pdf)
+
+
+ComposeMail = Callable[[InvoiceLetter], EmailMessage]
+
+
 async def write_mail(
-    compose: ComposeMail,
-    settings: Settings,
-    recipients: list[str],
-    invoice: Invoice,
-    now: datetime,
-    *,
-    remaining: Remaining | None,
-    annex: Annex,
-    is_fulfilled: bool,
-    render: RenderInvoice,
+    compose: ComposeMail, settings: Settings, mail: InvoiceMail, now: datetime, render: RenderInvoice
 ) -> EmailMessage:
-    """Compose a mail with the invoice attached. Renders and signs the PDF: do not hold a lock meanwhile.
+    """Compose a mail with the invoice attached. The mail of a closed invoice says so, and asks for nothing.
 
-    `is_fulfilled`: all its orders were fulfilled on credit, so none of them waits for the payment or is cancelled.
+    Renders and signs the PDF: do not hold a lock meanwhile.
     """
-    record = invoice.read_record()
-    pdf = await render.invoice(record, annex=annex, remaining=remaining)
+    invoice, record = mail.invoice, mail.invoice.read_record()
+    pdf = await render.invoice(record, invoice.closing, annex=mail.annex, remaining=mail.remaining)
+    letter = InvoiceLetter(settings, mail.recipients, record, pdf, remaining=mail.remaining)
+    if invoice.closing is not None:
+        return _compose_closed_mail(letter, invoice.closing)
+    if mail.is_fulfilled:
+        return compose(letter)
     cancel_on = FollowUpSchedule.from_settings(settings).cancel_on(invoice, now.astimezone(UTC).date())
-    return compose(
-        settings, recipients, record, pdf=pdf, cancel_on=None if is_fulfilled else cancel_on, remaining=remaining
-    )
+    return compose(replace(letter, cancel_on=cancel_on))
 
 
-async def write_closed_mail(
-    settings: Settings,
-    recipients: list[str],
-    invoice: Invoice,
-    closing: Closing,
-    *,
-    annex: Annex,
-    render: RenderInvoice,
-) -> EmailMessage:
-    """Compose a mail with a paid or cancelled invoice attached. It renders the PDF, as `write_mail` does."""
-    record = invoice.read_record()
-    pdf = await render.invoice(record, closing, annex=annex)
+def _compose_closed_mail(letter: InvoiceLetter, closing: Closing) -> EmailMessage:
+    record = letter.record
     wording = wording_in(record.language)
     _, values = wording.translate, {"reference": record.reference, "day": wording.day(closing.on)}
     if closing.status == "paid":
@@ -87,27 +103,20 @@ async def write_closed_mail(
             **values,
         )
     blocks = [_attached(record, wording), outcome]
-    return _compose(settings, recipients, record, subject=subject, blocks=blocks, pdf=pdf)
+    return letter.compose(subject, blocks)
 
 
-def compose_invoice_mail(
-    settings: Settings,
-    recipients: list[str],
-    record: InvoiceRecord,
-    *,
-    pdf: bytes,
-    cancel_on: date | None,
-    remaining: Remaining | None,
-) -> EmailMessage:
+def compose_invoice_mail(letter: InvoiceLetter) -> EmailMessage:
+    record, remaining = letter.record, letter.remaining
     if record.paid_by_card:
-        return _compose_card_invoice_mail(settings, recipients, record, pdf=pdf, remaining=remaining)
+        return _compose_card_invoice_mail(letter)
     wording = wording_in(record.language)
     _, day = wording.translate, wording.day(record.due_on)
     blocks = [
         _attached(record, wording),
         _reduced(record, remaining, wording),
         *_how_to_pay(record, remaining, wording, by=day),
-        _what_follows(record, cancel_on, wording),
+        _what_follows(record, letter.cancel_on, wording),
     ]
     subject = _(
         "Invoice %(reference)s: %(amount)s, due %(day)s",
@@ -115,12 +124,11 @@ def compose_invoice_mail(
         amount=_due(record, remaining, wording),
         day=day,
     )
-    return _compose(settings, recipients, record, subject=subject, blocks=blocks, pdf=pdf)
+    return letter.compose(subject, blocks)
 
 
-def _compose_card_invoice_mail(
-    settings: Settings, recipients: list[str], record: InvoiceRecord, *, pdf: bytes, remaining: Remaining | None
-) -> EmailMessage:
+def _compose_card_invoice_mail(letter: InvoiceLetter) -> EmailMessage:
+    record, remaining = letter.record, letter.remaining
     wording = wording_in(record.language)
     _, due = wording.translate, _due(record, remaining, wording)
     credited = _credited(record, remaining, wording)
@@ -135,19 +143,12 @@ def _compose_card_invoice_mail(
         _("We then retire the carbon credits on your behalf."),
     ]
     subject = _("Invoice %(reference)s: %(amount)s, charged to your card", reference=record.reference, amount=due)
-    return _compose(settings, recipients, record, subject=subject, blocks=blocks, pdf=pdf)
+    return letter.compose(subject, blocks)
 
 
-def compose_reminder(
-    settings: Settings,
-    recipients: list[str],
-    record: InvoiceRecord,
-    *,
-    pdf: bytes,
-    cancel_on: date | None,
-    remaining: Remaining | None,
-) -> EmailMessage:
+def compose_reminder(letter: InvoiceLetter) -> EmailMessage:
     """Says what has arrived and what is missing: asking for the whole sum again would be wrong."""
+    record, remaining, cancel_on = letter.record, letter.remaining, letter.cancel_on
     wording = wording_in(record.language)
     _, received = wording.translate, None if remaining is None else remaining.received
     values = {
@@ -182,7 +183,7 @@ def compose_reminder(
         *_how_to_pay(record, remaining, wording, by=None),
         "" if cancel_on is None else warning,
     ]
-    return _compose(settings, recipients, record, subject=subject, blocks=blocks, pdf=pdf)
+    return letter.compose(subject, blocks)
 
 
 def compose_credit_mail(

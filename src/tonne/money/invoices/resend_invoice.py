@@ -1,19 +1,12 @@
 """Mail an invoice again, for an operator."""
 
 from datetime import datetime
-from email.message import EmailMessage
-
-from msgspec import Struct
 
 from tonne.money.invoices import store
-from tonne.money.invoices.documents.annex import Annex, load_annex
-from tonne.money.invoices.documents.record import Remaining
-from tonne.money.invoices.documents.render_invoice import RenderInvoice
 from tonne.money.invoices.errors import InvoiceNotOpen, InvoiceWithoutRecipient
-from tonne.money.invoices.issuing.billed_order_store import list_billed_orders, list_unfulfilled_orders
-from tonne.money.invoices.mail import compose_invoice_mail, find_recipients, write_closed_mail, write_mail
+from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
+from tonne.money.invoices.mail import find_recipients
 from tonne.money.invoices.model import FollowUpSchedule, Invoice
-from tonne.money.invoices.remaining import find_remaining
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
@@ -40,17 +33,8 @@ async def resend_invoice(
     scope = Scope(organisation_id, first.account_id, invoice.mode)
     row = OrderMailRow(scope, first.order_id, OrderMailKind.INVOICE, invoice.id, invoice.total_minor)
     await add_mails(tx, [row], now)
-    await audit.record(
-        tx,
-        organisation_id,
-        "invoice.resent",
-        actor=actor,
-        subject_id=invoice.id,
-        at=now,
-        mode=invoice.mode,
-        reference=invoice.reference,
-        recipients=recipients,
-    )
+    details = {"reference": invoice.reference, "recipients": recipients}
+    await audit.record_in(tx, invoice, "invoice.resent", invoice.id, actor=actor, at=now, **details)
     return recipients
 
 
@@ -62,44 +46,3 @@ async def _mark_mailed(tx: Connection, invoice: Invoice, settings: Settings, now
         raise InvoiceNotOpen(
             f"Invoice {invoice.reference} is about to be mailed. Check that `tonne worker` is running."
         )
-
-
-class InvoiceAgain(Struct, frozen=True):
-    """What the mail says."""
-
-    invoice: Invoice
-    recipients: list[str]
-    annex: Annex
-    remaining: Remaining | None
-    is_fulfilled: bool
-
-
-async def read_invoice_again(connection: Connection, invoice_id: str) -> InvoiceAgain:
-    [invoice] = await store.find_invoices_any_account(connection, [invoice_id])
-    return InvoiceAgain(
-        invoice,
-        await find_recipients(connection, invoice.organisation_id),
-        await load_annex(connection, invoice),
-        await find_remaining(connection, invoice),
-        not await list_unfulfilled_orders(connection, invoice),
-    )
-
-
-async def compose_invoice_again(
-    settings: Settings, found: InvoiceAgain, *, render: RenderInvoice, now: datetime
-) -> EmailMessage:
-    """Renders and signs the PDF: do not hold a lock meanwhile."""
-    invoice, closing = found.invoice, found.invoice.closing
-    if closing is not None:
-        return await write_closed_mail(settings, found.recipients, invoice, closing, annex=found.annex, render=render)
-    return await write_mail(
-        compose_invoice_mail,
-        settings,
-        found.recipients,
-        invoice,
-        now,
-        remaining=found.remaining,
-        annex=found.annex,
-        is_fulfilled=found.is_fulfilled,
-        render=render,
-    )

@@ -8,10 +8,10 @@ import asyncpg
 from tonne.money.invoices.model import BilledOrganisation, Invoice, InvoiceStatus
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.events.notification import Stream
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.scope import Mode, Scope
-from tonne.selling.accounts.model import Billing, PaymentMethod
 from tonne.selling.accounts.tax.store import find_tax_profile
 from tonne.selling.orders.model import OrderKey
 
@@ -26,15 +26,7 @@ invoices.written_off_at,
 
 
 def read_invoice(row: asyncpg.Record) -> Invoice:
-    return Invoice(
-        **{
-            **row,
-            "mode": Mode(row["mode"]),
-            "status": InvoiceStatus(row["status"]),
-            "billing": Billing(row["billing"]),
-            "payment_method": PaymentMethod(row["payment_method"]),
-        }
-    )
+    return value_of(Invoice, row)
 
 
 FIND_ORGANISATION = """

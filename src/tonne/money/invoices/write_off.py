@@ -121,16 +121,7 @@ async def _find(tx: Connection, invoice: Invoice) -> WriteOff:
 async def _record(
     tx: Connection, invoice: Invoice, action: str, amount_minor: int, *, reason: str, actor: Actor, now: datetime
 ) -> None:
-    await audit.record(
-        tx,
-        invoice.organisation_id,
-        action,
-        actor=actor,
-        at=now,
-        subject_id=invoice.id,
-        mode=invoice.mode,
-        reference=invoice.reference,
-        amount=invoice.money(amount_minor),
-        reason=reason,
-        first_order_id=invoice.first_order_id,
-    )
+    amount = invoice.money(amount_minor)
+    details = {"reference": invoice.reference, "amount": amount, "reason": reason}
+    first = invoice.first_order_id
+    await audit.record_in(tx, invoice, action, invoice.id, actor=actor, at=now, **details, first_order_id=first)

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from tonne.money.invoices.model import Invoice
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.money import format_money
 from tonne.platform.values.scope import Mode
@@ -71,7 +72,7 @@ FROM write_offs written JOIN invoices ON invoices.id = written.invoice_id
 
 
 def _write_off(row: asyncpg.Record) -> WriteOff:
-    return WriteOff(**{**row, "mode": Mode(row["mode"]), "state": WriteOffState(row["state"])})
+    return value_of(WriteOff, row)
 
 
 INSERT_WRITE_OFF = """

@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from tonne.money.invoices.card_payment.mail_card_receipt import CardReceipt, compose_card_receipt, read_card_receipt
 from tonne.money.invoices.documents.render_invoice import RenderInvoice
-from tonne.money.invoices.resend_invoice import InvoiceAgain, compose_invoice_again, read_invoice_again
+from tonne.money.invoices.mail import InvoiceMail, compose_invoice_mail, read_invoice_mail, write_mail
+from tonne.money.invoices.store import find_invoices_any_account
 from tonne.money.receipts.compose import compose_cancelled, compose_receipt, compose_refund
 from tonne.money.receipts.expected_completion import Expectation, expected_completion
 from tonne.money.receipts.recipients import Parties, read_parties
@@ -48,7 +49,7 @@ class OrderFacts(Struct, frozen=True):
     reason: str | None = None
 
 
-MailFacts = OrderFacts | CardReceipt | InvoiceAgain
+MailFacts = OrderFacts | CardReceipt | InvoiceMail
 
 
 async def read_facts(
@@ -71,7 +72,8 @@ async def read_facts(
                 connection, each.scope, each.cause, paid_minor=each.amount_minor, paid_at=each.created_at
             )
         elif each.kind is OrderMailKind.INVOICE:
-            found = await read_invoice_again(connection, each.cause)
+            [invoice] = await find_invoices_any_account(connection, [each.cause])
+            found = await read_invoice_mail(connection, invoice)
         else:
             known = OrderFacts(each, orders[each.order_id], parties[each.order_id], urls[each.order_id])
             found = await _read_more(connection, known, settings=settings, now=now)
@@ -108,8 +110,8 @@ async def compose_letter(found: MailFacts, *, settings: Settings, render: Render
         case CardReceipt():
             message = compose_card_receipt(settings, found)
             return OrderLetter(message, found.receipt_email, found.payer.admins, found.invoice.id)
-        case InvoiceAgain():
-            message = await compose_invoice_again(settings, found, render=render, now=now)
+        case InvoiceMail():
+            message = await write_mail(compose_invoice_mail, settings, found, now, render)
             return OrderLetter(message, None, found.recipients, found.invoice.id)
         case OrderFacts():
             message = _compose(settings, found)

@@ -70,12 +70,8 @@ async def import_payouts(tx: Connection, mode: Mode, file: SheetFile, *, actor: 
     if new:
         await payout_store.insert_payouts(tx, mode, GATEWAY, new, actor=actor, now=now)
         details = {"file": file.name, "payouts": [each.payout_id for each in new]}
-        await audit.record_all(
-            tx,
-            [audit.Entry(action="payout.imported", subject_id=file.name, mode=mode, details=details)],
-            actor=actor,
-            at=now,
-        )
+        entry = audit.Entry(action="payout.imported", subject_id=file.name, mode=mode, details=details)
+        await audit.record_all(tx, [entry], actor=actor, at=now)
     return PayoutImport(len(new), len(payouts) - len(new))
 
 

@@ -30,12 +30,8 @@ async def match_payout(tx: Connection, name: str, transfer_id: str, *, actor: Ac
             f"The payout {payout.payout_id} is {amount}, transfer {transfer.id} has {transfer.rest} left."
         )
     await payout_store.set_transfer(tx, payout.id, transfer.id)
-    entry = audit.Entry(
-        action="payout.matched",
-        subject_id=payout.id,
-        mode=transfer.mode,
-        details={"payout": payout.payout_id, "transfer_id": transfer.id},
-    )
+    details = {"payout": payout.payout_id, "transfer_id": transfer.id}
+    entry = audit.Entry(action="payout.matched", subject_id=payout.id, mode=transfer.mode, details=details)
     await audit.record_all(tx, [entry], actor=actor, at=now)
     return payout
 

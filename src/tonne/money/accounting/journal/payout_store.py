@@ -47,15 +47,9 @@ FROM unnest($5::text[], $6::text[], $7::date[], $8::text[], $9::bigint[], $10::b
 async def insert_payouts(
     tx: Connection, mode: Mode, gateway: str, payouts: Sequence[Payout], *, actor: Actor, now: datetime
 ) -> None:
-    await tx.execute(
-        INSERT_PAYOUTS,
-        mode,
-        gateway,
-        now,
-        str(actor),
-        [new_id("pyo") for _ in payouts],
-        *columns(payouts, "payout_id, paid_on, currency, amount_minor, fee_minor"),
-    )
+    ids = [new_id("pyo") for _ in payouts]
+    rows = columns(payouts, "payout_id, paid_on, currency, amount_minor, fee_minor")
+    await tx.execute(INSERT_PAYOUTS, mode, gateway, now, str(actor), ids, *rows)
 
 
 class ListedPayout(Struct, frozen=True):

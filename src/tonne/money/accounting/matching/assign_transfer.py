@@ -1,6 +1,7 @@
 """Assign what is left of a transfer to an invoice, and undo that by a recorded opposite."""
 
 from datetime import datetime
+from typing import Any
 
 from tonne.money.accounting.matching.match_line import NamedInvoice
 from tonne.money.bank.assignment_store import (
@@ -10,10 +11,13 @@ from tonne.money.bank.assignment_store import (
     sum_received_any_account,
     undo_assignments_any_account,
 )
-from tonne.money.bank.errors import TransferNotFound
 from tonne.money.bank.return_store import list_returns_of_transfer_any_account
 from tonne.money.bank.transfer_model import Assignment, ReturnStatus, Transfer
-from tonne.money.bank.transfer_store import lock_transfers_any_account, refresh_states_any_account
+from tonne.money.bank.transfer_store import (
+    lock_transfer_any_account,
+    lock_transfers_any_account,
+    refresh_states_any_account,
+)
 from tonne.money.invoices.errors import AssignmentInvalid
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.money.invoices.settle_invoice import lock_with_orders_any_account, mark_invoice_paid, pay_orders_any_account
@@ -41,20 +45,13 @@ async def assign_transfer(
     [locked] = await lock_with_orders_any_account(tx, [invoice.id])
     received = await sum_received_any_account(tx, [locked.id])
     named = NamedInvoice(locked, received.get(locked.id, 0))
-    transfer = await _lock(tx, transfer_id)
+    transfer = await lock_transfer_any_account(tx, transfer_id)
     amount_minor = min(transfer.rest_minor, named.missing_minor) if amount_minor is None else amount_minor
     _check(transfer, named, amount_minor)
     new = NewAssignment(transfer.id, locked, amount_minor)
     await insert_assignments(tx, [new], by_operator=True, note=note, actor=actor, now=now)
-    entries = [
-        audit.Entry(
-            action="transfer.assigned",
-            subject_id=transfer.id,
-            organisation_id=locked.organisation_id,
-            mode=transfer.mode,
-            details={"invoice": locked.reference, "amount": transfer.money(amount_minor), "note": note},
-        )
-    ]
+    details: dict[str, Any] = {"invoice": locked.reference, "amount": transfer.money(amount_minor), "note": note}
+    entries = [audit.entry_in(locked, "transfer.assigned", transfer.id, **details)]
     settles = locked.status is InvoiceStatus.OPEN and amount_minor == named.missing_minor
     if settles:
         reason = f"transfer {transfer.id} of {transfer.booked_on}"
@@ -76,7 +73,7 @@ async def unassign_transfer(
     if found is None:
         raise AssignmentInvalid("There is no such assignment. `tonne transfer show` lists those of a transfer.")
     [invoice] = await lock_with_orders_any_account(tx, [found.invoice_id])
-    transfer = await _lock(tx, found.transfer_id)
+    transfer = await lock_transfer_any_account(tx, found.transfer_id)
     found = await find_assignment_any_account(tx, assignment_id)
     if found is None or found.undone:
         raise AssignmentInvalid("The assignment is undone already.")
@@ -88,18 +85,8 @@ async def unassign_transfer(
     if invoice.status is InvoiceStatus.PAID:
         await mark_settled_by_hand(tx, invoice)
     await refresh_states_any_account(tx, [transfer.id])
-    await audit.record(
-        tx,
-        invoice.organisation_id,
-        "transfer.unassigned",
-        actor=actor,
-        at=now,
-        subject_id=transfer.id,
-        mode=transfer.mode,
-        invoice=invoice.reference,
-        amount=transfer.money(found.amount_minor),
-        note=note,
-    )
+    details = {"invoice": invoice.reference, "amount": transfer.money(found.amount_minor), "note": note}
+    await audit.record_in(tx, invoice, "transfer.unassigned", transfer.id, actor=actor, at=now, **details)
     [changed] = await lock_transfers_any_account(tx, [transfer.id])
     return found, changed
 
@@ -128,10 +115,3 @@ def _check(transfer: Transfer, named: NamedInvoice, amount_minor: int) -> None:
             f"Transfer {transfer.id} has {transfer.rest} left, and invoice {invoice.reference} needs "
             f"{invoice.money(named.missing_minor)}: assign at most the lower of both."
         )
-
-
-async def _lock(tx: Connection, transfer_id: str) -> Transfer:
-    [*found] = await lock_transfers_any_account(tx, [transfer_id])
-    if not found:
-        raise TransferNotFound
-    return found[0]

@@ -21,18 +21,10 @@ async def decide_doubtful(tx: Connection, line_id: str, *, is_same: bool, actor:
     if found is None:
         raise DoubtfulLineNotFound
     await doubtful_store.mark_decided_any_account(tx, found.id, is_same=is_same, actor=actor, now=now)
-    await audit.record(
-        tx,
-        None,
-        "transfer.doubt_decided",
-        actor=actor,
-        at=now,
-        subject_id=found.transfer_id,
-        mode=found.mode,
-        line_id=found.id,
-        amount=found.line.amount,
-        same=is_same,
-    )
+    details = {"line_id": found.id, "amount": found.line.amount, "same": is_same}
+    subject_id, action = found.transfer_id, "transfer.doubt_decided"
+    entry = audit.Entry(action=action, subject_id=subject_id, mode=found.mode, details=details)
+    await audit.record_all(tx, [entry], actor=actor, at=now)
     transfer_id, matches = found.transfer_id, {}
     if is_same:
         same = Identified(found.line, Verdict.KNOWN, found.transfer_id)

@@ -8,7 +8,9 @@ from enum import StrEnum
 from msgspec import Struct
 
 from tonne.money.bank.transfer_model import Transfer
+from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.values.scope import Mode
 
 PER_TRANSFER = 3
@@ -108,21 +110,10 @@ async def suggest_matches_any_account(
     if not open_ones:
         return found
     named = [(each.id, number) for each in open_ones for number in numbers_in(each)]
-    rows = await connection.fetch(
-        SUGGEST,
-        mode,
-        [each.id for each in open_ones],
-        [each.currency for each in open_ones],
-        [each.rest_minor for each in open_ones],
-        [each.payer_iban for each in open_ones],
-        [each.payer for each in open_ones],
-        [id_ for id_, _ in named],
-        [number for _, number in named],
-        per_transfer,
-    )
-    for row in rows:
-        values = {**row, "hints": tuple(map(MatchHint, row["hints"]))}
-        found.setdefault(values.pop("transfer_id"), []).append(SuggestedInvoice(**values))
+    waiting = columns(open_ones, "id, currency, rest_minor, payer_iban, payer")
+    numbers = [id_ for id_, _ in named], [number for _, number in named]
+    for row in await connection.fetch(SUGGEST, mode, *waiting, *numbers, per_transfer):
+        found.setdefault(row["transfer_id"], []).append(value_of(SuggestedInvoice, row))
     return found
 
 

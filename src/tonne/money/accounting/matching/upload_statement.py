@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from tonne.money.accounting.matching.import_statement import BookedLine, StatementOptions, import_statement
 from tonne.money.bank.formats.csv_statement import Spelling
-from tonne.money.bank.formats.local_numbers import DateOrder, DecimalMark
 from tonne.money.invoices.errors import StatementUploadNotFound
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
@@ -55,19 +55,8 @@ async def upload_statement(
 ) -> str:
     """Store a file for the preview; returns the id. Nothing is booked."""
     upload_id, spelling = new_id("stm"), options.spelling
-    await tx.execute(
-        INSERT_UPLOAD,
-        upload_id,
-        mode,
-        file.name,
-        file.content,
-        spelling.dates,
-        spelling.decimals,
-        options.iban,
-        now,
-        now - KEPT_FOR,
-        str(actor),
-    )
+    statement = (file.name, file.content, spelling.dates, spelling.decimals, options.iban)
+    await tx.execute(INSERT_UPLOAD, upload_id, mode, *statement, now, now - KEPT_FOR, str(actor))
     await _record(tx, "bank_statement.uploaded", mode, file, actor=actor, now=now)
     return upload_id
 
@@ -84,7 +73,7 @@ async def list_uploads(connection: Connection, mode: Mode) -> Sequence[WaitingUp
 
 
 FIND_UPLOAD = """
-SELECT id, mode, file_name, content, date_order, decimal_mark, own_iban, uploaded_at, uploaded_by
+SELECT id, mode, file_name, content, date_order AS dates, decimal_mark AS decimals, own_iban, uploaded_at, uploaded_by
 FROM statement_uploads WHERE id = $1 AND mode = $2
 """
 
@@ -98,18 +87,8 @@ async def find_upload(connection: Connection, mode: Mode, upload_id: str) -> Sta
 
 
 def _upload(row: asyncpg.Record) -> StatementUpload:
-    spelling = Spelling(
-        None if row["date_order"] is None else DateOrder(row["date_order"]),
-        None if row["decimal_mark"] is None else DecimalMark(row["decimal_mark"]),
-    )
-    return StatementUpload(
-        row["id"],
-        Mode(row["mode"]),
-        SheetFile(row["file_name"], row["content"]),
-        StatementOptions(spelling, row["own_iban"]),
-        row["uploaded_at"],
-        row["uploaded_by"],
-    )
+    options = StatementOptions(value_of(Spelling, row), row["own_iban"])
+    return value_of(StatementUpload, row, file=SheetFile(row["file_name"], row["content"]), options=options)
 
 
 async def import_upload(
@@ -139,13 +118,5 @@ async def _delete(tx: Connection, upload: StatementUpload) -> None:
 
 
 async def _record(tx: Connection, action: str, mode: Mode, file: SheetFile, *, actor: Actor, now: datetime) -> None:
-    await audit.record(
-        tx,
-        None,
-        action,
-        actor=actor,
-        at=now,
-        subject_id=sha256(file.content).hexdigest(),
-        mode=mode,
-        file=file.name,
-    )
+    digest = sha256(file.content).hexdigest()
+    await audit.record(tx, None, action, actor=actor, at=now, subject_id=digest, mode=mode, file=file.name)

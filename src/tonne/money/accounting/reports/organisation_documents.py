@@ -94,12 +94,8 @@ async def list_credit_notes_of(
     connection: Connection, organisation_id: str, mode: Mode, before: int | None, limit: int
 ) -> Sequence[tuple[CreditNote, str]]:
     """Newest first, each with the number of its invoice."""
-    found = []
-    for row in await connection.fetch(LIST_NOTES, organisation_id, mode, before, limit):
-        values = dict(row)
-        invoice_reference = values.pop("invoice_reference")
-        found.append((read_note(values), invoice_reference))
-    return found
+    rows = await connection.fetch(LIST_NOTES, organisation_id, mode, before, limit)
+    return [(read_note(row), row["invoice_reference"]) for row in rows]
 
 
 FIND_NOTE = f"""
@@ -112,7 +108,7 @@ async def find_credit_note_of(
     connection: Connection, organisation_id: str, mode: Mode, reference: str
 ) -> CreditNote | None:
     row = await connection.fetchrow(FIND_NOTE, organisation_id, mode, reference)
-    return None if row is None else read_note(dict(row))
+    return None if row is None else read_note(row)
 
 
 class CollectedOrders(Struct, frozen=True):

@@ -49,23 +49,22 @@ class CardProblems(Struct, frozen=True):
         return bool(self.to_confirm or self.declined or self.failed)
 
 
-class MailCardProblems:
+class MailCardProblems(Struct, frozen=True):
     """A job of the worker. Enqueuing the mail and recording it commit together, so each is sent once.
 
     It mails what is true now: problems that are solved meanwhile are not mentioned.
     """
 
-    def __init__(self, database: Database, clock: Clock, settings: Settings, box: SecretBox) -> None:
-        self._database = database
-        self._clock = clock
-        self._settings = settings
-        self._box = box
+    database: Database
+    clock: Clock
+    settings: Settings
+    box: SecretBox
 
     async def run_once(self) -> bool:
         """Mail a batch; false when none is due."""
         return await run_claimed(
-            self._database,
-            lambda tx, limit: card_link_store.claim_card_mails(tx, self._clock(), limit),
+            self.database,
+            lambda tx, limit: card_link_store.claim_card_mails(tx, self.clock(), limit),
             self._mail_all,
             self._postpone,
             limit=BATCH,
@@ -76,14 +75,14 @@ class MailCardProblems:
     async def _mail_all(self, tx: Connection, batch: Sequence[DueCardMail]) -> None:
         for due in batch:
             is_mailed = await self._mail(tx, due)
-            await card_link_store.finish_card_mail(tx, due.scope, self._clock(), is_mailed=is_mailed)
+            await card_link_store.finish_card_mail(tx, due.scope, self.clock(), is_mailed=is_mailed)
 
     async def _postpone(self, tx: Connection, batch: Sequence[DueCardMail]) -> None:
         for due in batch:
-            await card_link_store.postpone_card_mail(tx, due.scope, self._clock() + RETRY_AFTER)
+            await card_link_store.postpone_card_mail(tx, due.scope, self.clock() + RETRY_AFTER)
 
     async def _mail(self, tx: Connection, due: DueCardMail) -> bool:
-        scope, now = due.scope, self._clock()
+        scope, now = due.scope, self.clock()
         party = await read_payer(tx, scope.account_id)
         problems = CardProblems(
             party.account_name,
@@ -99,13 +98,13 @@ class MailCardProblems:
         if not recipients:
             _log.warning("card_problem_without_recipient", account_id=scope.account_id)
             return False
-        page = await card_page_url(tx, scope, box=self._box, settings=self._settings, now=now)
+        page = await card_page_url(tx, scope, box=self.box, settings=self.settings, now=now)
         confirm_url: str | None = page
         if len(problems.to_confirm) == 1:
             [order] = await load_orders(tx, [OrderKey(scope.account_id, problems.to_confirm[0].id)])
-            confirm_url = (await order_urls(tx, [order], settings=self._settings, now=now))[order.id]
+            confirm_url = (await order_urls(tx, [order], settings=self.settings, now=now))[order.id]
         message = compose_card_mail(
-            self._settings, recipients, problems, mode=scope.mode, confirm_url=confirm_url or page, card_url=page
+            self.settings, recipients, problems, mode=scope.mode, confirm_url=confirm_url or page, card_url=page
         )
         if party.card_email:
             await enqueue_customer_mail(tx, scope, party.card_email, message)

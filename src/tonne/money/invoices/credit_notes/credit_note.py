@@ -12,6 +12,7 @@ from tonne.money.invoices.model import BilledOrder, Invoice, InvoiceStatus
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.money import apportion, format_money
 from tonne.platform.values.replace import replace
+from tonne.platform.values.same_named import same_named
 from tonne.platform.values.scope import Mode
 from tonne.selling.orders.model import OrderKey
 
@@ -79,25 +80,16 @@ def credit_reference_of(mode: Mode, number: int) -> str:
 
 
 def credit_in_full(billed: BilledOrder) -> CreditedOrder:
-    return CreditedOrder(
-        account_id=billed.account_id,
-        order_id=billed.order_id,
-        reference=billed.reference,
-        offset_minor=billed.offset_minor,
-        fee_minor=billed.fee_minor,
-        tax_minor=billed.tax_minor,
-        total_minor=billed.total_minor,
-    )
+    return same_named(CreditedOrder, billed)
 
 
 def credit_in_part(billed: BilledOrder, amount_minor: int) -> CreditedOrder:
     """An amount of an order, divided into its parts by largest remainder."""
     weights = [billed.offset_minor, billed.fee_minor, billed.tax_minor or 0]
     offset_minor, fee_minor, tax_minor = apportion(amount_minor, weights)
-    return CreditedOrder(
-        account_id=billed.account_id,
-        order_id=billed.order_id,
-        reference=billed.reference,
+    return same_named(
+        CreditedOrder,
+        billed,
         offset_minor=offset_minor,
         fee_minor=fee_minor,
         tax_minor=None if billed.tax_minor is None else tax_minor,

@@ -13,6 +13,7 @@ from tonne.platform.db.pool import Database
 from tonne.platform.http.route import PDF_FILE, Request, Response, Route, RouteMaker
 from tonne.platform.keys.signing.errors import SigningUnavailable
 from tonne.platform.values.money import format_money
+from tonne.platform.values.same_named import same_named
 from tonne.selling.accounts.keys.store import find_key_kind
 from tonne.selling.accounts.model import AccountKind
 from tonne.selling.orders.errors import OrderNotFound
@@ -39,10 +40,9 @@ class CreditNotesOut(msgspec.Struct, frozen=True):
     data: Annotated[list[CreditNoteOut], Meta(description="Newest first.")]
 
 
-class CreditNoteEndpoints:
-    def __init__(self, database: Database, render: RenderInvoice) -> None:
-        self._database = database
-        self._render = render
+class CreditNoteEndpoints(msgspec.Struct, frozen=True):
+    database: Database
+    render: RenderInvoice
 
     async def list_credit_notes(self, request: Request) -> Response:
         """List the credit notes of an order.
@@ -51,7 +51,7 @@ class CreditNoteEndpoints:
         no pages.
         """
         order_id = request.path("order_id")
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             notes = await credit_note_store.list_credit_notes_of_order(connection, request.scope, order_id)
             if not notes and await load_order(connection, request.scope, order_id) is None:
                 raise OrderNotFound
@@ -63,27 +63,25 @@ class CreditNoteEndpoints:
         One that credits orders of several accounts can be read only with keys of the organisation's own accounts.
         """
         scope, note_id = request.scope, request.path("credit_note_id")
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             kind = await find_key_kind(connection, scope.organisation_id, request.actor.name)
             sees_others = kind is AccountKind.ACCOUNT and request.accounts is None
             note = await credit_note_store.find_credit_note(connection, scope, note_id, with_others=sees_others)
         if note is None:
             raise CreditNoteNotFound
-        pdf = await self._render.credit_note(note.read_record())
+        pdf = await self.render.credit_note(note.read_record())
         headers = {"Content-Disposition": f'inline; filename="{note.reference}.pdf"', "Cache-Control": "private"}
         return Response(pdf, 200, b"application/pdf", headers)
 
 
 def _wire(note: CreditNote) -> CreditNoteOut:
-    return CreditNoteOut(
-        id=note.id,
+    return same_named(
+        CreditNoteOut,
+        note,
         number=note.reference,
         invoice_number=note.read_record().invoice_number,
         issued_on=note.issued_on.isoformat(),
         total=format_money(note.total_minor, note.currency),
-        currency=note.currency,
-        cause=note.cause,
-        reason=note.reason,
     )
 
 

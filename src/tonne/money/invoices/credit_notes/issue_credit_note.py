@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from tonne.money.bank.return_transfer import return_part_payments
 from tonne.money.invoices import store
@@ -158,22 +159,16 @@ def _entries(
     invoice: Invoice, note: CreditNote, status: InvoiceStatus, orders: int, released_minor: int
 ) -> list[audit.Entry]:
     released = {"released": invoice.money(released_minor)} if released_minor else {}
-    details = {"reference": invoice.reference, "credit_note": note.reference, "reason": note.reason}
-    issued = audit.Entry(
-        action="credit_note.issued",
-        subject_id=note.id,
-        organisation_id=invoice.organisation_id,
-        mode=invoice.mode,
-        after={"total": note.total, "cause": note.cause, "orders": orders, "refund_id": note.refund_id},
-        details=details,
-    )
-    changed = audit.Entry(
-        action="invoice.cancelled" if status is InvoiceStatus.CANCELLED else "invoice.credited",
-        subject_id=invoice.id,
-        organisation_id=invoice.organisation_id,
-        mode=invoice.mode,
+    details: dict[str, Any] = {"reference": invoice.reference, "credit_note": note.reference, "reason": note.reason}
+    content = {"total": note.total, "cause": note.cause, "orders": orders, "refund_id": note.refund_id}
+    changed = audit.entry_in(
+        invoice,
+        "invoice.cancelled" if status is InvoiceStatus.CANCELLED else "invoice.credited",
+        invoice.id,
         before={"status": invoice.status, "due": invoice.due},
         after={"status": status, "due": invoice.money(invoice.due_minor - note.total_minor)},
-        details={**details, **released, "first_order_id": invoice.first_order_id},
+        **details,
+        **released,
+        first_order_id=invoice.first_order_id,
     )
-    return [issued, changed]
+    return [audit.entry_in(invoice, "credit_note.issued", note.id, after=content, **details), changed]

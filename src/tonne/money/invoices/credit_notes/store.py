@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from datetime import date, datetime
-from typing import Any
 
 import asyncpg
 
-from tonne.money.invoices.credit_notes.credit_note import CreditCause, CreditedOrder, CreditNote
+from tonne.money.invoices.credit_notes.credit_note import CreditedOrder, CreditNote
 from tonne.money.invoices.model import Invoice
-from tonne.platform.db.columns import columns
+from tonne.platform.db.columns import columns, parameters_of
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.orders.model import Order
 
@@ -19,8 +19,8 @@ note.tax_minor, note.cause, note.reason, note.refund_id, note.issued_on, note.is
 """
 
 
-def read_note(row: asyncpg.Record | dict[str, Any]) -> CreditNote:
-    return CreditNote(**{**row, "mode": Mode(row["mode"]), "cause": CreditCause(row["cause"])})
+def read_note(row: asyncpg.Record) -> CreditNote:
+    return value_of(CreditNote, row)
 
 
 TAKE_NUMBER = "UPDATE credit_note_series SET last_number = last_number + 1 WHERE mode = $1 RETURNING last_number"
@@ -47,30 +47,16 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $
 """
 
 
+_INSERTED = (
+    "id, invoice_id, organisation_id, mode, number, reference, currency, total_minor, tax_minor, cause, reason, "
+    "refund_id, issued_on, issued_by, record"
+)
+
+
 async def insert_credit_note(
     tx: Connection, invoice: Invoice, note: CreditNote, now: datetime, *, mail_at: datetime | None
 ) -> None:
-    await tx.execute(
-        INSERT_NOTE,
-        note.id,
-        invoice.id,
-        note.organisation_id,
-        note.mode,
-        note.number,
-        note.reference,
-        note.currency,
-        note.total_minor,
-        note.tax_minor,
-        note.cause,
-        note.reason,
-        note.refund_id,
-        note.issued_on,
-        note.issued_by,
-        note.record,
-        now,
-        mail_at,
-        invoice.is_written_off,
-    )
+    await tx.execute(INSERT_NOTE, *parameters_of(note, _INSERTED), now, mail_at, invoice.is_written_off)
 
 
 _ORDER = "account_id, order_id, offset_minor, fee_minor, tax_minor, total_minor"

@@ -25,6 +25,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.money import apportion, format_money
+from tonne.platform.values.same_named import same_named
 from tonne.platform.values.scope import Mode
 from tonne.platform.values.tax import TaxTerms, TaxTreatment, tax_on
 from tonne.selling.accounts.model import PaymentMethod
@@ -146,18 +147,8 @@ def compose_consolidated(
 
 
 def _billed(invoice: Invoice, order: OrderToBill, tax_minor: int) -> BilledOrder:
-    return BilledOrder(
-        invoice_id=invoice.id,
-        account_id=order.account_id,
-        order_id=order.order_id,
-        reference=order.reference,
-        placed_at=order.placed_at,
-        quantity_grams=order.quantity_grams,
-        offset_minor=order.offset_minor,
-        fee_minor=order.fee_minor,
-        tax_minor=tax_minor,
-        total_minor=order.total_minor + tax_minor,
-    )
+    total_minor = order.total_minor + tax_minor
+    return same_named(BilledOrder, order, invoice_id=invoice.id, tax_minor=tax_minor, total_minor=total_minor)
 
 
 def _line(line: LineTotal, currency: str) -> InvoiceLine:

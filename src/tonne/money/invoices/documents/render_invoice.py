@@ -3,6 +3,8 @@
 import asyncio
 from datetime import UTC, date, datetime, time
 
+from msgspec import Struct
+
 from tonne.money.invoices.documents.annex import Annex
 from tonne.money.invoices.documents.credit_note_record import CreditNoteRecord
 from tonne.money.invoices.documents.pdf import credit_note_pdf, invoice_pdf
@@ -10,11 +12,10 @@ from tonne.money.invoices.documents.record import Closing, InvoiceRecord, Remain
 from tonne.platform.keys.signing.sign_documents import SignDocuments
 
 
-class RenderInvoice:
+class RenderInvoice(Struct, frozen=True):
     """Every invoice and credit note that leaves the service as a PDF is rendered here."""
 
-    def __init__(self, signing: SignDocuments) -> None:
-        self._signing = signing
+    signing: SignDocuments
 
     async def invoice(
         self,
@@ -27,11 +28,11 @@ class RenderInvoice:
         """The signed PDF, see `invoice_pdf`. Raises SigningUnavailable."""
         pdf = await asyncio.to_thread(invoice_pdf, record, closing, annex=annex, remaining=remaining)
         # A closed invoice says on which day it was closed.
-        return await self._signing.sign(pdf, _midnight(record.issued_on if closing is None else closing.on))
+        return await self.signing.sign(pdf, _midnight(record.issued_on if closing is None else closing.on))
 
     async def credit_note(self, record: CreditNoteRecord) -> bytes:
         """The signed PDF, see `credit_note_pdf`. Raises SigningUnavailable."""
-        return await self._signing.sign(await asyncio.to_thread(credit_note_pdf, record), _midnight(record.issued_on))
+        return await self.signing.sign(await asyncio.to_thread(credit_note_pdf, record), _midnight(record.issued_on))
 
 
 def _midnight(day: str) -> datetime:

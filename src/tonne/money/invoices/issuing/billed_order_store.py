@@ -61,25 +61,15 @@ async def bills_others(connection: Connection, scope: Scope, invoice: Invoice) -
 
 FIND_KEYS = """
 SELECT invoice_id, account_id, order_id FROM invoice_orders
-WHERE invoice_id = ANY ($1::text[]) AND NOT cancelled ORDER BY account_id, order_id
+WHERE invoice_id = ANY ($1::text[]) AND ($2 OR NOT cancelled) ORDER BY account_id, order_id
 """
 
 
-async def find_order_keys_any_account(connection: Connection, invoice_ids: Sequence[str]) -> list[InvoiceOrderKey]:
-    """The orders that these invoices bill, without those that credit notes took off."""
-    rows = await connection.fetch(FIND_KEYS, invoice_ids)
-    return [InvoiceOrderKey(row["invoice_id"], OrderKey(row["account_id"], row["order_id"])) for row in rows]
-
-
-FIND_ALL_KEYS = """
-SELECT invoice_id, account_id, order_id FROM invoice_orders
-WHERE invoice_id = ANY ($1::text[]) ORDER BY account_id, order_id
-"""
-
-
-async def find_all_order_keys_any_account(connection: Connection, invoice_ids: Sequence[str]) -> list[InvoiceOrderKey]:
-    """Also those that credit notes took off."""
-    rows = await connection.fetch(FIND_ALL_KEYS, invoice_ids)
+async def find_order_keys_any_account(
+    connection: Connection, invoice_ids: Sequence[str], *, with_cancelled: bool = False
+) -> list[InvoiceOrderKey]:
+    """The orders that these invoices bill, without those that credit notes took off unless `with_cancelled`."""
+    rows = await connection.fetch(FIND_KEYS, invoice_ids, with_cancelled)
     return [InvoiceOrderKey(row["invoice_id"], OrderKey(row["account_id"], row["order_id"])) for row in rows]
 
 

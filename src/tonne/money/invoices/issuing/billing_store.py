@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.platform.values.scope import Mode
@@ -103,12 +104,7 @@ SELECT id, billing, billing_threshold_minor, fulfil, credit_limit_minor FROM acc
 async def find_billing_settings(connection: Connection, orders: Sequence[Order]) -> dict[str, BillingSettings]:
     """The settings of the accounts of these orders, by account."""
     rows = await connection.fetch(FIND_SETTINGS, sorted({order.scope.account_id for order in orders}))
-    return {
-        row["id"]: BillingSettings(
-            Billing(row["billing"]), row["billing_threshold_minor"], Fulfil(row["fulfil"]), row["credit_limit_minor"]
-        )
-        for row in rows
-    }
+    return {row["id"]: value_of(BillingSettings, row) for row in rows}
 
 
 HAVE_UNBILLED = """
@@ -215,7 +211,7 @@ async def find_group_any_account(connection: Connection, group_id: str) -> Billi
 def _group(row: asyncpg.Record | None) -> BillingGroup:
     if row is None:
         raise LookupError("no such billing group")
-    return BillingGroup(**{**row, "mode": Mode(row["mode"]), "billing": Billing(row["billing"])})
+    return value_of(BillingGroup, row)
 
 
 LIST_KEYS = """
@@ -275,10 +271,7 @@ ORDER BY taken.account_id, taken.placed_at, taken.order_id
 async def take_unbilled(tx: Connection, keys: Sequence[OrderKey]) -> list[OrderToBill]:
     """Remove locked orders from their group, to bill them. By account, oldest first."""
     rows = await tx.fetch(TAKE_UNBILLED, *columns(keys, "account_id, id"))
-    return [
-        OrderToBill(**{**row, "treatment": TaxTreatment(row["treatment"]), "rate": Fraction(row["rate"])})
-        for row in rows
-    ]
+    return [value_of(OrderToBill, row, rate=Fraction(row["rate"])) for row in rows]
 
 
 # Recounted, and due at the end of the month of the oldest order that is left.
