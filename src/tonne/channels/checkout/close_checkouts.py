@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import ClassVar
 
+from msgspec import Struct
+
 from tonne.channels.checkout import queue
 from tonne.channels.checkout.model import CHECK_INTERVAL
 from tonne.channels.checkout.queue import DueCheckout
@@ -24,14 +26,13 @@ _Claim = Callable[[Connection, datetime, int], Awaitable[Sequence[DueCheckout]]]
 _Handle = Callable[[Connection, Sequence[DueCheckout]], Awaitable[None]]
 
 
-class CloseCheckouts:
+class CloseCheckouts(Struct, frozen=True):
     """A job of the worker. A checkout with an open charge stays open, because it may still be paid."""
 
     EVERY_S: ClassVar[int] = 2
 
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
+    database: Database
+    clock: Clock
 
     async def run_once(self) -> bool:
         """Delete or close a batch of expired checkouts without an order, and check one with an order.
@@ -46,11 +47,11 @@ class CloseCheckouts:
     async def _run(self, claim: _Claim, handle: _Handle, limit: int) -> bool:
         async def postpone(tx: Connection, checkouts: Sequence[DueCheckout]) -> None:
             for due in checkouts:
-                await queue.schedule_close(tx, due.scope, due.id, self._clock() + CHECK_INTERVAL)
+                await queue.schedule_close(tx, due.scope, due.id, self.clock() + CHECK_INTERVAL)
 
         return await run_claimed(
-            self._database,
-            lambda tx, count: claim(tx, self._clock(), count),
+            self.database,
+            lambda tx, count: claim(tx, self.clock(), count),
             handle,
             postpone,
             limit=limit,
@@ -63,7 +64,7 @@ class CloseCheckouts:
             await self._close_if_expired(tx, checkout)
 
     async def _close_if_expired(self, tx: Connection, checkout: DueCheckout) -> None:
-        now = self._clock()
+        now = self.clock()
         order = await lock_order(tx, checkout.scope, checkout.order_id or "")
         if order is None or order.status in {OrderStatus.CANCELLED, OrderStatus.FAILED}:
             await queue.close(tx, checkout.scope, checkout.id)

@@ -123,17 +123,9 @@ class CreateCheckout(msgspec.Struct, frozen=True):
         columns = ApiColumns(new.sealed_token, new.idempotency_key, idempotency.digest)
         if not await insert_checkout(tx, checkout, token, columns):
             return None
-        await audit.record(
-            tx,
-            scope.organisation_id,
-            "checkout.created",
-            actor=actor,
-            at=checkout.created_at,
-            subject_id=checkout.id,
-            mode=scope.mode,
-            offset_link_id=checkout.offset_link_id,
-            external_id=checkout.external_id,
-        )
+        details = {"offset_link_id": checkout.offset_link_id, "external_id": checkout.external_id}
+        at = checkout.created_at
+        await audit.record_in(tx, scope, "checkout.created", checkout.id, actor=actor, at=at, **details)
         return new
 
 

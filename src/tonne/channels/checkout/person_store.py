@@ -7,6 +7,7 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.channels.checkout.model import CheckoutStatus
+from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.erased import ERASED_DIGEST
 from tonne.platform.values.scope import Scope
@@ -85,28 +86,18 @@ async def lock_texts(tx: Connection, scope: Scope, checkout_id: str, order_id: s
 
 
 SET_TEXTS = """
-UPDATE checkouts SET email = $3, beneficiary_name = $4, beneficiary_is_public = $5, external_id = $6, metadata = $7,
-                     idempotency_key = $8, redirect_url = $9,
-                     request_digest = CASE WHEN request_digest IS NULL THEN NULL ELSE $10::bytea END
+UPDATE checkouts SET email = $3, beneficiary_name = $4, beneficiary_is_public = false, external_id = $5, metadata = $6,
+                     idempotency_key = $7, redirect_url = $8,
+                     request_digest = CASE WHEN request_digest IS NULL THEN NULL ELSE $9::bytea END
 WHERE account_id = $1 AND id = $2
 """
 
 
 async def erase_texts(tx: Connection, scope: Scope, texts: CheckoutTexts) -> None:
     """Store the texts of a locked checkout without the data of a person, who is no longer named in public."""
-    await tx.execute(
-        SET_TEXTS,
-        scope.account_id,
-        texts.id,
-        texts.email,
-        texts.beneficiary_name,
-        False,
-        texts.external_id,
-        texts.metadata,
-        texts.idempotency_key,
-        texts.redirect_url,
-        ERASED_DIGEST,
-    )
+    others = parameters_of(texts, "external_id, metadata, idempotency_key, redirect_url")
+    person = (texts.email, texts.beneficiary_name)
+    await tx.execute(SET_TEXTS, scope.account_id, texts.id, *person, *others, ERASED_DIGEST)
 
 
 def _texts(row: asyncpg.Record) -> CheckoutTexts:

@@ -6,19 +6,20 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
 
 import asyncpg
 import msgspec
+from msgspec import Struct
 
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.db.rows import scope_of, value_of
+from tonne.platform.values.scope import Scope
 from tonne.selling.orders.model import OrderKey
 from tonne.supply.certificates.record import CertificateRecord
 
 
-class DueCheckout(NamedTuple):
+class DueCheckout(Struct, frozen=True):
     """`order_id` is None if there is no order yet."""
 
     scope: Scope
@@ -90,7 +91,7 @@ async def close(tx: Connection, scope: Scope, checkout_id: str) -> None:
     await tx.execute(CLOSE, scope.account_id, checkout_id)
 
 
-class DueMail(NamedTuple):
+class DueMail(Struct, frozen=True):
     """`leased_until` is the fencing token of the lease: no later claim has the same."""
 
     scope: Scope
@@ -128,21 +129,15 @@ FROM (
     WHERE checkouts.next_mail_at <= $1 AND orders.status = 'complete'
     ORDER BY checkouts.next_mail_at LIMIT $3 FOR UPDATE OF checkouts SKIP LOCKED) due
 WHERE checkouts.account_id = due.account_id AND checkouts.id = due.id
-RETURNING checkouts.organisation_id, checkouts.account_id, checkouts.mode, checkouts.id, checkouts.email, due.record,
-          checkouts.next_mail_at
+RETURNING checkouts.organisation_id, checkouts.account_id, checkouts.mode, checkouts.id AS checkout_id, checkouts.email,
+          due.record, checkouts.next_mail_at AS leased_until
 """
 
 
 async def claim_mails(connection: Connection, now: datetime, leased_until: datetime, limit: int) -> list[DueMail]:
     """Lease checkouts whose order is complete until `leased_until`."""
     return [
-        DueMail(
-            scope=_scope(row),
-            checkout_id=row["id"],
-            email=row["email"],
-            record=msgspec.json.decode(row["record"], type=CertificateRecord),
-            leased_until=row["next_mail_at"],
-        )
+        value_of(DueMail, row, scope=scope_of(row), record=msgspec.json.decode(row["record"], type=CertificateRecord))
         for row in await connection.fetch(CLAIM_MAILS, now, leased_until, limit)
     ]
 
@@ -170,8 +165,4 @@ async def finish_mail(tx: Connection, scope: Scope, due: DueMail) -> bool:
 
 
 def _due_checkout(row: asyncpg.Record) -> DueCheckout:
-    return DueCheckout(scope=_scope(row), id=row["id"], order_id=row["order_id"], expires_at=row["expires_at"])
-
-
-def _scope(row: asyncpg.Record) -> Scope:
-    return Scope(row["organisation_id"], row["account_id"], Mode(row["mode"]))
+    return value_of(DueCheckout, row, scope=scope_of(row))

@@ -15,6 +15,7 @@ from tonne.channels.checkout.model import (
     temporary_id_of,
 )
 from tonne.channels.checkout.paying.consent import BuyerKind, Consent
+from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.orders.beneficiary import Beneficiary
@@ -119,18 +120,9 @@ WHERE account_id = $1 AND id = $2
 async def set_ordered(
     tx: Connection, checkout: Checkout, order: Order, offer: PricedOffer, next_check_at: datetime
 ) -> None:
-    priced = offer.priced
-    await tx.execute(
-        SET_ORDERED,
-        checkout.scope.account_id,
-        checkout.id,
-        order.id,
-        priced.total_cost_minor,
-        priced.quantity_grams,
-        offer.digest,
-        next_check_at,
-        offer.tax_minor,
-    )
+    priced = parameters_of(offer, "priced.total_cost_minor, priced.quantity_grams, digest")
+    key = (checkout.scope.account_id, checkout.id)
+    await tx.execute(SET_ORDERED, *key, order.id, *priced, next_check_at, offer.tax_minor)
 
 
 SET_BENEFICIARY = """

@@ -82,17 +82,9 @@ async def change_page(
     if change.logo is not None or change.removes_logo:
         await set_logo(tx, scope, change.logo)
     saved = await read_page(tx, scope)
-    await audit.record(
-        tx,
-        scope.organisation_id,
-        "sustainability_page.changed",
-        actor=actor,
-        at=now,
-        subject_id=scope.account_id,
-        mode=scope.mode,
-        before={} if old.updated_at is None else _audited_values(old),
-        after=_audited_values(saved),
-    )
+    values = {"before": {} if old.updated_at is None else _audited_values(old), "after": _audited_values(saved)}
+    action = "sustainability_page.changed"
+    await audit.record_in(tx, scope, action, scope.account_id, actor=actor, at=now, **values)
     return saved
 
 

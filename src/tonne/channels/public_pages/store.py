@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import asyncpg
 
-from tonne.channels.public_pages.model import DescriptionFormat, PageSection, SustainabilityPage, TitleFormat
+from tonne.channels.public_pages.model import PageSection, SustainabilityPage
+from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import scope_of, value_of
 from tonne.platform.values.scope import Mode, Scope
-from tonne.selling.accounts.model import PagesVisibility
 
 SHOWS_CERTIFICATES = """
 SELECT page.enabled AND 'certificates' = ANY (page.sections) AND account.external_pages_visibility <> 'private'
@@ -92,7 +93,7 @@ async def count_slugs(tx: Connection, scope: Scope) -> int:
 
 SAVE_PAGE = """
 INSERT INTO sustainability_pages (account_id, organisation_id, mode, slug, enabled, title, description, sections,
-                                  updated_at, title_format, description_format)
+                                  title_format, description_format, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT (account_id) DO UPDATE SET slug = excluded.slug, enabled = excluded.enabled, title = excluded.title,
     description = excluded.description, sections = excluded.sections, updated_at = excluded.updated_at,
@@ -102,20 +103,8 @@ ON CONFLICT (account_id) DO UPDATE SET slug = excluded.slug, enabled = excluded.
 
 async def save_page(tx: Connection, scope: Scope, page: SustainabilityPage, now: datetime) -> None:
     """Saves everything but the logo."""
-    await tx.execute(
-        SAVE_PAGE,
-        scope.account_id,
-        scope.organisation_id,
-        scope.mode,
-        page.slug,
-        page.enabled,
-        page.title,
-        page.description,
-        list(page.sections),
-        now,
-        page.title_format,
-        page.description_format,
-    )
+    shown = parameters_of(page, "slug, enabled, title, description, sections, title_format, description_format")
+    await tx.execute(SAVE_PAGE, scope.account_id, scope.organisation_id, scope.mode, *shown, now)
 
 
 FIND_BY_SLUG = f"""
@@ -149,14 +138,5 @@ async def find_by_handle_any_account(
 
 
 def _page(row: asyncpg.Record) -> SustainabilityPage:
-    values = dict(row)
-    scope = Scope(values.pop("organisation_id"), values.pop("account_id"), Mode(values.pop("mode")))
-    stored = values.pop("sections")
-    return SustainabilityPage(
-        scope=scope,
-        sections=tuple(each for each in PageSection if each in stored),
-        title_format=TitleFormat(values.pop("title_format")),
-        description_format=DescriptionFormat(values.pop("description_format")),
-        visibility=PagesVisibility(values.pop("visibility")),
-        **values,
-    )
+    sections = tuple(each for each in PageSection if each in row["sections"])
+    return value_of(SustainabilityPage, row, scope=scope_of(row), sections=sections)

@@ -106,15 +106,8 @@ async def rotate_secret(
     secret = new_secret()
     rotated = replace(webhook, secret_last_four=secret[-4:])
     await registration_store.rotate_secret(tx, rotated, box.seal(secret, webhook.id), overlap_seconds)
-    await _record(
-        tx,
-        rotated,
-        "webhook.secret_rotated",
-        actor,
-        now,
-        secret_last_four=rotated.secret_last_four,
-        overlap_seconds=overlap_seconds,
-    )
+    details = {"secret_last_four": rotated.secret_last_four, "overlap_seconds": overlap_seconds}
+    await _record(tx, rotated, "webhook.secret_rotated", actor, now, **details)
     return rotated, secret
 
 
@@ -146,9 +139,7 @@ async def _record_named_types(tx: Connection, webhook: Webhook) -> None:
 
 
 async def _record(tx: Connection, webhook: Webhook, action: str, actor: Actor, now: datetime, **values: Any) -> None:
-    await audit.record(
-        tx, webhook.organisation_id, action, actor=actor, at=now, subject_id=webhook.id, mode=webhook.mode, **values
-    )
+    await audit.record_in(tx, webhook, action, webhook.id, actor=actor, at=now, **values)
 
 
 def _audited_values(webhook: Webhook) -> audit.Values:

@@ -6,6 +6,7 @@ import asyncpg
 
 from tonne.channels.webhooks.errors import WebhookNotFound
 from tonne.channels.webhooks.model import DisabledReason, Webhook
+from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.paging import Position
 from tonne.platform.values.scope import Mode, Scope
@@ -39,18 +40,9 @@ SELECT $1, $3, last_position + 1, $5, $9 FROM stream
 
 
 async def insert_webhook(tx: Connection, webhook: Webhook, sealed_secret: bytes) -> None:
-    await tx.execute(
-        INSERT_WEBHOOK,
-        webhook.organisation_id,
-        webhook.mode,
-        webhook.id,
-        webhook.url,
-        list(webhook.account_ids),
-        webhook.created_at,
-        sealed_secret,
-        webhook.secret_last_four,
-        webhook.event_types,
-    )
+    names = "organisation_id, mode, id, url, account_ids, created_at"
+    named = parameters_of(webhook, names)
+    await tx.execute(INSERT_WEBHOOK, *named, sealed_secret, webhook.secret_last_four, webhook.event_types)
 
 
 FIND_WEBHOOK = f"""

@@ -55,13 +55,12 @@ class FollowUpInvoices(Struct, frozen=True):
         now = self.clock()
         async with self.database.connection() as connection:
             claimed = await invoice_store.claim_due(connection, now, now + LEASE, BATCH)
-        await run_each(
+        return await run_each(
             claimed,
             self._take_step,
             failure_event="invoice_step_failed",
             describe=lambda invoice: {"reference": invoice.reference},
         )
-        return bool(claimed)
 
     async def _take_step(self, invoice: Invoice) -> None:
         now, schedule = self.clock(), FollowUpSchedule.from_settings(self.settings)

@@ -79,13 +79,12 @@ class SettleBankRefunds(Struct, frozen=True):
         now = self.clock()
         async with self.database.transaction() as tx:
             due = await claim_bank_refunds(tx, now, now + LOOK_EVERY, limit=BATCH)
-        await run_each(
+        return await run_each(
             due,
             self._look,
             failure_event="refund_not_settled",
             describe=lambda refund: {"refund_id": refund.id},
         )
-        return bool(due)
 
     async def _look(self, claimed: Refund) -> None:
         now = self.clock()

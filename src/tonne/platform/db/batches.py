@@ -94,8 +94,8 @@ async def run_leased(
 
 async def run_each(
     rows: Sequence[Row], handle: Callable[[Row], Awaitable[object]], *, failure_event: str, describe: Describe[Row]
-) -> None:
-    """Handle leased rows one by one, as `run_leased` does after a failure."""
+) -> bool:
+    """Handle leased rows one by one, as `run_leased` does after a failure. Returns whether there were any."""
     for row in rows:
         try:
             await handle(row)
@@ -103,3 +103,4 @@ async def run_each(
             if is_database_unavailable(error):
                 raise
             _log.exception(failure_event, **describe(row))
+    return bool(rows)

@@ -19,10 +19,7 @@ async def count_paid_links(tx: Connection, orders: Sequence[Order], now: datetim
     """Those of the orders that were placed through a link. They are paid now."""
     linked = [order for order in orders if order.offset_link_id is not None and order.priced is not None]
     if linked:
-        await tx.execute(
-            INSERT_PAID,
-            now.astimezone(UTC).date(),
-            *columns(linked, "scope.organisation_id, scope.mode, scope.account_id, offset_link_id"),
-            *columns(linked, "priced.quantity_grams, priced.total_cost_minor"),
-            [order.tax.tax_minor or 0 for order in linked],
-        )
+        links = columns(linked, "scope.organisation_id, scope.mode, scope.account_id, offset_link_id")
+        amounts = columns(linked, "priced.quantity_grams, priced.total_cost_minor")
+        taxes = [order.tax.tax_minor or 0 for order in linked]
+        await tx.execute(INSERT_PAID, now.astimezone(UTC).date(), *links, *amounts, taxes)

@@ -27,16 +27,8 @@ async def rotate_link_secret(
     secret = new_link_secret()
     until = None if overlap_seconds == 0 else now + timedelta(seconds=overlap_seconds)
     await store.replace_secret(tx, link, box.seal(secret, link.id), until)
-    await audit.record(
-        tx,
-        link.scope.organisation_id,
-        "offset_link.secret_rotated",
-        actor=actor,
-        at=now,
-        subject_id=link.id,
-        mode=link.scope.mode,
-        overlap_seconds=overlap_seconds,
-    )
+    action, overlap = "offset_link.secret_rotated", {"overlap_seconds": overlap_seconds}
+    await audit.record_in(tx, link.scope, action, link.id, actor=actor, at=now, **overlap)
     return secret
 
 

@@ -164,17 +164,9 @@ def _selection(
 
 
 async def record_link(tx: Connection, link: OffsetLink, *, old: OffsetLink | None, actor: Actor, now: datetime) -> None:
-    await audit.record(
-        tx,
-        link.scope.organisation_id,
-        "offset_link.created" if old is None else "offset_link.changed",
-        actor=actor,
-        at=now,
-        subject_id=link.id,
-        mode=link.scope.mode,
-        before=None if old is None else _audited_values(old),
-        after=_audited_values(link),
-    )
+    action = "offset_link.created" if old is None else "offset_link.changed"
+    values = {"before": None if old is None else _audited_values(old), "after": _audited_values(link)}
+    await audit.record_in(tx, link.scope, action, link.id, actor=actor, at=now, **values)
 
 
 def _audited_values(link: OffsetLink) -> audit.Values:

@@ -6,16 +6,19 @@ from typing import Any
 import asyncpg
 from msgspec.structs import asdict
 
-from tonne.channels.checkout.links.model import LinkBeneficiary, OffsetLink
+from tonne.channels.checkout.links.model import OffsetLink
+from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import scope_of, value_of
 from tonne.platform.values.paging import Position
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.scope import Scope
 
 _SETTINGS = """title, message, bundle_selection, preset_quantity_grams, preset_value_minor, amount_editable,
        min_quantity_grams, max_quantity_grams, min_value_minor, max_value_minor, redirect_url, redirect_label, enabled,
        expires_at, beneficiary, language"""
 _COLUMNS = f"organisation_id, mode, account_id, id, created_at, {_SETTINGS}"
 _SETTING_NAMES = [name.strip() for name in _SETTINGS.split(",")]
+_KEY = "scope.organisation_id, scope.mode, scope.account_id, id"
 INSERT_LINK = f"""
 INSERT INTO offset_links (organisation_id, mode, account_id, id, {_SETTINGS}, created_at, secret_box)
 VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
@@ -23,17 +26,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb, $8, $9, $10, $11, $12, $13, $14, $15,
 
 
 async def insert_link(tx: Connection, link: OffsetLink, sealed_secret: bytes) -> None:
-    scope = link.scope
-    await tx.execute(
-        INSERT_LINK,
-        scope.organisation_id,
-        scope.mode,
-        scope.account_id,
-        link.id,
-        *_settings(link),
-        link.created_at,
-        sealed_secret,
-    )
+    await tx.execute(INSERT_LINK, *parameters_of(link, _KEY), *_settings(link), link.created_at, sealed_secret)
 
 
 UPDATE_LINK = f"""
@@ -104,10 +97,5 @@ def _settings(link: OffsetLink) -> list[Any]:
 
 
 def _link(row: asyncpg.Record) -> OffsetLink:
-    values = dict(row)
-    scope = Scope(values.pop("organisation_id"), values.pop("account_id"), Mode(values.pop("mode")))
-    selection = values.pop("bundle_selection")
-    beneficiary = LinkBeneficiary(values.pop("beneficiary"))
-    return OffsetLink(
-        scope=scope, bundle_selection=selection and json.loads(selection), beneficiary=beneficiary, **values
-    )
+    selection = row["bundle_selection"]
+    return value_of(OffsetLink, row, scope=scope_of(row), bundle_selection=selection and json.loads(selection))

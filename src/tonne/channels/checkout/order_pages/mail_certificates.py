@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import ClassVar
 
 import structlog
+from msgspec import Struct
 
 from tonne.channels.checkout import queue
 from tonne.channels.checkout.order_pages.certificate_mails import compose_certificate_mail, read_certificate_recipient
@@ -25,43 +26,41 @@ LEASE = timedelta(minutes=2)
 _log = structlog.get_logger()
 
 
-class MailCertificates:
+class MailCertificates(Struct, frozen=True):
     """A job of the worker. Settling the checkout and enqueuing the mail commit together, so each is mailed once."""
 
     EVERY_S: ClassVar[int] = 2
 
-    def __init__(self, database: Database, certificates: RenderCertificate, clock: Clock, settings: Settings) -> None:
-        self._database = database
-        self._certificates = certificates
-        self._clock = clock
-        self._settings = settings
+    database: Database
+    certificates: RenderCertificate
+    clock: Clock
+    settings: Settings
 
     async def run_once(self) -> bool:
         """Mail a batch of certificates; false when none is due."""
-        now = self._clock()
-        async with self._database.connection() as connection:
+        now = self.clock()
+        async with self.database.connection() as connection:
             await queue.postpone_mails(connection, now, POSTPONE_BATCH)
             claimed = await queue.claim_mails(connection, now, now + LEASE, BATCH)
-        await run_each(
+        return await run_each(
             claimed,
             self._mail,
             failure_event="certificate_mail_failed",
             describe=lambda due: {"checkout_id": due.checkout_id},
         )
-        return bool(claimed)
 
     async def _mail(self, due: DueMail) -> None:
         if not is_mail_address(due.email):
             _log.warning("certificate_without_recipient", checkout_id=due.checkout_id)
-            async with self._database.transaction() as tx:
+            async with self.database.transaction() as tx:
                 await queue.finish_mail(tx, due.scope, due)
             return
-        pdf = await self._certificates.render(due.record)
-        async with self._database.transaction() as tx:
+        pdf = await self.certificates.render(due.record)
+        async with self.database.transaction() as tx:
             if not await queue.finish_mail(tx, due.scope, due):
                 return
-            url = await order_url(tx, due.scope, due.record.order_id, settings=self._settings, now=self._clock())
+            url = await order_url(tx, due.scope, due.record.order_id, settings=self.settings, now=self.clock())
             order_id = due.record.order_id
             recipient = await read_certificate_recipient(tx, due.scope, order_id, email=due.email, url=url)
-            message = compose_certificate_mail(self._settings, recipient, due.record, pdf)
+            message = compose_certificate_mail(self.settings, recipient, due.record, pdf)
             await enqueue_customer_mail(tx, due.scope, due.email, message, subject_id=due.checkout_id)

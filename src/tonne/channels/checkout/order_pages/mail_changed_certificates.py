@@ -3,6 +3,8 @@
 from datetime import timedelta
 from typing import ClassVar
 
+from msgspec import Struct
+
 from tonne.channels.checkout.order_pages.certificate_mails import (
     compose_replacement,
     compose_withdrawal,
@@ -25,47 +27,45 @@ BATCH = 10
 LEASE = timedelta(minutes=2)
 
 
-class MailChangedCertificates:
+class MailChangedCertificates(Struct, frozen=True):
     """A job of the worker. Finishing the certificate and enqueuing the mail commit together, so each is mailed once."""
 
     EVERY_S: ClassVar[int] = 2
 
-    def __init__(self, database: Database, certificates: RenderCertificate, clock: Clock, settings: Settings) -> None:
-        self._database = database
-        self._certificates = certificates
-        self._clock = clock
-        self._settings = settings
+    database: Database
+    certificates: RenderCertificate
+    clock: Clock
+    settings: Settings
 
     async def run_once(self) -> bool:
         """Mail a batch; false when none is due."""
-        now = self._clock()
-        async with self._database.connection() as connection:
+        now = self.clock()
+        async with self.database.connection() as connection:
             claimed = await claim_changed(connection, now, now + LEASE, BATCH)
             orders = [OrderKey(due.scope.account_id, due.order_id) for due in claimed]
             unmailed = await find_unmailed(connection, orders) if orders else set()
-        await run_each(
+        return await run_each(
             claimed,
             lambda due: self._mail(due, is_first=due.order_id in unmailed),
             failure_event="changed_certificate_mail_failed",
             describe=lambda due: {"order_id": due.order_id},
         )
-        return bool(claimed)
 
     async def _mail(self, due: DueCertificate, *, is_first: bool) -> None:
         is_withdrawn = due.withdrawn_reason is not None
         # A customer who has no certificate yet gets this one as the first.
         if not is_mail_address(due.email) or (is_first and not is_withdrawn):
-            async with self._database.transaction() as tx:
+            async with self.database.transaction() as tx:
                 await finish_changed(tx, due.scope, due)
             return
-        pdf = b"" if is_withdrawn else await self._certificates.render(due.record)
-        async with self._database.transaction() as tx:
+        pdf = b"" if is_withdrawn else await self.certificates.render(due.record)
+        async with self.database.transaction() as tx:
             # Before the certificate: see the lock order.
-            url = await order_url(tx, due.scope, due.order_id, settings=self._settings, now=self._clock())
+            url = await order_url(tx, due.scope, due.order_id, settings=self.settings, now=self.clock())
             recipient = await read_certificate_recipient(tx, due.scope, due.order_id, email=due.email, url=url)
             if due.withdrawn_reason is None:
-                message = compose_replacement(self._settings, recipient, due.record, pdf)
+                message = compose_replacement(self.settings, recipient, due.record, pdf)
             else:
-                message = compose_withdrawal(self._settings, recipient, due.record, due.withdrawn_reason)
+                message = compose_withdrawal(self.settings, recipient, due.record, due.withdrawn_reason)
             if await finish_changed(tx, due.scope, due):
                 await enqueue_customer_mail(tx, due.scope, due.email, message, subject_id=due.order_id)

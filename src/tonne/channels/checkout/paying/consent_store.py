@@ -26,12 +26,5 @@ WHERE account_id = $1 AND id = $2
 async def set_consent(tx: Connection, checkout: Checkout) -> None:
     consent = checkout.consent
     if consent is not None:
-        await tx.execute(
-            SET_CONSENT,
-            checkout.scope.account_id,
-            checkout.id,
-            consent.buyer,
-            consent.version,
-            consent.language,
-            consent.at,
-        )
+        given = (consent.buyer, consent.version, consent.language, consent.at)
+        await tx.execute(SET_CONSENT, checkout.scope.account_id, checkout.id, *given)

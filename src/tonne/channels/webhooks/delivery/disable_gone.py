@@ -30,17 +30,8 @@ async def disable_gone(tx: Connection, lease: Lease, settings: Settings) -> bool
     if now is None:
         return False
     _log.warning("webhook_gone", webhook_id=lease.id, organisation_id=lease.organisation_id)
-    await audit.record(
-        tx,
-        lease.organisation_id,
-        "webhook.disabled",
-        actor=ACTOR,
-        at=now,
-        subject_id=lease.id,
-        mode=lease.mode,
-        before={"enabled": True},
-        after={"enabled": False},
-        reason=DisabledReason.GONE,
-    )
+    change = {"before": {"enabled": True}, "after": {"enabled": False}}
+    reason = DisabledReason.GONE
+    await audit.record_in(tx, lease, "webhook.disabled", lease.id, actor=ACTOR, at=now, **change, reason=reason)
     await mail_gone(tx, lease, settings)
     return True

@@ -118,10 +118,9 @@ class UpdateCard(Struct, frozen=True):
         async def finish(setup: DueSetup) -> None:
             await self.finish(setup.scope, setup.session_id)
 
-        await run_each(
+        return await run_each(
             due, finish, failure_event="card_not_updated", describe=lambda setup: {"account_id": setup.scope.account_id}
         )
-        return bool(due)
 
     def _pages(self) -> PayerPages:
         gateway = self.gateways.get(GATEWAY_OF[Mode.LIVE])

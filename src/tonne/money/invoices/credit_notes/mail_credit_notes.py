@@ -34,13 +34,12 @@ class MailCreditNotes(Struct, frozen=True):
         now = self.clock()
         async with self.database.connection() as connection:
             claimed = await credit_note_store.claim_due_notes(connection, now, now + LEASE, BATCH)
-        await run_each(
+        return await run_each(
             claimed,
             self._mail,
             failure_event="credit_note_not_mailed",
             describe=lambda note: {"reference": note.reference},
         )
-        return bool(claimed)
 
     async def _mail(self, note: CreditNote) -> None:
         now = self.clock()

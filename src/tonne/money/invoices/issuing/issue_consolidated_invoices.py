@@ -49,13 +49,12 @@ class IssueConsolidatedInvoices(Struct, frozen=True):
         now = self.clock()
         async with self.database.connection() as connection:
             claimed = await billing_store.claim_groups(connection, now, now + LEASE, BATCH)
-        await run_each(
+        return await run_each(
             claimed,
             self._bill,
             failure_event="consolidated_invoice_not_issued",
             describe=lambda group_id: {"billing_group_id": group_id},
         )
-        return bool(claimed)
 
     async def _bill(self, group_id: str) -> None:
         async with self.database.transaction() as tx:

@@ -50,13 +50,12 @@ class CheckPayments(Struct, frozen=True):
         held_until = now + self.schedule.lease()
         async with self.database.transaction() as tx:
             due = await claim_checks(tx, now, held_until, limit=BATCH)
-        await run_each(
+        return await run_each(
             due,
             lambda charge: self._check(charge, held_until),
             failure_event="payment_not_checked",
             describe=lambda charge: {"charge_id": charge.id, "order_id": charge.order_id},
         )
-        return bool(due)
 
     async def _check(self, charge: CapturedCharge, held_until: datetime) -> None:
         gateway = self.gateways.get(charge.gateway)
