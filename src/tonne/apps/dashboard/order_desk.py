@@ -13,7 +13,7 @@ from tonne.apps.lookup.order_actions import HelperStep, OrderActions, RefundForm
 from tonne.apps.lookup.order_view import OrderView, load_view
 from tonne.channels.checkout.order_pages.resend_order import OrderMail
 from tonne.money.invoices.documents.annex import load_annex
-from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.money.invoices.remaining import find_remaining
 from tonne.money.invoices.store import find_invoice
 from tonne.money.receipts.recipients import payer_of

@@ -27,7 +27,7 @@ from tonne.money.invoices.documents.billed_lines import billed_lines
 from tonne.money.invoices.documents.credit_note_xml import electronic_credit_note
 from tonne.money.invoices.documents.epc_qr import epc_qr_svg
 from tonne.money.invoices.documents.factur_x import factur_x_xml, is_electronic
-from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.money.invoices.invoice_state import describe_invoice
 from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
 from tonne.money.invoices.model import Invoice

@@ -7,9 +7,9 @@ import structlog
 from msgspec import structs
 
 from tonne.money.cards import charge_store
-from tonne.money.cards.gateways.card import ChargeResult
-from tonne.money.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, RetrySchedule, decide_charge
-from tonne.money.cards.plan_retries import plan_retries
+from tonne.money.cards.declines import failure_reason_of
+from tonne.money.cards.gateways.card import ChargeOutcome, ChargeResult
+from tonne.money.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, RetrySchedule, TryCounts, decide_charge
 from tonne.money.cards.stored_cards.card_link_store import note_problems
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit.record import record_all
@@ -18,7 +18,7 @@ from tonne.platform.values.replace import replace
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.model import CancellationReason, Order, OrderKey, OrderStatus
 from tonne.selling.orders.move_order import Transitions, cancellation_entry, move_orders, with_payment
-from tonne.selling.orders.queue import lock_orders
+from tonne.selling.orders.queue import lock_orders, schedule_payment
 from tonne.selling.orders.store import note_cancellation
 
 ACTOR = job_actor("charge_cards")
@@ -54,7 +54,7 @@ async def settle_charges(
     costless = [orders[key.id] for key in free if _is_placed(orders[key.id])]
     moves = _paid([*(order for order, _ in captured), *costless], now)
     moves += await _cancel_refunded(tx, [order for order, update in waiting if update.is_surplus], now)
-    moves += await plan_retries(tx, unpaid, now, schedule)
+    moves += await _plan_retries(tx, unpaid, now, schedule)
     confirmable = {attempt.request.id for attempt, _ in results if attempt.confirm_until is not None}
     asked = [order for order, update in waiting if update.needs_confirmation and update.id not in confirmable]
     await note_problems(tx, [order.scope for order in [*asked, *_failed(moves)]], now)
@@ -125,3 +125,35 @@ def log_failure(update: ChargeUpdate, **subject: str) -> None:
         code=update.code,
         reference=update.reference,
     )
+
+
+async def _plan_retries(
+    tx: Connection, unpaid: Sequence[tuple[Order, ChargeUpdate]], now: datetime, schedule: RetrySchedule
+) -> list[Transitions]:
+    """Schedule the next attempt of each order; orders without attempts left fail.
+
+    An order with an open charge waits for that charge. At a checkout the buyer decides whether to try another card.
+    """
+    if not unpaid:
+        return []
+    tries = await charge_store.count_tries(tx, [order.key for order, _ in unpaid])
+    moments: dict[OrderKey, datetime | None] = {}
+    failed: list[Transitions] = []
+    await note_problems(tx, [order.scope for order, new in unpaid if _is_first_decline(new, tries[order.id])], now)
+    for order, update in unpaid:
+        is_open = update.status is not ChargeStatus.FAILED
+        delay = None if is_open else schedule.retry_delay(update.outcome, tries[order.id])
+        if delay is None and not is_open and not order.is_paid_at_checkout:
+            reason = failure_reason_of(update.code)
+            failed.append(
+                Transitions(order, [structs.replace(order, status=OrderStatus.FAILED, failure_reason=reason)])
+            )
+        else:
+            moments[order.key] = None if delay is None else order.due_at(now + delay)
+    if moments:
+        await schedule_payment(tx, moments)
+    return failed
+
+
+def _is_first_decline(update: ChargeUpdate, counts: TryCounts) -> bool:
+    return update.status is ChargeStatus.FAILED and update.outcome is ChargeOutcome.DECLINED and counts.tries == 1

@@ -6,7 +6,7 @@ from tonne.money.cards.errors import ChargeUnderWay
 from tonne.money.invoices import store as invoice_store
 from tonne.money.invoices.card_payment.simulate_card_invoice import simulate_card_invoice
 from tonne.money.invoices.documents.annex import load_annex
-from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.money.invoices.errors import InvoiceNotAvailable, InvoiceNotOpen, OrderPaidByCard
 from tonne.money.invoices.issuing.billed_order_store import bills_others
 from tonne.money.invoices.issuing.billing_store import find_group_of

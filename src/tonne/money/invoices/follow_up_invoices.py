@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tonne.money.invoices import store as invoice_store
 from tonne.money.invoices.credit_notes.cancel_invoice import cancel_invoice
-from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.money.invoices.invoice_events import OVERDUE, record_invoices
 from tonne.money.invoices.mail import (
     ComposeMail,

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from tonne.money.invoices.documents.annex import Annex, load_annex
 from tonne.money.invoices.documents.credit_note_record import CreditNoteRecord
+from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.money.invoices.documents.record import Closing, InvoiceRecord, Remaining
-from tonne.money.invoices.documents.render_invoice import RenderInvoice
 from tonne.money.invoices.issuing.billed_order_store import list_unfulfilled_orders
 from tonne.money.invoices.model import FollowUpSchedule, Invoice
 from tonne.money.invoices.remaining import find_remaining

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.money.receipts.order_letters import ABOUT_INVOICES, OrderLetter, compose_letter, read_facts
 from tonne.platform.db.batches import run_leased
 from tonne.platform.db.pool import Connection, Database

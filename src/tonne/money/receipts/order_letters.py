@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from tonne.money.invoices.card_payment.mail_card_receipt import CardReceipt, compose_card_receipt, read_card_receipt
-from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.money.invoices.mail import InvoiceMail, compose_invoice_mail, read_invoice_mail, write_mail
 from tonne.money.invoices.store import find_invoices_any_account
 from tonne.money.receipts.compose import compose_cancelled, compose_receipt, compose_refund

@@ -1,11 +1,11 @@
-"""What operators decide about refunds: approve one of another person, settle one by hand, or repeat one at once."""
+"""What operators decide about refunds: approve or decline one, settle one by hand, or repeat one at once."""
 
 from datetime import datetime
 
 from tonne.money.bank.errors import SecondPersonNeeded
 from tonne.money.bank.return_store import find_returns_any_account
 from tonne.money.bank.transfer_model import ReturnStatus
-from tonne.money.refunds.errors import RefundNotFound, RefundNotSettleable, RefundNotWaiting
+from tonne.money.refunds.errors import RefundNotFound, RefundNotSettleable, RefundNotWaiting, RefundOwed
 from tonne.money.refunds.model import Refund, RefundMethod, RefundState
 from tonne.money.refunds.order_money import OrderMoney, change_refund, entry_of, lock_money, settle
 from tonne.money.refunds.request_refund import release_refund
@@ -14,6 +14,7 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit.record import record_all
 from tonne.platform.values.actor import Actor, person_of
 from tonne.platform.values.replace import replace
+from tonne.selling.orders.model import OrderStatus
 
 
 async def approve_refund(tx: Connection, refund_id: str, *, actor: Actor, now: datetime) -> Refund:
@@ -94,3 +95,23 @@ async def lock_refund(tx: Connection, refund_id: str) -> tuple[OrderMoney, Refun
     if money is None:
         raise RefundNotFound(f"There is no refund {refund_id}. Run `tonne refund list` to see all refunds.")
     return money, next(each for each in money.refunds if each.id == refund_id)
+
+
+async def decline_refund(tx: Connection, refund_id: str, reason: str, *, actor: Actor, now: datetime) -> Refund:
+    """End the refund without sending money. Its amount can be refunded again later.
+
+    Any operator may do it, also the one who requested the refund: no money moves. Raises RefundOwed if the order is
+    cancelled: the payment of a cancelled order always goes back, and by bank a credit note says so already.
+    """
+    money, refund = await lock_refund(tx, refund_id)
+    if refund.state is not RefundState.APPROVAL:
+        raise RefundNotWaiting(f"Refund {refund.id} does not wait for an approval: it is {refund.state}.")
+    if money.order.status in {OrderStatus.CANCELLED, OrderStatus.FAILED}:
+        raise RefundOwed(
+            f"Order {refund.order_id} is {money.order.status}, so its payment goes back. Approve the refund with "
+            f"`tonne refund approve {refund.id}`."
+        )
+    message = f"Declined: {reason}"
+    declined = replace(refund, state=RefundState.CANCELLED, settled_at=now, message=message)
+    await change_refund(tx, money, declined, "refund.declined", actor=actor, now=now)
+    return declined

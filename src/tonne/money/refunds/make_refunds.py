@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from tonne.money.cards.captured_store import request_checks_any_account
 from tonne.money.cards.gateways.card import CardGateway
-from tonne.money.cards.gateways.card_refund import RefundOutcome, RefundResult
+from tonne.money.cards.gateways.payment_record import RefundOutcome, RefundResult
 from tonne.money.cards.model import RetrySchedule
 from tonne.money.refunds.model import Refund, RefundState, next_look, retry_delay
 from tonne.money.refunds.order_money import OrderMoney, add_refund, change_refund, lock_money, settle

@@ -5,8 +5,14 @@ from datetime import datetime
 import structlog
 
 from tonne.money.cards.captured_store import CapturedCharge, update_captured
-from tonne.money.cards.gateways.card_refund import RefundOutcome, RefundResult
-from tonne.money.cards.gateways.payment_record import DisputeState, RecordedDispute, RecordedPayment, RecordedRefund
+from tonne.money.cards.gateways.payment_record import (
+    DisputeState,
+    RecordedDispute,
+    RecordedPayment,
+    RecordedRefund,
+    RefundOutcome,
+    RefundResult,
+)
 from tonne.money.refunds.disputes.dispute_store import list_disputes_of_charge, store_dispute
 from tonne.money.refunds.make_refunds import apply_result
 from tonne.money.refunds.model import Dispute, Refund, RefundPurpose, RefundState, exceeding

@@ -14,8 +14,7 @@ from tests.money.cards.gateways.gateway_under_test import (
     stripe_under_test,
 )
 from tonne.money.cards.gateways.card import CardNotFound, ChargeOutcome, ChargeResult, StoredCard
-from tonne.money.cards.gateways.card_refund import RefundOutcome
-from tonne.money.cards.gateways.payment_record import PaymentNotRead
+from tonne.money.cards.gateways.payment_record import PaymentNotRead, RefundOutcome
 from tonne.platform.db.pool import Database
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.ids import new_id

@@ -12,7 +12,7 @@ from tonne.money.bank.assignment_store import list_received_any_account
 from tonne.money.invoices.credit_notes.store import find_credit_note_any_account, list_credit_notes
 from tonne.money.invoices.documents.annex import load_annex
 from tonne.money.invoices.documents.billed_lines import billed_lines
-from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.money.invoices.errors import InvoiceNotFound
 from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.money.invoices.invoice_state import describe_invoice

@@ -8,8 +8,7 @@ from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
 from tonne.money.cards.gateways.payment_record import DisputeState
-from tonne.money.refunds.approve_refund import approve_refund, retry_refund, settle_refund
-from tonne.money.refunds.decline_refund import decline_refund
+from tonne.money.refunds.approve_refund import approve_refund, decline_refund, retry_refund, settle_refund
 from tonne.money.refunds.disputes.dispute_store import find_dispute_any_account, list_disputes_of_mode_any_account
 from tonne.money.refunds.model import Dispute, Refund, RefundMethod, RefundState
 from tonne.money.refunds.store import find_refund_any_account, list_open_any_account, list_refunds_of_mode_any_account

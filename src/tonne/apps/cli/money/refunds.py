@@ -14,8 +14,7 @@ from tonne.apps.cli.output import (
 )
 from tonne.apps.cli.parameters import MODE, REASON
 from tonne.money.cards.gateways.payment_record import DisputeState
-from tonne.money.refunds.approve_refund import approve_refund, retry_refund, settle_refund
-from tonne.money.refunds.decline_refund import decline_refund
+from tonne.money.refunds.approve_refund import approve_refund, decline_refund, retry_refund, settle_refund
 from tonne.money.refunds.disputes.dispute_store import (
     DisputeSearch,
     find_dispute_any_account,

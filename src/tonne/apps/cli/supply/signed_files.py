@@ -1,6 +1,6 @@
 """Signed PDFs for commands."""
 
-from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.platform.db.connections import HeldConnection
 from tonne.platform.db.pool import Connection
 from tonne.platform.keys.secret_box import SecretBox

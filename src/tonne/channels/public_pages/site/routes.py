@@ -2,11 +2,20 @@
 
 from tonne.channels.public_pages.site.documentation import Documentation, DocumentationBeingBuilt, DocumentationNotBuilt
 from tonne.channels.public_pages.site.landing_page import LandingPage
-from tonne.channels.public_pages.site.robots import robots_txt
 from tonne.channels.public_pages.site.social_images import SocialImages
 from tonne.platform.http.openapi.reference_page import AssetNotFound, redirect_to
-from tonne.platform.http.route import Access, Route, RouteMaker
+from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker
 from tonne.platform.settings.settings import Settings
+
+# Pages with `noindex` that crawlers may read to find that out are not in this list.
+PRIVATE = ("/v1/", "/checkout/", "/o/", "/card/", "/dashboard", "/operator", "/gateways/", "/metrics", "/health/")
+
+
+async def robots_txt(_: Request) -> Response:
+    """Which pages crawlers may read."""
+    lines = ["User-agent: *", *(f"Disallow: {path}" for path in PRIVATE), "Allow: /"]
+    body = "".join(f"{line}\n" for line in lines).encode()
+    return Response(body, media_type=b"text/plain; charset=utf-8", headers={"Cache-Control": "public, max-age=86400"})
 
 
 def site_routes(landing: LandingPage, settings: Settings) -> list[Route]:

@@ -6,8 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from tonne.money.cards.gateways.card_refund import RefundResult
-from tonne.money.cards.gateways.payment_record import RecordedPayment
+from tonne.money.cards.gateways.payment_record import RecordedPayment, RefundResult
 from tonne.platform.values.scope import Mode
 
 # The code of a charge whose gateway, key or payment belongs to the other mode than its order.

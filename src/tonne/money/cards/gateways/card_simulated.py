@@ -17,8 +17,13 @@ from tonne.money.cards.gateways.card import (
     ChargeResult,
     StoredCard,
 )
-from tonne.money.cards.gateways.card_refund import RefundOutcome, RefundResult
-from tonne.money.cards.gateways.payment_record import DisputeState, PaymentNotRead, RecordedPayment
+from tonne.money.cards.gateways.payment_record import (
+    DisputeState,
+    PaymentNotRead,
+    RecordedPayment,
+    RefundOutcome,
+    RefundResult,
+)
 from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.values.replace import replace

@@ -22,7 +22,6 @@ from tonne.money.cards.gateways.card import (
     HostedPage,
     StoredCard,
 )
-from tonne.money.cards.gateways.card_refund import RefundOutcome, RefundResult
 from tonne.money.cards.gateways.confirmation import (
     CardSetup,
     CardSetupPage,
@@ -31,7 +30,7 @@ from tonne.money.cards.gateways.confirmation import (
     PayerPageFailed,
 )
 from tonne.money.cards.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage
-from tonne.money.cards.gateways.payment_record import PaymentNotRead, RecordedPayment
+from tonne.money.cards.gateways.payment_record import PaymentNotRead, RecordedPayment, RefundOutcome, RefundResult
 from tonne.money.cards.gateways.stripe_key import mode_of_key
 from tonne.money.cards.gateways.stripe_pages import (
     MAX_PAGE_LIFE,

@@ -16,7 +16,6 @@ from tonne.money.cards.gateways.card import (
     ChargeResult,
     StoredCard,
 )
-from tonne.money.cards.gateways.card_refund import RefundResult
 from tonne.money.cards.gateways.confirmation import (
     CardSetup,
     CardSetupPage,
@@ -26,7 +25,7 @@ from tonne.money.cards.gateways.confirmation import (
     PayerPages,
 )
 from tonne.money.cards.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage, PaymentPages
-from tonne.money.cards.gateways.payment_record import PaymentNotRead, RecordedPayment
+from tonne.money.cards.gateways.payment_record import PaymentNotRead, RecordedPayment, RefundResult
 from tonne.platform.db.errors import ServiceHeld
 from tonne.platform.db.hold import HoldWatch
 from tonne.platform.process.telemetry import tracing

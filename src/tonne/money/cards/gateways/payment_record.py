@@ -1,12 +1,27 @@
-"""What a card gateway has on record about a captured payment: refunds and disputes, also those begun at the gateway."""
+"""Refunds at a card gateway, and what it has on record about a captured payment, also what began at the gateway."""
 
 from datetime import datetime
 from enum import StrEnum
 
 from msgspec import Struct
 
-from tonne.money.cards.gateways.card_refund import RefundOutcome
 from tonne.platform.values.scope import Mode
+
+
+class RefundOutcome(StrEnum):
+    REFUNDED = "refunded"
+    # Accepted by the gateway. The bank may still reject it.
+    PENDING = "pending"
+    # This refund will never be made. Another one needs a new id.
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    UNAVAILABLE = "unavailable"
+
+
+class RefundResult(Struct, frozen=True):
+    kind: RefundOutcome
+    reference: str | None = None
+    message: str | None = None
 
 
 class DisputeState(StrEnum):

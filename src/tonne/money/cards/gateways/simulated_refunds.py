@@ -4,8 +4,14 @@ from datetime import datetime, timedelta
 
 import asyncpg
 
-from tonne.money.cards.gateways.card_refund import RefundOutcome, RefundResult
-from tonne.money.cards.gateways.payment_record import DisputeState, RecordedDispute, RecordedPayment, RecordedRefund
+from tonne.money.cards.gateways.payment_record import (
+    DisputeState,
+    RecordedDispute,
+    RecordedPayment,
+    RecordedRefund,
+    RefundOutcome,
+    RefundResult,
+)
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.rows import value_of
 from tonne.platform.values.scope import Mode

@@ -8,13 +8,14 @@ import msgspec
 import stripe
 from stripe._v1_services import V1Services
 
-from tonne.money.cards.gateways.card_refund import RefundOutcome, RefundResult
 from tonne.money.cards.gateways.payment_record import (
     DisputeState,
     PaymentNotRead,
     RecordedDispute,
     RecordedPayment,
     RecordedRefund,
+    RefundOutcome,
+    RefundResult,
 )
 from tonne.money.cards.gateways.stripe_responses import PaymentIntentObject, from_stripe_amount, mode_of
 

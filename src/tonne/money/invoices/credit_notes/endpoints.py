@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from tonne.money.invoices.credit_notes import store as credit_note_store
 from tonne.money.invoices.credit_notes.credit_note import CreditCause, CreditNote
-from tonne.money.invoices.documents.render_invoice import RenderInvoice
+from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.money.invoices.errors import CreditNoteNotFound
 from tonne.platform.db.pool import Database
 from tonne.platform.http.route import PDF_FILE, Request, Response, Route, RouteMaker

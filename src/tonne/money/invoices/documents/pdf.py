@@ -1,10 +1,12 @@
-"""Render an invoice as a PDF."""
+"""Invoices and credit notes as PDFs, which are signed before they leave the service."""
 
+import asyncio
 from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from tonne.money.invoices.documents.annex import Annex
 from tonne.money.invoices.documents.credit_note_record import CreditNoteRecord
@@ -16,6 +18,7 @@ from tonne.money.invoices.documents.pdf_a3 import mark_as_factur_x
 from tonne.money.invoices.documents.record import Closing, InvoiceRecord, Remaining
 from tonne.platform.documents.pdf import PdfFailed, render_pdf
 from tonne.platform.documents.template_language import label_inputs
+from tonne.platform.keys.signing.sign_documents import SignDocuments
 from tonne.platform.web.translate import Translator, translator
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -36,7 +39,7 @@ def invoice_pdf(
     With what Factur-X needs, the file is a PDF/A-3 with the XML embedded. An invoice closed without a payment has
     no XML: software could pay it. CPU-bound: call it through `asyncio.to_thread`.
     """
-    issued_at = datetime.combine(date.fromisoformat(record.issued_on), time(), UTC)
+    issued_at = _midnight(record.issued_on)
     _ = translator(record.language)
     record = _translated(record, _)
     printed = msgspec.to_builtins(record) | {
@@ -58,7 +61,7 @@ def credit_note_pdf(record: CreditNoteRecord) -> bytes:
 
     CPU-bound: call it through `asyncio.to_thread`.
     """
-    issued_at = datetime.combine(date.fromisoformat(record.issued_on), time(), UTC)
+    issued_at = _midnight(record.issued_on)
     _ = translator(record.language)
     if record.note is not None:
         record = msgspec.structs.replace(record, note=_.text(record.note))
@@ -83,3 +86,30 @@ def _electronic_pdf(template: Path, printed: dict[str, Any], issued_at: datetime
         # PDF/A forbids characters that no font has, such as emoji in a name. The XML is embedded all the same.
         pdf = render_pdf(template, printed, issued_at=issued_at, inputs=inputs)
     return mark_as_factur_x(pdf)
+
+
+class RenderInvoice(Struct, frozen=True):
+    """Every invoice and credit note that leaves the service as a PDF is rendered here."""
+
+    signing: SignDocuments
+
+    async def invoice(
+        self,
+        record: InvoiceRecord,
+        closing: Closing | None = None,
+        *,
+        annex: Annex | None = None,
+        remaining: Remaining | None = None,
+    ) -> bytes:
+        """The signed PDF, see `invoice_pdf`. Raises SigningUnavailable."""
+        pdf = await asyncio.to_thread(invoice_pdf, record, closing, annex=annex, remaining=remaining)
+        # A closed invoice says on which day it was closed.
+        return await self.signing.sign(pdf, _midnight(record.issued_on if closing is None else closing.on))
+
+    async def credit_note(self, record: CreditNoteRecord) -> bytes:
+        """The signed PDF, see `credit_note_pdf`. Raises SigningUnavailable."""
+        return await self.signing.sign(await asyncio.to_thread(credit_note_pdf, record), _midnight(record.issued_on))
+
+
+def _midnight(day: str) -> datetime:
+    return datetime.combine(date.fromisoformat(day), time(), UTC)
