@@ -6,6 +6,7 @@ import msgspec
 from tonne.channels.checkout.model import Checkout
 from tonne.channels.checkout.store import COLUMNS, checkout_of
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.values.paging import Position
 from tonne.platform.values.scope import Scope
 from tonne.selling.orders.model import OrderStatus
@@ -62,7 +63,4 @@ async def list_checkouts(connection: Connection, scope: Scope, start: Position, 
 
 
 def _api_checkout(row: asyncpg.Record) -> ApiCheckout:
-    values = dict(row)
-    sealed, key, status = values.pop("token_box"), values.pop("idempotency_key"), values.pop("order_status")
-    del values["request_digest"]
-    return ApiCheckout(checkout_of(values), sealed, key, None if status is None else OrderStatus(status))
+    return value_of(ApiCheckout, row, checkout=checkout_of(row), sealed_token=row["token_box"])

@@ -1,3 +1,5 @@
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 
 from msgspec import Struct
@@ -16,6 +18,7 @@ from tonne.channels.checkout.model import (
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.http.client_fields import read_idempotency_key
+from tonne.platform.values.errors import TonneError
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.same_named import same_named
 from tonne.selling.accounts.errors import NameInvalid
@@ -28,6 +31,15 @@ from tonne.selling.orders.model import BeneficiaryKind
 # The field of the form.
 NAME_FIELD = "name_on_certificate"
 PUBLIC_FIELD = "is_name_public"
+
+
+@contextmanager
+def collected(faults: list[TonneError]) -> Iterator[None]:
+    """Adds the fault of a field, so that a visitor sees those of all fields at once."""
+    try:
+        yield
+    except TonneError as fault:
+        faults.append(fault)
 
 
 class Visitor(Struct, frozen=True, kw_only=True):

@@ -3,13 +3,13 @@
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import asyncpg
 import msgspec
 
 from tonne.channels.checkout.links.redirects import read_redirect
 from tonne.channels.checkout.links.shown_offer import PricedOffer
 from tonne.channels.checkout.model import (
     Checkout,
-    CheckoutStatus,
     hash_temporary_id,
     hash_token,
     temporary_id_of,
@@ -17,7 +17,8 @@ from tonne.channels.checkout.model import (
 from tonne.channels.checkout.paying.consent import BuyerKind, Consent
 from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.db.rows import scope_of, value_of
+from tonne.platform.values.scope import Scope
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.model import BeneficiaryKind, Order
 
@@ -56,7 +57,7 @@ FIND_CHECKOUT = f"SELECT {COLUMNS} FROM checkouts WHERE token_hash = $1"  # noqa
 
 async def find_checkout(connection: Connection, secret_hash: bytes) -> Checkout | None:
     row = await connection.fetchrow(FIND_CHECKOUT, secret_hash)
-    return None if row is None else checkout_of(dict(row))
+    return None if row is None else checkout_of(row)
 
 
 LOCK_CHECKOUT = f"SELECT {COLUMNS} FROM checkouts WHERE token_hash = $1 FOR UPDATE"  # noqa: S608 - columns above
@@ -65,7 +66,7 @@ LOCK_CHECKOUT = f"SELECT {COLUMNS} FROM checkouts WHERE token_hash = $1 FOR UPDA
 async def lock_checkout(tx: Connection, secret_hash: bytes) -> Checkout | None:
     """Serialises double clicks and payments from several tabs."""
     row = await tx.fetchrow(LOCK_CHECKOUT, secret_hash)
-    return None if row is None else checkout_of(dict(row))
+    return None if row is None else checkout_of(row)
 
 
 LOCK_ORDER_ID = "SELECT order_id FROM checkouts WHERE account_id = $1 AND id = $2 FOR UPDATE"
@@ -94,7 +95,7 @@ WHERE account_id = $1 AND offset_link_id = $2 AND external_id = $3 AND is_verifi
 async def lock_ordered(tx: Connection, scope: Scope, offset_link_id: str, external_id: str) -> Checkout | None:
     """The verified checkout with this reference that has an order. There is at most one."""
     row = await tx.fetchrow(LOCK_ORDERED, scope.account_id, offset_link_id, external_id)
-    return None if row is None else checkout_of(dict(row))
+    return None if row is None else checkout_of(row)
 
 
 IS_PAID = """
@@ -185,26 +186,20 @@ def _values(checkout: Checkout) -> list[Any]:
 _NAMES = [name.strip() for name in COLUMNS.split(",")]
 
 
-def checkout_of(values: dict[str, Any]) -> Checkout:
-    """From the columns of a row."""
-    scope = Scope(values.pop("organisation_id"), values.pop("account_id"), Mode(values.pop("mode")))
-    selection = msgspec.json.decode(values.pop("bundle_selection") or "[]")
-    # The address of a closed checkout without an order is erased.
-    email, status = values.pop("email") or "", CheckoutStatus(values.pop("status"))
-    name, kind = values.pop("beneficiary_name"), values.pop("beneficiary_kind")
-    is_public = values.pop("beneficiary_is_public")
-    buyer, version = values.pop("buyer_kind"), values.pop("consent_version")
-    language, consented_at = values.pop("consent_language"), values.pop("consented_at")
-    redirect = read_redirect(values.pop)
-    return Checkout(
-        scope=scope,
-        status=status,
-        bundle_selection=selection,
-        email=email,
-        redirect=redirect,
+def checkout_of(row: asyncpg.Record) -> Checkout:
+    name, buyer = row["beneficiary_name"], row["buyer_kind"]
+    kind, is_public = row["beneficiary_kind"], row["beneficiary_is_public"]
+    consent = (row["consent_version"], row["consent_language"], row["consented_at"])
+    return value_of(
+        Checkout,
+        row,
+        scope=scope_of(row),
+        bundle_selection=msgspec.json.decode(row["bundle_selection"] or "[]"),
+        # The address of a closed checkout without an order is erased.
+        email=row["email"] or "",
+        redirect=read_redirect(row.get),
         beneficiary=None if name is None else Beneficiary(name, BeneficiaryKind(kind), is_public),
-        consent=None if buyer is None else Consent(BuyerKind(buyer), version, language, consented_at),
-        **values,
+        consent=None if buyer is None else Consent(BuyerKind(buyer), *consent),
     )
 
 

@@ -140,12 +140,11 @@ async def list_refunds_of_mode_any_account(
 
 
 class DueRefund(NamedTuple):
-    """A claimed refund with what the gateway needs. `held_until` is the end of the lease, `sent_at` its begin."""
+    """A claimed refund with what the gateway needs. `sent_at` is the begin of the lease."""
 
     refund: Refund
     gateway: str
     charge_reference: str
-    held_until: datetime
     # When it was sent before, if the gateway may have it already.
     sent_before: datetime | None
     sent_at: datetime
@@ -167,7 +166,7 @@ RETURNING {_COLUMNS}, charges.gateway AS gateway, charges.reference AS charge_re
 
 async def claim_due(tx: Connection, now: datetime, held_until: datetime, *, limit: int) -> list[DueRefund]:
     return [
-        DueRefund(_refund(row), row["gateway"], row["charge_reference"], held_until, row["sent_before"], now)
+        DueRefund(_refund(row), row["gateway"], row["charge_reference"], row["sent_before"], now)
         for row in await tx.fetch(CLAIM_DUE, now, held_until, limit)
     ]
 

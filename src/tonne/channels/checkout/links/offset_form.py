@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tonne.channels.checkout.begin_checkout import NAME_FIELD, PUBLIC_FIELD
+from tonne.channels.checkout.begin_checkout import NAME_FIELD, PUBLIC_FIELD, collected
 from tonne.channels.checkout.links.amounts import AmountUnit, unit_of
 from tonne.channels.checkout.links.bundle_cards import buy_for_display, selected_at_first
 from tonne.channels.checkout.links.offer import (
@@ -191,14 +191,10 @@ def price_form(offer: LinkOffer, filled: OffsetForm) -> FormPrice:
     faults: list[TonneError] = []
     choices: list[BundleChoiceIn] | None = None
     requested: PriceRequest | None = None
-    try:
+    with collected(faults):
         choices = choose(offer.bundles, filled.bundle_ids)
-    except TonneError as fault:
-        faults.append(fault)
-    try:
+    with collected(faults):
         requested = _read_amount(offer, filled, choices)
-    except TonneError as fault:
-        faults.append(fault)
     if faults or requested is None:
         return FormPrice(None, None, tuple(faults))
     try:

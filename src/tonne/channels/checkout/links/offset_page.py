@@ -10,6 +10,7 @@ from tonne.channels.checkout import store as checkout_store
 from tonne.channels.checkout.begin_checkout import (
     Visitor,
     begin_checkout,
+    collected,
     read_customer_name,
     read_email,
     read_external_id,
@@ -196,22 +197,14 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
     async def _read_visitor(self, link: OffsetLink, filled: OffsetForm, faults: list[TonneError]) -> Visitor | None:
         """Adds all faults of the fields. None if there are any."""
         redirect, email, external_id, beneficiary = Redirect(), "", None, None
-        try:
+        with collected(faults):
             redirect = await self._redirect(link, filled)
-        except TonneError as fault:
-            faults.append(fault)
-        try:
+        with collected(faults):
             email = read_email(filled.email)
-        except TonneError as fault:
-            faults.append(fault)
-        try:
+        with collected(faults):
             external_id = read_external_id(filled.external_id)
-        except TonneError as fault:
-            faults.append(fault)
-        try:
+        with collected(faults):
             beneficiary = _customer(link, filled)
-        except TonneError as fault:
-            faults.append(fault)
         if faults:
             return None
         return Visitor(

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.channels.checkout.begin_checkout import NAME_FIELD, PUBLIC_FIELD, read_customer_name
+from tonne.channels.checkout.begin_checkout import NAME_FIELD, PUBLIC_FIELD, collected, read_customer_name
 from tonne.channels.checkout.errors import ConsentMissing
 from tonne.channels.checkout.paying.consent import (
     BUSINESS_FIELD,
@@ -85,19 +85,13 @@ def read_payer(
     form, number = read_payment_form(fields), ""
     customer: Beneficiary | None = None
     agreed: Agreed | None = None
-    try:
+    with collected(faults):
         number = read_test_card(card_number_in(fields)) if asked.card else ""
-    except TonneError as fault:
-        faults.append(fault)
-    try:
+    with collected(faults):
         customer = read_customer_name(form.name, is_public=form.is_name_public) if asked.name else None
-    except TonneError as fault:
-        faults.append(fault)
-    try:
+    with collected(faults):
         consent = consent_in(form, text, now)
         agreed = None if text is None or consent is None else Agreed(consent, text)
-    except TonneError as fault:
-        faults.append(fault)
     return number, CheckoutPayer(customer, agreed, language)
 
 

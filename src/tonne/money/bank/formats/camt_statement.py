@@ -61,7 +61,6 @@ def read_camt(file: SheetFile) -> Statement:
         refuse(file, f"the XML file is {other}: export the statement as camt.053 and import that.")
     lines: list[StatementLine] = []
     errors: list[RowError] = []
-    skipped = 0
     entries = [
         (_account(statement), entry)
         for statement in _children(message, "Stmt")
@@ -70,8 +69,8 @@ def read_camt(file: SheetFile) -> Statement:
     with progress(f"Reading {file.name}", len(entries)) as advance:
         for account, entry in entries:
             advance(1)
+            # What is not booked yet may still change.
             if _status(entry) != BOOKED:
-                skipped += 1
                 continue
             try:
                 lines.extend(_read_entry(entry, account))
@@ -81,7 +80,7 @@ def read_camt(file: SheetFile) -> Statement:
                 refuse(file, f"the file has more than {MAX_ROWS:,} lines: export shorter periods.", _line_of(entry))
     if errors:
         raise SheetInvalid(errors)
-    return Statement(StatementFormat.CAMT, _numbered_references(lines), skipped)
+    return Statement(StatementFormat.CAMT, _numbered_references(lines))
 
 
 def _parse(file: SheetFile) -> Element:

@@ -50,11 +50,8 @@ class StatementLine(Struct, frozen=True, kw_only=True):
 
 
 class Statement(Struct, frozen=True):
-    """`skipped` counts the lines that are not booked yet."""
-
     format: StatementFormat
     lines: Sequence[StatementLine]
-    skipped: int = 0
 
 
 def signed_money(amount_minor: int, currency: str) -> str:
