@@ -15,7 +15,7 @@ from tonne.money.accounting.reports.account_statement import (
     account_statement_pdf,
     make_statements,
     print_statement,
-    signed_money,
+    signed_amount,
 )
 from tonne.money.accounting.reports.ageing import list_aged_debts
 from tonne.platform.documents.sheets.csv_lines import SheetFile
@@ -95,5 +95,5 @@ async def test_an_operator_prints_both(billing: Billing, world: World, operator:
 
 @given(st.integers(-(10**12), 10**12))
 def test_amounts_keep_their_sign(amount: int) -> None:
-    text = signed_money(amount, "EUR")
+    text = signed_amount(amount, "EUR")
     assert round(float(text) * 100) == amount

@@ -14,7 +14,7 @@ from tonne.money.accounting.reports.account_statement import (
     account_statement_pdf,
     print_statement,
     read_period,
-    signed_money,
+    signed_amount,
 )
 from tonne.money.accounting.reports.payments import find_card_payment, list_card_payments
 from tonne.money.accounting.reports.statement_store import (
@@ -70,7 +70,7 @@ class StatementPage(DashboardPage, frozen=True):
             balances = await sum_statement(tx, viewer.organisation_id, viewer.mode, *days)
             for balance in balances:
                 currency = balance.currency
-                opening, closing = (signed_money(m, currency) for m in (balance.opening_minor, balance.closing_minor))
+                opening, closing = (signed_amount(m, currency) for m in (balance.opening_minor, balance.closing_minor))
                 yield _csv([(days[0].isoformat(), "opening_balance", "", "", "", opening, currency)])
                 batches = read_statement_entries(
                     tx, viewer.organisation_id, viewer.mode, days=days, balance=balance, limit=None
@@ -196,7 +196,7 @@ def _other_periods(days: tuple[date, date], today: date) -> list[tuple[str, date
 def _csv_row(entry: StatementEntry, currency: str) -> tuple[str, ...]:
     return (
         *(entry.on.isoformat(), entry.kind, escape_formula(entry.reference), escape_formula(entry.text)),
-        *(signed_money(entry.amount_minor, currency), signed_money(entry.balance_minor, currency), currency),
+        *(signed_amount(entry.amount_minor, currency), signed_amount(entry.balance_minor, currency), currency),
     )
 
 

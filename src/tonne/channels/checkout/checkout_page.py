@@ -293,8 +293,7 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
     async def _offer(self, view: _CheckoutView) -> PricedOffer:
         """The current offer, or what was ordered."""
         if view.order is not None and view.order.priced is not None:
-            order = view.order
-            return PricedOffer(view.order.priced, order.tax, ordered_offer(view.checkout).digest)
+            return PricedOffer(view.order.priced, view.order.tax, ordered_offer(view.checkout).digest)
         return await self.payment.price(view.checkout, view.link)
 
     async def _default_language(self, view: _CheckoutView) -> str:

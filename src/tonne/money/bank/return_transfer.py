@@ -244,7 +244,7 @@ async def close_return(
 
 async def lock_return(tx: Connection, return_id: str) -> BankReturn:
     """Lock the transfer of a return, and read the return after that."""
-    [*found] = await return_store.find_returns_any_account(tx, [return_id])
+    found = await return_store.find_returns_any_account(tx, [return_id])
     if not found:
         raise ReturnNotFound
     await lock_transfers_any_account(tx, [found[0].transfer_id])

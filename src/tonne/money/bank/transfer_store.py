@@ -198,7 +198,7 @@ async def lock_transfers_any_account(tx: Connection, transfer_ids: Sequence[str]
 
 async def lock_transfer_any_account(tx: Connection, transfer_id: str) -> Transfer:
     """Raises TransferNotFound."""
-    [*found] = await lock_transfers_any_account(tx, [transfer_id])
+    found = await lock_transfers_any_account(tx, [transfer_id])
     if not found:
         raise TransferNotFound
     return found[0]

@@ -193,7 +193,7 @@ WAITING = (
         "A customer transferred less than the total, and the rest did not arrive.",
         "Ask the customer for the rest, or accept it with `tonne invoice settle`.",
         """
-SELECT format('invoice %s: %s of %s minor units of %s received, last at %s', invoices.reference,
+        SELECT format('invoice %s: %s of %s minor units of %s received, last at %s', invoices.reference,
                       received.minor, invoices.total_minor - invoices.credited_minor, invoices.currency,
                       to_char(received.last_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')) AS "where"
         FROM invoices

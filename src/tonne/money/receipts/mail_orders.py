@@ -1,8 +1,9 @@
 """Compose the mails about the money of orders and put them into the outbox."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.money.receipts.order_letters import ABOUT_INVOICES, OrderLetter, compose_letter, read_facts
@@ -21,8 +22,7 @@ BATCH = 50
 LEASE = timedelta(minutes=2)
 
 
-@dataclass(frozen=True, slots=True)
-class MailOrders:
+class MailOrders(Struct, frozen=True):
     """A worker job. No transaction is open while a mail is composed.
 
     Enqueuing a mail and removing its row commit together, and only under the fencing token of the lease: after a crash

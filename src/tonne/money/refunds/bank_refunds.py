@@ -98,8 +98,10 @@ class SettleBankRefunds(Struct, frozen=True):
                 return
             # A return of a refund that had succeeded may have come back.
             if all(each.status is ReturnStatus.RETURNED for each in returns):
-                done = replace(refund, state=RefundState.SUCCEEDED, next_attempt_at=None, message=None)
-                done = replace(done, settled_at=refund.settled_at or now)
+                settled_at = refund.settled_at or now
+                done = replace(
+                    refund, state=RefundState.SUCCEEDED, settled_at=settled_at, next_attempt_at=None, message=None
+                )
                 await change_refund(tx, money, done, "refund.succeeded", actor=ACTOR, now=now)
             else:
                 await self._repeat(tx, money, refund, returns, now)
@@ -115,9 +117,9 @@ class SettleBankRefunds(Struct, frozen=True):
         over = replace(refund, state=RefundState.FAILED, settled_at=now, next_attempt_at=None, message=message)
         await change_refund(tx, money, over, "refund.failed", actor=ACTOR, now=now)
         if sent:
-            kept = replace(_part_of(refund, sent, now), state=RefundState.SUCCEEDED, settled_at=now, repeats=None)
             sent_ids = tuple(each.id for each in returns if each.status is ReturnStatus.RETURNED)
-            kept = replace(kept, return_ids=sent_ids)
+            kept = _part_of(refund, sent, now)
+            kept = replace(kept, state=RefundState.SUCCEEDED, settled_at=now, repeats=None, return_ids=sent_ids)
             await add_refund(tx, money, kept, actor=ACTOR)
         rest = _part_of(refund, refund.amount_minor - sent, now)
         rest = replace(rest, repeats=refund.id, attempt=refund.attempt + 1)

@@ -1,6 +1,5 @@
 from tonne.platform.db.invariant import Invariant
 
-# The paying charge of an order, with what has gone back of it.
 INVARIANTS = (
     Invariant(
         "no more is refunded than was captured",

@@ -117,8 +117,8 @@ async def apply_result(
             new = replace(new, state=RefundState.SUCCEEDED, settled_at=now, next_attempt_at=None, message=None)
             return await change_refund(tx, money, new, "refund.succeeded", actor=ACTOR, now=now)
         case RefundOutcome.PENDING:
-            new = replace(new, state=RefundState.PENDING, next_attempt_at=next_look(refund.created_at, now))
-            new = replace(new, settled_at=None)
+            look_at = next_look(refund.created_at, now)
+            new = replace(new, state=RefundState.PENDING, settled_at=None, next_attempt_at=look_at)
             return await change_refund(tx, money, new, "refund.accepted", actor=ACTOR, now=now)
         case RefundOutcome.FAILED:
             new = replace(new, state=RefundState.FAILED, settled_at=now, next_attempt_at=None)

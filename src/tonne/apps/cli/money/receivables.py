@@ -22,7 +22,7 @@ from tonne.money.accounting.reports.account_statement import (
     account_statement_pdf,
     make_statements,
     print_statement,
-    signed_money,
+    signed_amount,
 )
 from tonne.money.accounting.reports.ageing import AgedDebt, list_aged_debts
 from tonne.money.accounting.reports.statement_store import StatementEntry
@@ -67,8 +67,8 @@ class _Line:
         self.on, self.kind = on, kind
         self.reference = None if entry is None else entry.reference
         self.text = None if entry is None else entry.text
-        self.amount = None if entry is None else signed_money(entry.amount_minor, self.currency)
-        self.balance = signed_money(balance if entry is None else entry.balance_minor, self.currency)
+        self.amount = None if entry is None else signed_amount(entry.amount_minor, self.currency)
+        self.balance = signed_amount(balance if entry is None else entry.balance_minor, self.currency)
 
 
 _LINES: tuple[ValueColumn[_Line], ...] = (

@@ -145,16 +145,16 @@ async def print_statement(
         last_day=statement.last_day.isoformat(),
         seller=seller_of(settings),
         buyer=buyer_of(organisation.name, organisation.address, organisation.tax),
-        opening=signed_money(statement.opening_minor, currency),
-        closing=signed_money(statement.closing_minor, currency),
+        opening=signed_amount(statement.opening_minor, currency),
+        closing=signed_amount(statement.closing_minor, currency),
         entries=[
             _PrintedEntry(
                 on=entry.on.isoformat(),
                 kind=entry.kind.replace("_", " ").capitalize(),
                 reference=entry.reference,
                 text=entry.text,
-                amount=signed_money(entry.amount_minor, currency),
-                balance=signed_money(entry.balance_minor, currency),
+                amount=signed_amount(entry.amount_minor, currency),
+                balance=signed_amount(entry.balance_minor, currency),
             )
             for entry in statement.entries
             if entry.kind not in _WORDS
@@ -162,7 +162,7 @@ async def print_statement(
     )
 
 
-def signed_money(amount_minor: int, currency: str) -> str:
+def signed_amount(amount_minor: int, currency: str) -> str:
     return f"{'-' if amount_minor < 0 else ''}{format_money(abs(amount_minor), currency)}"
 
 

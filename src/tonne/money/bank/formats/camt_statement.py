@@ -80,7 +80,7 @@ def read_camt(file: SheetFile) -> Statement:
                 refuse(file, f"the file has more than {MAX_ROWS:,} lines: export shorter periods.", _line_of(entry))
     if errors:
         raise SheetInvalid(errors)
-    return Statement(StatementFormat.CAMT, _numbered_references(lines))
+    return Statement(StatementFormat.CAMT, _without_ambiguous_references(lines))
 
 
 def _parse(file: SheetFile) -> Element:
@@ -257,7 +257,7 @@ def _sign(entry: Element) -> int:
     return 1 if indicator == "CRDT" else -1
 
 
-def _numbered_references(lines: list[StatementLine]) -> list[StatementLine]:
+def _without_ambiguous_references(lines: list[StatementLine]) -> list[StatementLine]:
     """A reference shared by transactions of different amounts identifies none of them."""
     amounts: dict[tuple[str, str], set[int]] = {}
     for line in lines:
