@@ -45,8 +45,19 @@ _TERMS = (
 
 
 def _order(offset_minor: int, fee_minor: int, terms: tuple[TaxTreatment, Fraction]) -> OrderToBill:
-    total_minor = offset_minor + fee_minor
-    return OrderToBill("acc_1", "ord_1", "", _MOMENT, 1, offset_minor, fee_minor, total_minor, *terms)
+    treatment, rate = terms
+    return OrderToBill(
+        account_id="acc_1",
+        order_id="ord_1",
+        reference="",
+        placed_at=_MOMENT,
+        quantity_grams=1,
+        offset_minor=offset_minor,
+        fee_minor=fee_minor,
+        total_minor=offset_minor + fee_minor,
+        treatment=treatment,
+        rate=rate,
+    )
 
 
 @given(

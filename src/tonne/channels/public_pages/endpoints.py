@@ -14,6 +14,7 @@ from tonne.platform.http.json_body import read
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
+from tonne.platform.values.same_named import same_named
 from tonne.selling.accounts.logos.logo import read_logo
 
 
@@ -44,15 +45,8 @@ class SustainabilityEndpoints:
         body = read(document, SustainabilityPageIn)
         sent = body.logo
         logo = None if sent is None else await asyncio.to_thread(read_logo, sent.media_type, sent.data)
-        change = PageChange(
-            enabled=body.enabled,
-            slug=body.slug,
-            title=body.title,
-            description=body.description,
-            sections=body.sections,
-            logo=logo,
-            removes_logo="logo" in document.members and sent is None,
-        )
+        removes_logo = "logo" in document.members and sent is None
+        change = same_named(PageChange, body, logo=logo, removes_logo=removes_logo)
         async with self._database.transaction() as tx:
             page = await change_page(tx, request.scope, change, actor=request.actor, now=self._clock())
         return json_response(page_out(page, self._base_url))

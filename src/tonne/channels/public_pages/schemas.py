@@ -14,6 +14,7 @@ from tonne.channels.public_pages.model import (
     SustainabilityPage,
 )
 from tonne.platform.values.clock import to_wire
+from tonne.platform.values.same_named import same_named
 from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.schemas import Timestamp
 
@@ -94,11 +95,9 @@ class SustainabilityPageOut(msgspec.Struct):
 
 
 def page_out(page: SustainabilityPage, base_url: str) -> SustainabilityPageOut:
-    return SustainabilityPageOut(
-        enabled=page.enabled,
-        slug=page.slug,
-        title=page.title,
-        description=page.description,
+    return same_named(
+        SustainabilityPageOut,
+        page,
         sections=list(page.sections),
         logo_url=page.logo_address(base_url),
         url=page.address(base_url),

@@ -9,9 +9,10 @@ from msgspec import Meta
 
 from tonne.channels.webhooks.delivery.outcomes import Delivered, SendOutcome
 from tonne.channels.webhooks.event_types import EventType, in_order
-from tonne.channels.webhooks.model import DisabledReason, Progress, Webhook
+from tonne.channels.webhooks.model import DisabledReason, ParkedAccount, Progress, Webhook
 from tonne.platform.values.clock import to_wire
 from tonne.platform.values.replace import replace
+from tonne.platform.values.same_named import same_named
 from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.schemas import Timestamp
 
@@ -199,15 +200,13 @@ class WebhookTestOut(msgspec.Struct):
 
 
 def webhook_out(webhook: Webhook, progress: Progress, secret: str | None = None) -> WebhookOut:
-    return WebhookOut(
-        id=webhook.id,
-        url=webhook.url,
-        enabled=webhook.enabled,
+    return same_named(
+        WebhookOut,
+        webhook,
         account_type=webhook.mode,
         account_ids=list(webhook.account_ids),
         # Not converted: a newer release may know more types.
         event_types=cast("list[EventType]", list(webhook.event_types)),
-        disabled_reason=webhook.disabled_reason,
         created_at=to_wire(webhook.created_at),
         secret=secret or f"whsec_...{webhook.secret_last_four}",
         delivery=_delivery_out(webhook, progress),
@@ -240,16 +239,11 @@ def _delivery_out(webhook: Webhook, progress: Progress) -> DeliveryProgressOut:
         failures=progress.failures,
         failing_since=to_wire(progress.failing_since) if progress.failing_since else None,
         next_attempt_at=to_wire(progress.next_attempt_at) if waiting and webhook.enabled else None,
-        parked=[
-            ParkedAccountOut(
-                account_id=parked.account_id,
-                event_id=parked.event_id,
-                # Not converted: a newer release may have written a type that this one does not know.
-                event_type=cast("EventType", parked.event_type),
-                refusals=parked.refusals,
-                parked_at=to_wire(parked.parked_at),
-                next_attempt_at=to_wire(parked.next_attempt_at),
-            )
-            for parked in progress.parked
-        ],
+        parked=[_parked_out(parked) for parked in progress.parked],
     )
+
+
+def _parked_out(parked: ParkedAccount) -> ParkedAccountOut:
+    """Its type is not converted: a newer release may have written one that this one does not know."""
+    times = {"parked_at": to_wire(parked.parked_at), "next_attempt_at": to_wire(parked.next_attempt_at)}
+    return same_named(ParkedAccountOut, parked, **times)

@@ -118,10 +118,9 @@ class Invoice(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.decode(self.record, type=InvoiceRecord)
 
 
-class BilledOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """An order as it was billed. `reference` is the client's own; if `cancelled`, a credit note took it off."""
+class BillableOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """What an invoice says about an order. `reference` is the client's own."""
 
-    invoice_id: str
     account_id: str
     order_id: str
     reference: str
@@ -129,13 +128,19 @@ class BilledOrder(msgspec.Struct, frozen=True, kw_only=True):
     quantity_grams: int
     offset_minor: int
     fee_minor: int
-    tax_minor: int | None
     total_minor: int
-    cancelled: bool = False
 
     @property
     def key(self) -> OrderKey:
         return OrderKey(self.account_id, self.order_id)
+
+
+class BilledOrder(BillableOrder, frozen=True, kw_only=True):
+    """An order as it was billed, with tax in its total. If `cancelled`, a credit note took it off."""
+
+    invoice_id: str
+    tax_minor: int | None
+    cancelled: bool = False
 
 
 class BilledOrganisation(msgspec.Struct, frozen=True):

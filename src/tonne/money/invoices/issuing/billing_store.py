@@ -8,6 +8,7 @@ from typing import NamedTuple
 import asyncpg
 from msgspec import Struct
 
+from tonne.money.invoices.model import BillableOrder
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.rows import value_of
@@ -55,36 +56,16 @@ class BillingGroup(Struct, frozen=True):
         return 0 < self.threshold_minor <= self.total_minor
 
 
-class UnbilledOrder(Struct, frozen=True):
-    account_id: str
-    order_id: str
+class UnbilledOrder(BillableOrder, frozen=True, kw_only=True):
     group_id: str
-    reference: str
-    placed_at: datetime
-    quantity_grams: int
-    offset_minor: int
-    fee_minor: int
-    total_minor: int
 
 
-class OrderToBill(Struct, frozen=True):
+class OrderToBill(BillableOrder, frozen=True, kw_only=True):
     """An order that waits for its invoice, with the tax terms it was placed with."""
 
-    account_id: str
-    order_id: str
-    reference: str
-    placed_at: datetime
-    quantity_grams: int
-    offset_minor: int
-    fee_minor: int
-    total_minor: int
     treatment: TaxTreatment
     rate: Fraction
     language: str = DEFAULT_LANGUAGE
-
-    @property
-    def key(self) -> OrderKey:
-        return OrderKey(self.account_id, self.order_id)
 
 
 class BillingSettings(Struct, frozen=True):
