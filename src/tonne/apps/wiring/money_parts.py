@@ -10,7 +10,7 @@ from tonne.money.cards.stored_cards.card_page import CardPage
 from tonne.money.cards.stored_cards.mail_card_problems import MailCardProblems
 from tonne.money.cards.stored_cards.remove_closed_cards import RemoveClosedCards
 from tonne.money.cards.stored_cards.update_card import UpdateCard
-from tonne.money.invoices.card_payment.charge_invoices import invoice_charge_jobs
+from tonne.money.invoices.card_payment.jobs import invoice_charge_jobs
 from tonne.money.invoices.credit_notes.endpoints import CreditNoteEndpoints
 from tonne.money.invoices.credit_notes.mail_credit_notes import MailCreditNotes
 from tonne.money.invoices.documents.pdf import RenderInvoice

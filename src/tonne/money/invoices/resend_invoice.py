@@ -5,7 +5,7 @@ from datetime import datetime
 from tonne.money.invoices import store
 from tonne.money.invoices.errors import InvoiceNotOpen, InvoiceWithoutRecipient
 from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
-from tonne.money.invoices.mail import find_recipients
+from tonne.money.invoices.mail import InvoiceMail, find_recipients, read_invoice_mail
 from tonne.money.invoices.model import FollowUpSchedule, Invoice
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
@@ -46,3 +46,9 @@ async def _mark_mailed(tx: Connection, invoice: Invoice, settings: Settings, now
         raise InvoiceNotOpen(
             f"Invoice {invoice.reference} is about to be mailed. Check that `tonne worker` is running."
         )
+
+
+async def read_invoice_again(connection: Connection, invoice_id: str) -> InvoiceMail:
+    """What the mail says."""
+    [invoice] = await store.find_invoices_any_account(connection, [invoice_id])
+    return await read_invoice_mail(connection, invoice)

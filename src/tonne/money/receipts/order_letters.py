@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from tonne.money.invoices.card_payment.mail_card_receipt import CardReceipt, compose_card_receipt, read_card_receipt
 from tonne.money.invoices.documents.pdf import RenderInvoice
-from tonne.money.invoices.mail import InvoiceMail, compose_invoice_mail, read_invoice_mail, write_mail
-from tonne.money.invoices.store import find_invoices_any_account
+from tonne.money.invoices.mail import InvoiceMail, compose_invoice_mail, write_mail
+from tonne.money.invoices.resend_invoice import read_invoice_again
 from tonne.money.receipts.compose import compose_cancelled, compose_receipt, compose_refund
 from tonne.money.receipts.expected_completion import Expectation, expected_completion
 from tonne.money.receipts.recipients import Parties, read_parties
@@ -72,8 +72,7 @@ async def read_facts(
                 connection, each.scope, each.cause, paid_minor=each.amount_minor, paid_at=each.created_at
             )
         elif each.kind is OrderMailKind.INVOICE:
-            [invoice] = await find_invoices_any_account(connection, [each.cause])
-            found = await read_invoice_mail(connection, invoice)
+            found = await read_invoice_again(connection, each.cause)
         else:
             known = OrderFacts(each, orders[each.order_id], parties[each.order_id], urls[each.order_id])
             found = await _read_more(connection, known, settings=settings, now=now)

@@ -1,7 +1,7 @@
 """Charge the stored cards of accounts for consolidated invoices: one charge for all orders of an invoice."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import structlog
 from msgspec import Struct
@@ -116,20 +116,3 @@ async def _compare_with_invoices(tx: Connection, attempts: Sequence[ChargeAttemp
         is_wanted = invoices[id_].status is InvoiceStatus.OPEN
         found.append(replace(attempt, is_wanted=is_wanted, is_replaced=attempt.is_replaced or is_other))
     return found
-
-
-def invoice_charge_jobs(
-    database: Database,
-    gateways: Mapping[str, CardGateway],
-    clock: Clock,
-    schedule: RetrySchedule,
-) -> dict[str, Callable[[], Awaitable[bool]]]:
-    """By name, one for each mode."""
-
-    def job(mode: Mode) -> Callable[[], Awaitable[bool]]:
-        return ChargeInvoices(database, gateways, mode, clock, schedule).run_once
-
-    return {
-        "charge_live_invoices": job(Mode.LIVE),
-        "charge_test_invoices": job(Mode.TEST),
-    }

@@ -1,0 +1,27 @@
+"""The worker jobs that charge cards for invoices."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from tonne.money.cards.gateways.card import CardGateway
+from tonne.money.cards.model import RetrySchedule
+from tonne.money.invoices.card_payment.charge_invoices import ChargeInvoices
+from tonne.platform.db.pool import Database
+from tonne.platform.values.clock import Clock
+from tonne.platform.values.scope import Mode
+
+
+def invoice_charge_jobs(
+    database: Database,
+    gateways: Mapping[str, CardGateway],
+    clock: Clock,
+    schedule: RetrySchedule,
+) -> dict[str, Callable[[], Awaitable[bool]]]:
+    """By name, one for each mode."""
+
+    def job(mode: Mode) -> Callable[[], Awaitable[bool]]:
+        return ChargeInvoices(database, gateways, mode, clock, schedule).run_once
+
+    return {
+        "charge_live_invoices": job(Mode.LIVE),
+        "charge_test_invoices": job(Mode.TEST),
+    }
