@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from tonne.channels.checkout.order_pages.resend_order import OrderMail, resend_order
 from tonne.money.cards.gateways.card import CardGateway
-from tonne.money.cards.simulate_payment import simulate_payment
+from tonne.money.cards.model import RetrySchedule
+from tonne.money.cards.simulate_payment import SimulatePayment
 from tonne.money.invoices.card_payment.simulate_card_invoice import simulate_card_invoice
 from tonne.money.invoices.settle_invoice import settle_test_invoice
 from tonne.money.invoices.store import have_invoices
@@ -105,15 +106,9 @@ class OrderActions(Struct, frozen=True):
             raise RouteNotFound
         match step:
             case HelperStep.PAY:
-                await simulate_payment(
-                    self.database,
-                    self.gateways["simulated"],
-                    scope,
-                    order_id,
-                    find_billed=have_invoices,
-                    clock=self.clock,
-                    settings=self.settings,
-                )
+                gateway, schedule = self.gateways["simulated"], RetrySchedule(self.settings)
+                simulation = SimulatePayment(self.database, gateway, have_invoices, self.clock, schedule)
+                await simulation.pay(scope, order_id)
             case HelperStep.SETTLE:
                 await self._settle(scope, order_id, actor)
             case HelperStep.RETIRE:

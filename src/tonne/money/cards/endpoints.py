@@ -9,9 +9,9 @@ from tonne.money.cards.errors import SignatureRefused
 from tonne.money.cards.gateways.card import CardGateway
 from tonne.money.cards.gateways.stripe_events import SignatureInvalid, verify_event
 from tonne.money.cards.handle_stripe_event import handle_stripe_event
-from tonne.money.cards.model import DeclineCode
+from tonne.money.cards.model import DeclineCode, RetrySchedule
 from tonne.money.cards.open_charges import FindBilled
-from tonne.money.cards.simulate_payment import simulate_decline, simulate_payment
+from tonne.money.cards.simulate_payment import SimulatePayment
 from tonne.platform.db.pool import Database
 from tonne.platform.events.notification import WorkKind
 from tonne.platform.events.notify import Notifier
@@ -62,16 +62,7 @@ class CardEndpoints(msgspec.Struct, frozen=True):
         """
         require_test_mode(request.scope)
         read(request.json_or_empty(), PayIn)
-        order = await simulate_payment(
-            self.database,
-            self.gateways["simulated"],
-            request.scope,
-            request.path("order_id"),
-            find_billed=self.find_billed,
-            clock=self.clock,
-            settings=self.settings,
-        )
-        return self._respond(order)
+        return self._respond(await self._simulation.pay(request.scope, request.path("order_id")))
 
     async def decline_test_order(self, request: Request) -> Response:
         """Decline the card of a test order.
@@ -82,17 +73,8 @@ class CardEndpoints(msgspec.Struct, frozen=True):
         """
         require_test_mode(request.scope)
         body = read(request.json_or_empty(), DeclineIn)
-        order = await simulate_decline(
-            self.database,
-            self.gateways["simulated"],
-            request.scope,
-            request.path("order_id"),
-            body.code or DeclineCode.CARD_DECLINED,
-            find_billed=self.find_billed,
-            clock=self.clock,
-            settings=self.settings,
-        )
-        return self._respond(order)
+        code = body.code or DeclineCode.CARD_DECLINED
+        return self._respond(await self._simulation.decline(request.scope, request.path("order_id"), code))
 
     async def handle_stripe_event(self, request: Request) -> Response:
         """Receive an event from Stripe.
@@ -109,6 +91,11 @@ class CardEndpoints(msgspec.Struct, frozen=True):
         if await handle_stripe_event(self.database, event, self.clock()):
             self.notifier.notify(WorkKind.LIVE_CHARGES, WorkKind.REFUNDS)
         return json_response(StripeEventOut())
+
+    @property
+    def _simulation(self) -> SimulatePayment:
+        gateway, schedule = self.gateways["simulated"], RetrySchedule(self.settings)
+        return SimulatePayment(self.database, gateway, self.find_billed, self.clock, schedule)
 
     def _respond(self, order: Order) -> Response:
         self.notifier.notify(*work_after(order), WorkKind.CARD_PROBLEMS, WorkKind.ORDER_MAILS, scope=order.scope)

@@ -1,6 +1,6 @@
 """Test helpers: capture or decline an order's card on demand."""
 
-from datetime import datetime
+from msgspec import Struct
 
 from tonne.money.cards.charge_store import find_pending, read_chargeable
 from tonne.money.cards.errors import ChargeUnderWay, OrderPaidByInvoice
@@ -10,7 +10,6 @@ from tonne.money.cards.model import DECLINES, DeclineCode, RetrySchedule
 from tonne.money.cards.open_charges import FindBilled, OpenedCharges, open_charges
 from tonne.money.cards.settle_charges import settle_charges
 from tonne.platform.db.pool import Connection, Database
-from tonne.platform.settings.settings import Settings
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.model import PaymentMethod
@@ -28,88 +27,71 @@ BILLED_TOGETHER = (
 )
 
 
-async def simulate_payment(
-    database: Database,
-    gateway: CardGateway,
-    scope: Scope,
-    order_id: str,
-    *,
-    find_billed: FindBilled,
-    clock: Clock,
-    settings: Settings,
-) -> Order:
-    """Charge a working test card, in the same steps as a worker. Confirms a charge that waits for its payer."""
-    schedule = RetrySchedule(settings)
-    async with database.transaction() as tx:
-        order = await _lock(tx, scope, order_id, find_billed)
-        waiting = await find_pending(tx, order)
-        if waiting is None or waiting.confirm_until is None:
-            waiting = None
-            opened = await _open(tx, order, GOOD_CARD, clock(), schedule)
-    if waiting is not None:
-        confirmed = await SimulatedCardGateway(database).authenticate(waiting.request, succeeds=True)
-        results, opened = [(waiting, confirmed)], OpenedCharges([], [])
-    else:
-        results = [(attempt, await gateway.charge(attempt.request)) for attempt in opened.attempts]
-    async with database.transaction() as tx:
-        orders = await settle_charges(tx, results, opened.free, clock(), schedule)
-    order = orders[0]
-    if order.status is not OrderStatus.PAID:
-        raise TransitionInvalid(f"The order became {order.status} before it was paid.")
-    return order
+class SimulatePayment(Struct, frozen=True):
+    """In the same steps as a worker."""
 
+    database: Database
+    gateway: CardGateway
+    find_billed: FindBilled
+    clock: Clock
+    schedule: RetrySchedule
 
-async def simulate_decline(
-    database: Database,
-    gateway: CardGateway,
-    scope: Scope,
-    order_id: str,
-    code: DeclineCode,
-    *,
-    find_billed: FindBilled,
-    clock: Clock,
-    settings: Settings,
-) -> Order:
-    """Record one declined attempt. As after a real decline, the order is charged again later, or fails.
+    async def pay(self, scope: Scope, order_id: str) -> Order:
+        """Charge a working test card, or confirm a charge that waits for its payer."""
+        async with self.database.transaction() as tx:
+            order = await self._lock(tx, scope, order_id)
+            waiting = await find_pending(tx, order)
+            if waiting is None or waiting.confirm_until is None:
+                waiting = None
+                opened = await self._open(tx, order, GOOD_CARD)
+        if waiting is not None:
+            confirmed = await SimulatedCardGateway(self.database).authenticate(waiting.request, succeeds=True)
+            results, opened = [(waiting, confirmed)], OpenedCharges([], [])
+        else:
+            results = [(attempt, await self.gateway.charge(attempt.request)) for attempt in opened.attempts]
+        async with self.database.transaction() as tx:
+            [order] = await settle_charges(tx, results, opened.free, self.clock(), self.schedule)
+        if order.status is not OrderStatus.PAID:
+            raise TransitionInvalid(f"The order became {order.status} before it was paid.")
+        return order
 
-    A charge that needs authentication is made at the gateway, where the payer can then confirm it.
-    """
-    schedule = RetrySchedule(settings)
-    result: ChargeResult | None = None
-    if code is not DeclineCode.AUTHENTICATION_REQUIRED:
-        result = ChargeResult(DECLINES[code], code=code, message="Declined by the test helper.")
-    async with database.transaction() as tx:
-        order = await _lock(tx, scope, order_id, find_billed)
-        opened = await _open(tx, order, GOOD_CARD if result else CONFIRMED_CARD, clock(), schedule)
-        if not opened.attempts:
-            raise TransitionInvalid("The order total is zero, so there is no charge to decline.")
-        [attempt] = opened.attempts
-        if result is not None:
-            orders = await settle_charges(tx, [(attempt, result)], [], clock(), schedule)
-            return orders[0]
-    result = await gateway.charge(attempt.request)
-    async with database.transaction() as tx:
-        orders = await settle_charges(tx, [(attempt, result)], [], clock(), schedule)
-    return orders[0]
+    async def decline(self, scope: Scope, order_id: str, code: DeclineCode) -> Order:
+        """Record one declined attempt. As after a real decline, the order is charged again later, or fails.
 
+        A charge that needs authentication is made at the gateway, where the payer can then confirm it.
+        """
+        result: ChargeResult | None = None
+        if code is not DeclineCode.AUTHENTICATION_REQUIRED:
+            result = ChargeResult(DECLINES[code], code=code, message="Declined by the test helper.")
+        async with self.database.transaction() as tx:
+            order = await self._lock(tx, scope, order_id)
+            opened = await self._open(tx, order, GOOD_CARD if result else CONFIRMED_CARD)
+            if not opened.attempts:
+                raise TransitionInvalid("The order total is zero, so there is no charge to decline.")
+            [attempt] = opened.attempts
+            if result is not None:
+                [order] = await settle_charges(tx, [(attempt, result)], [], self.clock(), self.schedule)
+                return order
+        result = await self.gateway.charge(attempt.request)
+        async with self.database.transaction() as tx:
+            [order] = await settle_charges(tx, [(attempt, result)], [], self.clock(), self.schedule)
+        return order
 
-async def _lock(tx: Connection, scope: Scope, order_id: str, find_billed: FindBilled) -> Order:
-    order = await lock_order(tx, scope, order_id)
-    if order is None:
-        raise OrderNotFound
-    if order.payment_method is not PaymentMethod.CARD:
-        raise OrderPaidByInvoice
-    if order.status is not OrderStatus.PLACED:
-        raise TransitionInvalid(f"The order is {order.status}. Only a placed order can be paid.")
-    if order.tax.tax_minor is None or await find_billed(tx, [order.key]):
-        raise OrderPaidByInvoice(BILLED_TOGETHER)
-    return order
+    async def _lock(self, tx: Connection, scope: Scope, order_id: str) -> Order:
+        order = await lock_order(tx, scope, order_id)
+        if order is None:
+            raise OrderNotFound
+        if order.payment_method is not PaymentMethod.CARD:
+            raise OrderPaidByInvoice
+        if order.status is not OrderStatus.PLACED:
+            raise TransitionInvalid(f"The order is {order.status}. Only a placed order can be paid.")
+        if order.tax.tax_minor is None or await self.find_billed(tx, [order.key]):
+            raise OrderPaidByInvoice(BILLED_TOGETHER)
+        return order
 
-
-async def _open(
-    tx: Connection, order: Order, card: StoredCard, now: datetime, schedule: RetrySchedule
-) -> OpenedCharges:
-    [chargeable] = await read_chargeable(tx, [order.key])
-    if chargeable.has_open_charge:
-        raise ChargeUnderWay
-    return await open_charges(tx, [chargeable.paid_with(card)], now, now + schedule.lease())
+    async def _open(self, tx: Connection, order: Order, card: StoredCard) -> OpenedCharges:
+        now = self.clock()
+        [chargeable] = await read_chargeable(tx, [order.key])
+        if chargeable.has_open_charge:
+            raise ChargeUnderWay
+        return await open_charges(tx, [chargeable.paid_with(card)], now, now + self.schedule.lease())
