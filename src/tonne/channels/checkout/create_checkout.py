@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 import msgspec
 
@@ -123,9 +124,9 @@ class CreateCheckout(msgspec.Struct, frozen=True):
         columns = ApiColumns(new.sealed_token, new.idempotency_key, idempotency.digest)
         if not await insert_checkout(tx, checkout, token, columns):
             return None
-        details = {"offset_link_id": checkout.offset_link_id, "external_id": checkout.external_id}
+        details: dict[str, Any] = {"offset_link_id": checkout.offset_link_id, "external_id": checkout.external_id}
         at = checkout.created_at
-        await audit.record_in(tx, scope, "checkout.created", checkout.id, actor=actor, at=at, **details)
+        await audit.record(tx, scope, "checkout.created", actor=actor, at=at, subject_id=checkout.id, **details)
         return new
 
 

@@ -82,9 +82,8 @@ async def change_page(
     if change.logo is not None or change.removes_logo:
         await set_logo(tx, scope, change.logo)
     saved = await read_page(tx, scope)
-    values = {"before": {} if old.updated_at is None else _audited_values(old), "after": _audited_values(saved)}
-    action = "sustainability_page.changed"
-    await audit.record_in(tx, scope, action, scope.account_id, actor=actor, at=now, **values)
+    before, after = {} if old.updated_at is None else _audited_values(old), _audited_values(saved)
+    await audit.record(tx, scope, "sustainability_page.changed", actor=actor, at=now, before=before, after=after)
     return saved
 
 

@@ -139,7 +139,7 @@ async def _record_named_types(tx: Connection, webhook: Webhook) -> None:
 
 
 async def _record(tx: Connection, webhook: Webhook, action: str, actor: Actor, now: datetime, **values: Any) -> None:
-    await audit.record_in(tx, webhook, action, webhook.id, actor=actor, at=now, **values)
+    await audit.record(tx, webhook, action, actor=actor, at=now, subject_id=webhook.id, **values)
 
 
 def _audited_values(webhook: Webhook) -> audit.Values:

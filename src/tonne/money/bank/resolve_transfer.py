@@ -1,6 +1,7 @@
 """Record what was done about a bank transfer in another way than to assign or return it, and undo that."""
 
 from datetime import datetime
+from typing import Any
 
 from tonne.money.bank.errors import TransferNotUnresolved
 from tonne.money.bank.return_store import find_return_by_incoming_any_account
@@ -43,5 +44,5 @@ async def reopen_transfer(tx: Connection, transfer_id: str, note: str, *, actor:
 
 
 async def _record(tx: Connection, found: Transfer, action: str, *, actor: Actor, now: datetime, note: str) -> None:
-    details = {"amount": found.amount, "state": found.state, "note": note}
-    await audit.record_in(tx, found, action, found.id, actor=actor, at=now, **details)
+    details: dict[str, Any] = {"amount": found.amount, "state": found.state, "note": note}
+    await audit.record(tx, found, action, actor=actor, at=now, subject_id=found.id, **details)

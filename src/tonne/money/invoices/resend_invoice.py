@@ -1,6 +1,7 @@
 """Mail an invoice again, for an operator."""
 
 from datetime import datetime
+from typing import Any
 
 from tonne.money.invoices import store
 from tonne.money.invoices.errors import InvoiceNotOpen, InvoiceWithoutRecipient
@@ -33,8 +34,8 @@ async def resend_invoice(
     scope = Scope(organisation_id, first.account_id, invoice.mode)
     row = OrderMailRow(scope, first.order_id, OrderMailKind.INVOICE, invoice.id, invoice.total_minor)
     await add_mails(tx, [row], now)
-    details = {"reference": invoice.reference, "recipients": recipients}
-    await audit.record_in(tx, invoice, "invoice.resent", invoice.id, actor=actor, at=now, **details)
+    details: dict[str, Any] = {"reference": invoice.reference, "recipients": recipients}
+    await audit.record(tx, invoice, "invoice.resent", actor=actor, at=now, subject_id=invoice.id, **details)
     return recipients
 
 

@@ -5,6 +5,7 @@ what is owed.
 """
 
 from datetime import datetime
+from typing import Any
 
 from tonne.money.bank.assignment_store import sum_received_any_account
 from tonne.money.bank.errors import SecondPersonNeeded
@@ -122,6 +123,6 @@ async def _record(
     tx: Connection, invoice: Invoice, action: str, amount_minor: int, *, reason: str, actor: Actor, now: datetime
 ) -> None:
     amount = invoice.money(amount_minor)
-    details = {"reference": invoice.reference, "amount": amount, "reason": reason}
+    details: dict[str, Any] = {"reference": invoice.reference, "amount": amount, "reason": reason}
     first = invoice.first_order_id
-    await audit.record_in(tx, invoice, action, invoice.id, actor=actor, at=now, **details, first_order_id=first)
+    await audit.record(tx, invoice, action, actor=actor, at=now, subject_id=invoice.id, **details, first_order_id=first)

@@ -27,8 +27,8 @@ async def rotate_link_secret(
     secret = new_link_secret()
     until = None if overlap_seconds == 0 else now + timedelta(seconds=overlap_seconds)
     await store.replace_secret(tx, link, box.seal(secret, link.id), until)
-    action, overlap = "offset_link.secret_rotated", {"overlap_seconds": overlap_seconds}
-    await audit.record_in(tx, link.scope, action, link.id, actor=actor, at=now, **overlap)
+    action = "offset_link.secret_rotated"
+    await audit.record(tx, link.scope, action, actor=actor, at=now, subject_id=link.id, overlap_seconds=overlap_seconds)
     return secret
 
 

@@ -165,8 +165,8 @@ def _selection(
 
 async def record_link(tx: Connection, link: OffsetLink, *, old: OffsetLink | None, actor: Actor, now: datetime) -> None:
     action = "offset_link.created" if old is None else "offset_link.changed"
-    values = {"before": None if old is None else _audited_values(old), "after": _audited_values(link)}
-    await audit.record_in(tx, link.scope, action, link.id, actor=actor, at=now, **values)
+    before, after = None if old is None else _audited_values(old), _audited_values(link)
+    await audit.record(tx, link.scope, action, actor=actor, at=now, subject_id=link.id, before=before, after=after)
 
 
 def _audited_values(link: OffsetLink) -> audit.Values:

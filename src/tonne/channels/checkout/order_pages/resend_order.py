@@ -85,13 +85,13 @@ async def resend_order(
             sent += await _send(tx, order, mail, settings=settings, actor=actor, now=now)
     if not sent:
         raise NothingToResend
-    await audit.record_in(
+    await audit.record(
         tx,
         scope,
         "order.mails_resent",
-        order_id,
         actor=actor,
         at=now,
+        subject_id=order_id,
         # Without the addresses: entries cannot be deleted.
         before={"email": "(former address)", "resent_at": None},
         after={"email": "(former address)" if order.email == before else "(new address)", "resent_at": now.isoformat()},

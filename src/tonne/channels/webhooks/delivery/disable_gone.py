@@ -1,6 +1,7 @@
 """Disable a webhook whose receiver answers with 410: it does not want any more requests."""
 
 from datetime import datetime
+from typing import Any
 
 import structlog
 
@@ -30,8 +31,7 @@ async def disable_gone(tx: Connection, lease: Lease, settings: Settings) -> bool
     if now is None:
         return False
     _log.warning("webhook_gone", webhook_id=lease.id, organisation_id=lease.organisation_id)
-    change = {"before": {"enabled": True}, "after": {"enabled": False}}
-    reason = DisabledReason.GONE
-    await audit.record_in(tx, lease, "webhook.disabled", lease.id, actor=ACTOR, at=now, **change, reason=reason)
+    change: dict[str, Any] = {"before": {"enabled": True}, "after": {"enabled": False}, "reason": DisabledReason.GONE}
+    await audit.record(tx, lease, "webhook.disabled", actor=ACTOR, at=now, subject_id=lease.id, **change)
     await mail_gone(tx, lease, settings)
     return True

@@ -85,8 +85,8 @@ async def unassign_transfer(
     if invoice.status is InvoiceStatus.PAID:
         await mark_settled_by_hand(tx, invoice)
     await refresh_states_any_account(tx, [transfer.id])
-    details = {"invoice": invoice.reference, "amount": transfer.money(found.amount_minor), "note": note}
-    await audit.record_in(tx, invoice, "transfer.unassigned", transfer.id, actor=actor, at=now, **details)
+    details: dict[str, Any] = {"invoice": invoice.reference, "amount": transfer.money(found.amount_minor), "note": note}
+    await audit.record(tx, invoice, "transfer.unassigned", actor=actor, at=now, subject_id=transfer.id, **details)
     [changed] = await lock_transfers_any_account(tx, [transfer.id])
     return found, changed
 

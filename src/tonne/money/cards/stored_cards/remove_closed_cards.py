@@ -10,7 +10,7 @@ from msgspec import Struct
 from tonne.money.cards.gateways.card import CardGateway, CardNotDescribed, CardNotFound, StoredCard
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.db.rows import scope_of, value_of
-from tonne.platform.events.audit.record import record_in
+from tonne.platform.events.audit.record import record
 from tonne.platform.values.actor import job_actor
 from tonne.platform.values.clock import Clock
 from tonne.platform.values.scope import Scope
@@ -100,9 +100,8 @@ class RemoveClosedCards(Struct, frozen=True):
             await lock_account(tx, due.scope)
             last_four = await delete_closed_card(tx, due.scope, due.card.method)
             if last_four is not None:
-                details = {"last_four": last_four, "reason": "account closed"}
-                account_id = due.scope.account_id
-                await record_in(tx, due.scope, "card.removed", account_id, actor=ACTOR, at=now, **details)
+                reason = "account closed"
+                await record(tx, due.scope, "card.removed", actor=ACTOR, at=now, last_four=last_four, reason=reason)
         return True
 
     async def _forget(self, due: ClosedCard) -> bool:

@@ -101,8 +101,8 @@ async def _record(
     actor: Actor,
     now: datetime,
 ) -> None:
-    values = {"before": _audited_values(before), "after": _audited_values(after)}
-    await audit.record_in(tx, scope, action, scope.account_id, actor=actor, at=now, **values)
+    old, new = _audited_values(before), _audited_values(after)
+    await audit.record(tx, scope, action, actor=actor, at=now, before=old, after=new)
 
 
 def _audited_values(card: CardDetails | None) -> audit.Values | None:

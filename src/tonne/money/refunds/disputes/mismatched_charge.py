@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from tonne.money.cards.captured_store import (
     CapturedCharge,
@@ -160,6 +161,6 @@ async def _record(
     now: datetime,
 ) -> None:
     requested = f"{format_money(charge.amount_minor, charge.currency)} {charge.currency}"
-    details = {"order_id": charge.order_id, "requested": requested, "reason": reason}
-    change = {"before": {"status": charge.status}, "after": {"status": status}}
-    await audit.record_in(tx, charge.scope, action, charge.id, actor=actor, at=now, **change, **details)
+    details: dict[str, Any] = {"order_id": charge.order_id, "requested": requested, "reason": reason}
+    change: dict[str, Any] = {"before": {"status": charge.status}, "after": {"status": status}}
+    await audit.record(tx, charge.scope, action, actor=actor, at=now, subject_id=charge.id, **change, **details)

@@ -63,16 +63,9 @@ def entry_in(
     )
 
 
-async def record_in(
-    tx: Connection, place: Place, action: str, subject_id: str, *, actor: Actor, at: datetime, **values: Any
-) -> None:
-    """Append one entry about an object of an organisation in one mode. `values` are those of `entry_in`."""
-    await record_all(tx, [entry_in(place, action, subject_id, **values)], actor=actor, at=at)
-
-
 async def record(
     tx: Connection,
-    owner: Scope | str | None,
+    owner: Place | str | None,
     action: str,
     *,
     actor: Actor,
@@ -83,12 +76,15 @@ async def record(
     after: Values | None = None,
     **details: Any,
 ) -> None:
-    """Append one entry, see `Entry`. `owner` is an organisation, or an account, which also states the mode.
+    """Append one entry, see `Entry`. `owner` is an organisation, or a place, which also states the mode.
 
-    `subject_id` defaults to the owner. Nothing is written if `before` and `after` are given and equal: nothing changed.
+    `subject_id` defaults to the organisation, or to the account of a scope. Nothing is written if `before` and `after`
+    are given and equal: nothing changed.
     """
     if isinstance(owner, Scope):
-        mode, subject_id, owner = owner.mode, subject_id or owner.account_id, owner.organisation_id
+        subject_id = subject_id or owner.account_id
+    if owner is not None and not isinstance(owner, str):
+        mode, owner = owner.mode, owner.organisation_id
     entry = Entry(
         action=action,
         subject_id=subject_id or owner or "",
