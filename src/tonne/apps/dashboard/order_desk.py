@@ -4,6 +4,7 @@ The callers have looked up the scope of the order: with the organisation of the 
 """
 
 import secrets
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tonne.apps.dashboard.form import Form
@@ -34,6 +35,9 @@ from tonne.supply.certificates.credentials.render_certificate import RenderCerti
 from tonne.supply.certificates.store import list_of_order, normal_number
 
 OrderViewer = MemberViewer | OperatorViewer
+DeskPage = Callable[[Request, OrderViewer, Scope], Awaitable[Response]]
+DeskForm = Callable[[Request, OrderViewer, Scope, Fields], Awaitable[Response]]
+ONE = "/orders/{order_id}"
 CANCELLABLE = (OrderStatus.RECEIVED, OrderStatus.PLACED, OrderStatus.PAID)
 # Mails go to customers: per organisation 20 at once, then one every minute.
 MAILS = 20
@@ -51,6 +55,27 @@ class OrderDesk(DashboardPage, frozen=True):
     certificates: RenderCertificate
     render: RenderInvoice
     mails: TokenBuckets
+
+    def pages(self) -> dict[str, tuple[DeskPage, Right]]:
+        """With the right that a member needs."""
+        return {
+            ONE: (self.show, Right.VIEW),
+            f"{ONE}/cancel": (self.show_cancel, Right.MONEY),
+            f"{ONE}/refund": (self.show_refund, Right.MONEY),
+            f"{ONE}/mails": (self.show_resend, Right.MONEY),
+            f"{ONE}/name": (self.show_rename, Right.MONEY),
+            f"{ONE}/certificate.pdf": (self.certificate, Right.VIEW),
+            f"{ONE}/invoice.pdf": (self.invoice, Right.VIEW),
+        }
+
+    def forms(self) -> dict[str, tuple[DeskForm, Right]]:
+        return {
+            f"{ONE}/cancel": (self.cancel, Right.MONEY),
+            f"{ONE}/refund": (self.refund, Right.MONEY),
+            f"{ONE}/mails": (self.resend, Right.MONEY),
+            f"{ONE}/name": (self.rename, Right.MONEY),
+            f"{ONE}/test-helpers/{{step}}": (self.help, Right.TEST_KEYS),
+        }
 
     async def show(self, request: Request, viewer: OrderViewer, scope: Scope, form: Form | None = None) -> Response:
         return await self._page(request, viewer, scope, LIFE, form)
@@ -146,7 +171,7 @@ class OrderDesk(DashboardPage, frozen=True):
         values = {"name": name, "is_person": is_person, "reason": reason}
         return await self._page(request, viewer, scope, "order_rename.html", form, **values)
 
-    async def help(self, request: Request, viewer: OrderViewer, scope: Scope) -> Response:
+    async def help(self, request: Request, viewer: OrderViewer, scope: Scope, _: Fields) -> Response:
         """A test helper. Raises RouteNotFound in live mode."""
         order_id, form = request.path("order_id"), Form()
         step = request.path("step")
@@ -161,7 +186,7 @@ class OrderDesk(DashboardPage, frozen=True):
             return await self.show(request, viewer, scope, form)
         return see_other(f"{viewer.base}/orders/{order_id}?done=helped")
 
-    async def certificate(self, request: Request, scope: Scope) -> Response:
+    async def certificate(self, request: Request, _: OrderViewer, scope: Scope) -> Response:
         """The current certificate as a PDF, or that with `number`."""
         (number,) = request.query("number")
         async with self.database.connection() as connection:
@@ -172,7 +197,7 @@ class OrderDesk(DashboardPage, frozen=True):
         record = requested[0].record
         return _private(await self.certificates.answer(record))
 
-    async def invoice(self, request: Request, scope: Scope) -> Response:
+    async def invoice(self, request: Request, _: OrderViewer, scope: Scope) -> Response:
         async with self.database.connection() as connection:
             invoice = await find_invoice(connection, scope, request.path("order_id"))
             if invoice is None:
