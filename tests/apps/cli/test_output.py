@@ -21,8 +21,6 @@ from tonne.apps.cli.output import (
     ValueColumn,
     detect_output,
     group,
-    print_object,
-    print_rows,
 )
 from tonne.apps.cli.table import Cell, layout, width_of
 
@@ -60,7 +58,7 @@ ROWS = [
 
 
 def _printed(capsys: pytest.CaptureFixture[str], output: Output, rows: list[Row] = ROWS) -> list[str]:
-    print_rows(rows, COLUMNS, output, empty="Nothing.")
+    output.print_rows(rows, COLUMNS, empty="Nothing.")
     return capsys.readouterr().out.splitlines()
 
 
@@ -108,7 +106,7 @@ def test_csv_has_full_values_and_runs_no_formula(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize("width", [40, 60, 80, 100])
 def test_a_table_fits_the_terminal_and_ids_stay_whole(capsys: pytest.CaptureFixture[str], width: int) -> None:
     rows = [Row(f"ord_{'x' * 26}", "paid", "A long name " * 9, 100, 10**6, AT)]
-    print_rows(rows, COLUMNS, Output(width=width))
+    Output(width=width).print_rows(rows, COLUMNS)
     printed = capsys.readouterr()
     assert max(map(len, printed.out.splitlines())) <= width
     assert rows[0].id in printed.out
@@ -120,7 +118,7 @@ def test_states_are_coloured_on_request(capsys: pytest.CaptureFixture[str]) -> N
     lines = _printed(capsys, Output(has_colour=True, width=100))
     assert "\x1b[32mpaid\x1b[0m" in lines[1]
     assert "\x1b[31mfailed\x1b[0m" in lines[2]
-    print_object(ROWS[0], COLUMNS, Output(has_colour=True))
+    Output(has_colour=True).print_object(ROWS[0], COLUMNS)
     assert "\x1b[32mpaid\x1b[0m" in capsys.readouterr().out
 
 
@@ -141,14 +139,14 @@ def test_an_object_has_facts_and_tables(capsys: pytest.CaptureFixture[str]) -> N
         Table("parts", [AT.date()], (ValueColumn[date]("day", lambda day: day),)),
         Table("none", [], COLUMNS),
     ]
-    print_object(ROWS[0], COLUMNS, Output(), below)
+    Output().print_object(ROWS[0], COLUMNS, below)
     assert capsys.readouterr().out.splitlines()[-4:] == [
         "created  2026-03-01 09:30",
         "",
         "day",
         "2026-03-01",
     ]
-    print_object(ROWS[0], COLUMNS, Output(Format.JSON), below)
+    Output(Format.JSON).print_object(ROWS[0], COLUMNS, below)
     shown = json.loads(capsys.readouterr().out)
     assert (shown["parts"], shown["none"]) == ([{"day": "2026-03-01"}], [])
 

@@ -11,7 +11,7 @@ Declare the columns once; they define the table, the JSON fields and the CSV col
     @order.command("list")
     @output_options
     def list_(output: Output) -> None:
-        print_rows(found, COLUMNS, output, empty="No order matches.")
+        output.print_rows(found, COLUMNS, empty="No order matches.")
 
 `columns` shows attributes as they are: `"id: order"` is the attribute `id` with the heading `order`. `…_minor` is an
 amount in the row's `currency`, `…_grams` are tonnes; the name of the column is without the unit. A test compares the
@@ -62,14 +62,6 @@ class Format(StrEnum):
     TABLE = "table"
     JSON = "json"
     CSV = "csv"
-
-
-class Output(msgspec.Struct, frozen=True):
-    """How a command prints. `width` is None if lines may have any length: the output is not a terminal."""
-
-    format: Format = Format.TABLE
-    has_colour: bool = False
-    width: int | None = None
 
 
 # Colours of states: green for done, yellow for waiting, red for what failed or needs someone.
@@ -197,6 +189,45 @@ class Table(msgspec.Struct, Generic[T], frozen=True):
     columns: Sequence[ValueColumn[T]]
 
 
+class Output(msgspec.Struct, frozen=True):
+    """How a command prints. `width` is None if lines may have any length: the output is not a terminal."""
+
+    format: Format = Format.TABLE
+    has_colour: bool = False
+    width: int | None = None
+
+    def print_rows(
+        self, rows: Sequence[T], columns: Sequence[ValueColumn[T]], *, empty: str = "Nothing found."
+    ) -> None:
+        """`empty` is printed instead of a table without rows; JSON then has no line, and CSV the header."""
+        match self.format:
+            case Format.JSON:
+                for row in rows:
+                    click.echo(msgspec.json.encode(_document(row, columns)))
+            case Format.CSV:
+                click.echo(_csv(rows, columns), nl=False)
+            case Format.TABLE if not rows:
+                click.echo(empty)
+            case Format.TABLE:
+                _print_columns(rows, columns, self)
+
+    def print_object(self, row: T, columns: Sequence[ValueColumn[T]], tables: Sequence[Table[Any]] = ()) -> None:
+        """Print the facts of one object, and the tables that have rows."""
+        match self.format:
+            case Format.JSON:
+                parts = {table.name: [_document(each, table.columns) for each in table.rows] for table in tables}
+                click.echo(msgspec.json.encode(_document(row, columns) | parts))
+            case Format.CSV:
+                click.echo(_csv([row], columns), nl=False)
+            case Format.TABLE:
+                shown = [column for column in columns if column.in_table]
+                _print_facts([(each.heading, each.fact(row), each.cell(row).colour) for each in shown], self)
+                for table in tables:
+                    if table.rows:
+                        click.echo()
+                        _print_columns(table.rows, table.columns, self)
+
+
 def output_options(command: F) -> F:
     """Add --json, --csv and --no-color, and pass the keyword argument `output` to the command."""
 
@@ -222,39 +253,6 @@ def detect_output(chosen: Format = Format.TABLE, *, no_color: bool = False) -> O
         return Output(chosen)
     has_colour = not no_color and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return Output(chosen, has_colour, shutil.get_terminal_size().columns)
-
-
-def print_rows(
-    rows: Sequence[T], columns: Sequence[ValueColumn[T]], output: Output, *, empty: str = "Nothing found."
-) -> None:
-    """Print a list. `empty` is printed instead of a table without rows; JSON then has no line, and CSV the header."""
-    match output.format:
-        case Format.JSON:
-            for row in rows:
-                click.echo(msgspec.json.encode(_document(row, columns)))
-        case Format.CSV:
-            click.echo(_csv(rows, columns), nl=False)
-        case Format.TABLE if not rows:
-            click.echo(empty)
-        case Format.TABLE:
-            _print_columns(rows, columns, output)
-
-
-def print_object(row: T, columns: Sequence[ValueColumn[T]], output: Output, tables: Sequence[Table[Any]] = ()) -> None:
-    """Print the facts of one object, and the tables that have rows."""
-    match output.format:
-        case Format.JSON:
-            parts = {table.name: [_document(each, table.columns) for each in table.rows] for table in tables}
-            click.echo(msgspec.json.encode(_document(row, columns) | parts))
-        case Format.CSV:
-            click.echo(_csv([row], columns), nl=False)
-        case Format.TABLE:
-            shown = [column for column in columns if column.in_table]
-            _print_facts([(each.heading, each.fact(row), each.cell(row).colour) for each in shown], output)
-            for table in tables:
-                if table.rows:
-                    click.echo()
-                    _print_columns(table.rows, table.columns, output)
 
 
 def spell(value: object) -> str:  # noqa: PLR0911 - one case per type

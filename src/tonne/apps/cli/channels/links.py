@@ -13,15 +13,7 @@ from tonne.apps.cli.database import (
     settings_from_environment,
 )
 from tonne.apps.cli.fields import columns_of, given, options_of
-from tonne.apps.cli.output import (
-    STATUS_STYLES,
-    Output,
-    ValueColumn,
-    columns,
-    output_options,
-    print_object,
-    print_rows,
-)
+from tonne.apps.cli.output import STATUS_STYLES, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import BUNDLE_CHOICE
 from tonne.apps.wiring.sealed import ALL_SEALED
 from tonne.channels.checkout.links.change_link import (
@@ -192,7 +184,7 @@ async def _rotate(tx: Connection, link_id: str, overlap_seconds: int, *, setting
 def list_(account_id: str, limit: int, output: Output) -> None:
     """List the links of an account, newest first."""
     found = run_for_account(account_id, list_links, START, limit)
-    print_rows(found, COLUMNS, output, empty="No links. Create one with `tonne link create`.")
+    output.print_rows(found, COLUMNS, empty="No links. Create one with `tonne link create`.")
 
 
 @link_group.command("show")
@@ -205,7 +197,7 @@ def show(link_id: str, output: Output) -> None:
     out = offset_link_out(link, owner.currency, settings.base_url)
     others = {"state": _state(link), "takes_cards": owner.takes_cards, "account_id": link.scope.account_id}
     shown = same_named(ShownLink, out, **others)
-    print_object(shown, FACTS, output)
+    output.print_object(shown, FACTS)
 
 
 @link_group.command("update")

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from tonne.apps.cli.database import ACTOR, plain_failures, run_for_account, settings_from_environment
-from tonne.apps.cli.output import Output, ValueColumn, columns, detect_output, output_options, print_object
+from tonne.apps.cli.output import Output, ValueColumn, columns, detect_output, output_options
 from tonne.channels.public_pages.change_page import PageChange, change_page
 from tonne.channels.public_pages.model import PageSection, SustainabilityPage
 from tonne.channels.public_pages.read_page import read_page
@@ -93,7 +93,7 @@ def _print(page: SustainabilityPage, output: Output) -> None:
         ValueColumn("logo", lambda p: p.logo_address(base_url), show=lambda p: p.logo_address(base_url) or "none"),
         ValueColumn("updated_at", lambda p: p.updated_at, head="changed", show=_changed),
     )
-    print_object(page, facts, output)
+    output.print_object(page, facts)
 
 
 def _changed(page: SustainabilityPage) -> str:

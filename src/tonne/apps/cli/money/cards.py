@@ -16,7 +16,7 @@ from tonne.apps.cli.database import (
     settings_from_environment,
     with_connection,
 )
-from tonne.apps.cli.output import Output, ValueColumn, columns, output_options, print_object
+from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.money.cards.gateways.card import CardDetails
 from tonne.money.cards.gateways.card_gateways import card_gateways
 from tonne.money.cards.stored_cards.card_links import card_page_url
@@ -102,7 +102,7 @@ def _without_logs() -> Iterator[None]:
 def show(account_id: str, output: Output) -> None:
     """Show the stored card of an account."""
     stored = run_for_account(account_id, require_card)
-    print_object(stored, FACTS, output)
+    output.print_object(stored, FACTS)
 
 
 @card.command("link")

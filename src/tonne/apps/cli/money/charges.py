@@ -7,15 +7,7 @@ import click
 
 from tonne.apps.cli.database import run_in_transaction
 from tonne.apps.cli.money.mismatched_charges import accept_charge, refund_charge
-from tonne.apps.cli.output import (
-    Format,
-    Output,
-    ValueColumn,
-    columns,
-    output_options,
-    print_object,
-    print_rows,
-)
+from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE, MOMENT
 from tonne.apps.lookup.charge_search_store import (
     ChargeSearch,
@@ -58,7 +50,7 @@ def list_(limit: int, output: Output, **filters: Any) -> None:
         return found, await find_names_any_account(tx, [each.account_id for each in found])
 
     found, names = run_in_transaction(work)
-    print_rows(found[:limit], _columns(names), output, empty="No charge matches.")
+    output.print_rows(found[:limit], _columns(names), empty="No charge matches.")
     if output.format is Format.TABLE and len(found) > limit:
         click.echo(f"There are more: these are the newest {limit:,}. Use --limit or --until.", err=True)
 
@@ -76,7 +68,7 @@ def show(charge_id: str, output: Output) -> None:
         return found, await find_names_any_account(tx, [found.account_id])
 
     found, names = run_in_transaction(work)
-    print_object(found, [replace(column, in_table=True) for column in _columns(names)], output)
+    output.print_object(found, [replace(column, in_table=True) for column in _columns(names)])
 
 
 def _columns(names: Names) -> tuple[ValueColumn[FoundCharge], ...]:

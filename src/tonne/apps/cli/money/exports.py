@@ -11,7 +11,7 @@ from typing import TextIO
 import click
 
 from tonne.apps.cli.database import run_in_snapshot
-from tonne.apps.cli.output import MoneyColumn, Output, ValueColumn, output_options, print_rows
+from tonne.apps.cli.output import MoneyColumn, Output, ValueColumn, output_options
 from tonne.apps.cli.parameters import MODE
 from tonne.money.accounting.journal.export import beancount_entry, beancount_head, csv_entry, csv_head
 from tonne.money.accounting.journal.model import JournalEntry, Posting
@@ -126,7 +126,7 @@ def balances(month: datetime | None, mode: str, output: Output) -> None:
         ValueColumn("account", lambda posting: posting.account),
         MoneyColumn("balance", lambda posting: posting.amount_minor, lambda posting: posting.currency),
     ]
-    print_rows(found, columns, output, empty="Nothing is booked.")
+    output.print_rows(found, columns, empty="Nothing is booked.")
 
 
 def _next_month(month: datetime) -> datetime:

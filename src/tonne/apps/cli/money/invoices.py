@@ -21,8 +21,6 @@ from tonne.apps.cli.output import (
     ValueColumn,
     columns,
     output_options,
-    print_object,
-    print_rows,
     print_table,
 )
 from tonne.apps.cli.parameters import MODE
@@ -131,7 +129,7 @@ def list_(mode: str | None, status: str | None, limit: int, output: Output) -> N
         return found, names, await organisations_without_recipient(tx, found), held_back
 
     invoices, names, unreachable, held_back = run_in_transaction(work)
-    print_rows(invoices, _columns(names), output, empty="No invoices.")
+    output.print_rows(invoices, _columns(names), empty="No invoices.")
     for organisation_id in unreachable:
         click.echo(
             f"{organisation_id} has no admin to mail its invoices to. Add one with `tonne org add-admin`, then run "
@@ -177,7 +175,7 @@ def show_(number: str, mode: str | None, output: Output) -> None:
         MoneyColumn("received", lambda _: received, lambda i: i.currency),
         MoneyColumn("still_due", lambda _: left, lambda i: i.currency, head="still due"),
     )
-    print_object(found, (*FACTS, *sums), output, tables)
+    output.print_object(found, (*FACTS, *sums), tables)
 
 
 @invoice.command("settle")

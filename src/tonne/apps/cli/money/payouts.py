@@ -6,7 +6,7 @@ import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction
 from tonne.apps.cli.imports import FILE, read_file, reported_errors
-from tonne.apps.cli.output import Output, ValueColumn, columns, output_options, print_rows
+from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
 from tonne.money.accounting.journal.import_payouts import import_payouts
 from tonne.money.accounting.journal.match_payout import match_payout
@@ -54,4 +54,4 @@ def match(payout_id: str, transfer_id: str) -> None:
 def list_(mode: str, limit: int, output: Output) -> None:
     """List payouts, newest first."""
     found = run_in_transaction(list_payouts, Mode(mode), limit)
-    print_rows(found, COLUMNS, output, empty="No payout was imported.")
+    output.print_rows(found, COLUMNS, empty="No payout was imported.")

@@ -6,15 +6,7 @@ from pathlib import Path
 import click
 
 from tonne.apps.cli.database import plain_failures, run_in_transaction, settings_from_environment
-from tonne.apps.cli.output import (
-    Format,
-    MoneyColumn,
-    Output,
-    ValueColumn,
-    columns,
-    output_options,
-    print_rows,
-)
+from tonne.apps.cli.output import Format, MoneyColumn, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
 from tonne.money.accounting.reports.account_statement import (
     AccountStatement,
@@ -55,7 +47,7 @@ def ageing(mode: str, organisation_id: str | None, output: Output) -> None:
     """
     today = utc_now().astimezone(UTC).date()
     found = run_in_transaction(list_aged_debts, Mode(mode), today, organisation_id)
-    print_rows(found, _AGED, output, empty="Nothing is owed.")
+    output.print_rows(found, _AGED, empty="Nothing is owed.")
 
 
 class _Line:
@@ -115,7 +107,7 @@ def statement(
 
     made = run_in_transaction(work)
     lines = [line for each, _ in made for line in _lines(each)]
-    print_rows(lines, _LINES, output, empty="The organisation was never billed.")
+    output.print_rows(lines, _LINES, empty="The organisation was never billed.")
     if folder is not None:
         for each, printed in made:
             path = folder / f"statement-{each.currency}-{first}-{last}.pdf"

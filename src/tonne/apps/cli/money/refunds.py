@@ -3,15 +3,7 @@
 import click
 
 from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
-from tonne.apps.cli.output import (
-    STATUS_STYLES,
-    Output,
-    ValueColumn,
-    columns,
-    output_options,
-    print_object,
-    print_rows,
-)
+from tonne.apps.cli.output import STATUS_STYLES, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE, REASON
 from tonne.money.cards.gateways.payment_record import DisputeState
 from tonne.money.refunds.approve_refund import approve_refund, decline_refund, retry_refund, settle_refund
@@ -74,7 +66,7 @@ def refund_group() -> None:
 def list_refunds(limit: int, output: Output, **filters: str | None) -> None:
     """List the newest refunds of all organisations."""
     found = run_in_transaction(lambda tx: search_refunds_any_account(tx, RefundSearch(**filters), limit))
-    print_rows(found, REFUND_COLUMNS, output, empty="No refund matches.")
+    output.print_rows(found, REFUND_COLUMNS, empty="No refund matches.")
 
 
 @refund_group.command("show")
@@ -89,7 +81,7 @@ def show_refund(refund_id: str, output: Output) -> None:
             raise RefundNotFound(f"There is no refund {refund_id}. Run `tonne refund list` to see all refunds.")
         return found
 
-    print_object(run_in_transaction(work), REFUND_FACTS, output)
+    output.print_object(run_in_transaction(work), REFUND_FACTS)
 
 
 @refund_group.command("approve")
@@ -153,7 +145,7 @@ def dispute_group() -> None:
 def list_disputes(limit: int, output: Output, **filters: str | None) -> None:
     """List the newest disputes of all organisations."""
     found = run_in_transaction(lambda tx: search_disputes_any_account(tx, DisputeSearch(**filters), limit))
-    print_rows(found, DISPUTE_COLUMNS, output, empty="No dispute matches.")
+    output.print_rows(found, DISPUTE_COLUMNS, empty="No dispute matches.")
 
 
 @dispute_group.command("show")
@@ -168,7 +160,7 @@ def show_dispute(dispute_id: str, output: Output) -> None:
             raise DisputeNotFound(f"There is no dispute {dispute_id}. Run `tonne dispute list` to see all disputes.")
         return found
 
-    print_object(run_in_transaction(work), DISPUTE_FACTS, output)
+    output.print_object(run_in_transaction(work), DISPUTE_FACTS)
 
 
 @click.command("refund")

@@ -5,13 +5,7 @@ from pathlib import Path
 import click
 
 from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
-from tonne.apps.cli.output import (
-    Output,
-    ValueColumn,
-    columns,
-    output_options,
-    print_rows,
-)
+from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
 from tonne.money.bank.export_returns import ReturnFile, export_returns, find_return_file
 from tonne.money.bank.return_store import list_open_returns_any_account
@@ -85,7 +79,7 @@ def returns(mode: str | None, output: Output) -> None:
     waits = ValueColumn[BankReturn](
         "waits_for_approval", lambda each: each.waits_for_approval(limit), head="unapproved"
     )
-    print_rows(found, (*RETURN_COLUMNS[:3], waits, *RETURN_COLUMNS[3:]), output, empty="No open returns.")
+    output.print_rows(found, (*RETURN_COLUMNS[:3], waits, *RETURN_COLUMNS[3:]), empty="No open returns.")
 
 
 @click.command("approve")

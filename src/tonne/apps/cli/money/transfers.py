@@ -6,16 +6,7 @@ import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction
 from tonne.apps.cli.money.transfer_returns import MAX_NOTE, RETURN_COLUMNS, RETURN_COMMANDS, check_text, parse_amount
-from tonne.apps.cli.output import (
-    MoneyColumn,
-    Output,
-    Table,
-    ValueColumn,
-    columns,
-    output_options,
-    print_object,
-    print_rows,
-)
+from tonne.apps.cli.output import MoneyColumn, Output, Table, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
 from tonne.money.accounting.journal.match_payout import reopen_and_unmatch
 from tonne.money.accounting.matching.assign_transfer import assign_transfer, unassign_transfer
@@ -123,7 +114,7 @@ def list_(
         )
 
     found = run_in_transaction(work)
-    print_rows(found, COLUMNS, output, empty="No transfers." if states or invoice else "No unresolved transfers.")
+    output.print_rows(found, COLUMNS, empty="No transfers." if states or invoice else "No unresolved transfers.")
 
 
 @transfer.command("show")
@@ -139,7 +130,7 @@ def show(transfer_id: str, output: Output) -> None:
 
     found, assignments, returns = run_in_transaction(work)
     tables = (Table("assignments", assignments, ASSIGNMENTS), Table("returns", returns, RETURN_COLUMNS))
-    print_object(found, FACTS, output, tables)
+    output.print_object(found, FACTS, tables)
 
 
 @transfer.command("assign")
@@ -217,7 +208,7 @@ def doubtful(mode: str | None, output: Output) -> None:
         transfers = {each.id: each for each in await find_transfers_any_account(tx, [e.transfer_id for e in lines])}
         return [(line, transfers[line.transfer_id]) for line in lines]
 
-    print_rows(run_in_transaction(work), DOUBTFUL, output, empty="No doubtful lines.")
+    output.print_rows(run_in_transaction(work), DOUBTFUL, empty="No doubtful lines.")
 
 
 @transfer.command("same")

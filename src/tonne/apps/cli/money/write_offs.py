@@ -4,7 +4,7 @@ import click
 
 from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.apps.cli.money.credit_notes import MAX_REASON
-from tonne.apps.cli.output import Output, ValueColumn, columns, output_options, print_rows
+from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
 from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.money.invoices.write_off import approve_write_off, reinstate_invoice, write_off_invoice
@@ -113,4 +113,4 @@ def write_offs(mode: str, state: str | None, organisation_id: str | None, limit:
     found = run_in_transaction(
         list_write_offs_any_account, Mode(mode), state=requested, organisation_id=organisation_id, limit=limit
     )
-    print_rows(found, WRITE_OFFS, output, empty="No write-offs.")
+    output.print_rows(found, WRITE_OFFS, empty="No write-offs.")

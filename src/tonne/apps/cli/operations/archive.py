@@ -8,7 +8,7 @@ import click
 from msgspec import Struct
 
 from tonne.apps.cli.database import ACTOR, run_connected
-from tonne.apps.cli.output import Output, ValueColumn, output_options, print_rows
+from tonne.apps.cli.output import Output, ValueColumn, output_options
 from tonne.apps.privacy.retention.archive_file import ArchiveError, check_contents
 from tonne.apps.privacy.retention.check_archives import find_incomplete
 from tonne.apps.privacy.retention.removal_store import RemovedPartition, list_archived, list_removed
@@ -61,7 +61,7 @@ def archive() -> None:
 @output_options
 def list_(output: Output) -> None:
     """List the partitions: current, due to be removed, and removed."""
-    print_rows(run_connected(_list), COLUMNS, output, empty="There is no partition.")
+    output.print_rows(run_connected(_list), COLUMNS, empty="There is no partition.")
 
 
 async def _list(connection: Connection, settings: Settings) -> list[ListedPartition]:

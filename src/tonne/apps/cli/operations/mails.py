@@ -5,15 +5,7 @@ from dataclasses import replace
 import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction
-from tonne.apps.cli.output import (
-    Format,
-    Output,
-    ValueColumn,
-    columns,
-    output_options,
-    print_object,
-    print_rows,
-)
+from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.table import printable
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.outbox_listing import (
@@ -57,7 +49,7 @@ def list_(organisation_id: str | None, state: str | None, limit: int, output: Ou
     (see `tonne org allow-test-mail`).
     """
     found = run_in_transaction(_list, organisation_id, None if state is None else MailState(state), limit)
-    print_rows(found, COLUMNS, output, empty="No mails.")
+    output.print_rows(found, COLUMNS, empty="No mails.")
 
 
 @mail.command("show")
@@ -70,7 +62,7 @@ def show(mail_id: str, raw: bool, output: Output) -> None:
     if raw:
         click.echo(found.raw, nl=False)
         return
-    print_object(found, FACTS, output)
+    output.print_object(found, FACTS)
     if output.format is Format.TABLE:
         click.echo()
         for line in _text(found).splitlines():

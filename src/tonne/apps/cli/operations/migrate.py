@@ -5,7 +5,7 @@ import asyncio
 import click
 
 from tonne.apps.cli.database import open_database, plain_failures, settings_from_environment, with_connection
-from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_options, print_rows
+from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_options
 from tonne.platform.db.schema import migrate as migrations
 from tonne.platform.db.schema.migration_plan import PlannedMigration, plan_migrations
 from tonne.platform.db.schema.statement_locks import TableLock, Work
@@ -64,7 +64,7 @@ def migrate(output: Output, plan: bool, wait_s: float) -> None:
     with plain_failures(), open_database(settings_from_environment()) as url:
         if plan:
             planned = asyncio.run(with_connection(url, plan_migrations))
-            print_rows(planned, COLUMNS, output, empty="Nothing to do: the schema is up to date.")
+            output.print_rows(planned, COLUMNS, empty="Nothing to do: the schema is up to date.")
             return
         applied = asyncio.run(with_connection(url, lambda connection: migrations.migrate(connection, wait_s, _report)))
     for migration in applied:

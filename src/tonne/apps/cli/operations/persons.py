@@ -7,15 +7,7 @@ import click
 import msgspec
 
 from tonne.apps.cli.database import ACTOR, plain_failures, run_connected
-from tonne.apps.cli.output import (
-    Format,
-    Output,
-    ValueColumn,
-    columns,
-    output_options,
-    print_rows,
-    print_table,
-)
+from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_options, print_table
 from tonne.apps.cli.parameters import MODE, MOMENT
 from tonne.apps.privacy.erase_person import erase_person
 from tonne.apps.privacy.errors import ErasureListInvalid
@@ -88,7 +80,7 @@ def export(email_or_name: str, organisation_id: str | None, mode: str | None, ou
         return records
 
     records = run_connected(work)
-    print_rows(records, RECORDS, output, empty="Nothing is held about this person.")
+    output.print_rows(records, RECORDS, empty="Nothing is held about this person.")
     if output.format is Format.TABLE and records:
         click.echo(f"\n{', '.join(f'{number} {kind}' for kind, number in count_kinds(records).items())}")
 
@@ -131,7 +123,7 @@ def list_(since: datetime | None, output: Output) -> None:
     Keep the output of --json outside of the database: `tonne person repeat` needs it after a restore.
     """
     found = run_connected(lambda connection, _: list_erasures_any_account(connection, since))
-    print_rows(found, ERASURES, output, empty="No erasures.")
+    output.print_rows(found, ERASURES, empty="No erasures.")
 
 
 @person.command("repeat")

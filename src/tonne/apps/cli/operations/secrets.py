@@ -5,7 +5,7 @@ from typing import NamedTuple
 import click
 
 from tonne.apps.cli.database import ACTOR, run_connected
-from tonne.apps.cli.output import STATUS_STYLES, Output, ValueColumn, output_options, print_rows
+from tonne.apps.cli.output import STATUS_STYLES, Output, ValueColumn, output_options
 from tonne.apps.wiring.sealed import ALL_SEALED
 from tonne.platform.db.pool import Connection
 from tonne.platform.keys import secret_key_store as secret_store
@@ -45,7 +45,7 @@ def secrets() -> None:
 @output_options
 def status(output: Output) -> None:
     """Show how many values are sealed with which key."""
-    print_rows(run_connected(_read_status), COLUMNS, output, empty="No keys.")
+    output.print_rows(run_connected(_read_status), COLUMNS, empty="No keys.")
 
 
 @secrets.command("rotate")

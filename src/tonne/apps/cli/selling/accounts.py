@@ -9,15 +9,7 @@ import click
 import msgspec
 
 from tonne.apps.cli.database import ACTOR, run_for_account, run_in_transaction
-from tonne.apps.cli.output import (
-    MoneyColumn,
-    Output,
-    ValueColumn,
-    columns,
-    output_options,
-    print_object,
-    print_rows,
-)
+from tonne.apps.cli.output import MoneyColumn, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import BUNDLE_CHOICE, MODE
 from tonne.apps.cli.selling.closing import close_account_command, reopen_account_command
 from tonne.money.refunds.disputes.resume_orders import resume_orders
@@ -136,7 +128,7 @@ def list_(organisation_id: str, output: Output) -> None:
 
     found, closed = run_in_transaction(work)
     closed_at: ValueColumn[Account] = ValueColumn("closed_at", lambda a: closed.get(a.scope.account_id), head="closed")
-    print_rows(found, (*COLUMNS, closed_at), output, empty="No accounts. Create one with `tonne account create`.")
+    output.print_rows(found, (*COLUMNS, closed_at), empty="No accounts. Create one with `tonne account create`.")
 
 
 @account.command("show")
@@ -151,7 +143,7 @@ def show(account_id: str, output: Output) -> None:
         return found, await find_limits(tx, scope), spent
 
     found, limits, spent = run_for_account(account_id, work)
-    print_object(found, [*(replace(column, in_table=True) for column in COLUMNS), *_limits(limits, spent)], output)
+    output.print_object(found, [*(replace(column, in_table=True) for column in COLUMNS), *_limits(limits, spent)])
 
 
 def _limits(limits: AccountLimits, spent_minor: int) -> tuple[ValueColumn[Account], ...]:

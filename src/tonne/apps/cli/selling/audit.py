@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from tonne.apps.cli.database import run_in_transaction
-from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_options, print_rows
+from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE, MOMENT
 from tonne.platform.events.audit.store import AuditFilter, StoredEntry, list_entries_any_account
 from tonne.platform.values.scope import Mode
@@ -58,7 +58,7 @@ def audit(
         until=until,
     )
     entries = run_in_transaction(list_entries_any_account, organisation_id, requested, limit)
-    print_rows(entries, COLUMNS, output, empty="No entries.")
+    output.print_rows(entries, COLUMNS, empty="No entries.")
     if output.format is Format.TABLE and len(entries) == limit:
         click.echo(f"There may be more: these are the newest {limit:,}. Use --limit or --until.", err=True)
 

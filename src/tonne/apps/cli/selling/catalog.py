@@ -9,16 +9,7 @@ import click
 
 from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.apps.cli.imports import FILE, read_file, reported_errors
-from tonne.apps.cli.output import (
-    MoneyColumn,
-    Output,
-    TonnesColumn,
-    ValueColumn,
-    columns,
-    output_options,
-    print_rows,
-    print_table,
-)
+from tonne.apps.cli.output import MoneyColumn, Output, TonnesColumn, ValueColumn, columns, output_options, print_table
 from tonne.apps.cli.parameters import MODE
 from tonne.apps.cli.table import printable
 from tonne.platform.db.pool import Connection
@@ -98,7 +89,7 @@ def list_all(mode: str, output: Output) -> None:
     """List the bundles of a catalogue, including those not on sale."""
     bundles = run_in_transaction(_list_stocked, Mode(mode))
     empty = f"The {mode} catalogue has no bundles yet: import some with `tonne catalogue import --mode {mode}`."
-    print_rows(bundles, COLUMNS, output, empty=empty)
+    output.print_rows(bundles, COLUMNS, empty=empty)
 
 
 async def _list_stocked(tx: Connection, mode: Mode) -> list[_StockedBundle]:

@@ -3,7 +3,7 @@
 import click
 
 from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction
-from tonne.apps.cli.output import Output, ValueColumn, columns, output_options, print_rows
+from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import utc_now
@@ -59,4 +59,4 @@ def set_(subject_id: str, tonnes: str, mode: str | None) -> None:
 def list_(output: Output) -> None:
     """List all quotas."""
     found = run_in_transaction(list_quotas_any_account)
-    print_rows(found, COLUMNS, output, empty="There are no quotas: quotes hold no supply.")
+    output.print_rows(found, COLUMNS, empty="There are no quotas: quotes hold no supply.")

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import click
 
 from tonne.apps.cli.database import ACTOR, run_for_account, run_in_transaction
-from tonne.apps.cli.output import MoneyColumn, Output, ValueColumn, columns, output_options, print_rows
+from tonne.apps.cli.output import MoneyColumn, Output, ValueColumn, columns, output_options
 from tonne.platform.db.pool import Connection
 from tonne.platform.http.permissions import PERMISSIONS
 from tonne.platform.values.actor import Actor
@@ -99,7 +99,7 @@ def create(
 def list_(organisation_id: str, output: Output) -> None:
     """List an organisation's keys by their last four characters."""
     found = run_in_transaction(lookup.list_keys, organisation_id)
-    print_rows(found, COLUMNS, output, empty="No keys. Create one with `tonne key create`.")
+    output.print_rows(found, COLUMNS, empty="No keys. Create one with `tonne key create`.")
 
 
 @key.command("rotate")

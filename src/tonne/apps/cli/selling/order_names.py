@@ -5,7 +5,7 @@ from datetime import datetime
 import click
 
 from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
-from tonne.apps.cli.output import STATUS_STYLES, Output, ValueColumn, columns, output_options, print_rows
+from tonne.apps.cli.output import STATUS_STYLES, Output, ValueColumn, columns, output_options
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import utc_now
 from tonne.selling.accounts.organisations.open_organisation import check_name
@@ -74,4 +74,4 @@ def certificates(order_id: str, output: Output) -> None:
             raise OrderNotFound
         return await list_of_order(tx, scope, order_id)
 
-    print_rows(run_in_transaction(work), COLUMNS, output, empty="The order has no certificate yet.")
+    output.print_rows(run_in_transaction(work), COLUMNS, empty="The order has no certificate yet.")

@@ -16,8 +16,6 @@ from tonne.apps.cli.output import (
     ValueColumn,
     columns,
     output_options,
-    print_object,
-    print_rows,
 )
 from tonne.apps.cli.parameters import MODE, MOMENT, REASON
 from tonne.apps.cli.selling.order_columns import FACTS, TIMELINE
@@ -82,7 +80,7 @@ def list_(
         return found, await find_names_any_account(tx, [each.account_id for each in found])
 
     found, names = run_in_transaction(work)
-    print_rows(found[:limit], _columns(names), output, empty="No order matches.")
+    output.print_rows(found[:limit], _columns(names), empty="No order matches.")
     if output.format is Format.TABLE and len(found) > limit:
         click.echo(f"There are more: these are the newest {limit:,}. Use --limit or --until.", err=True)
 
@@ -136,7 +134,7 @@ def show(order_id: str, output: Output) -> None:
         return await describe_order(tx, found, settings), await collect_timeline(tx, found)
 
     found, timeline = run_in_transaction(work)
-    print_object(found, FACTS, output, [Table("timeline", timeline, TIMELINE)])
+    output.print_object(found, FACTS, [Table("timeline", timeline, TIMELINE)])
 
 
 @order.command("cancel")

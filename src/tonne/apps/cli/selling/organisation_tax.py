@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction
-from tonne.apps.cli.output import Output, ValueColumn, columns, output_options, print_object
+from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.decimals import parse_decimal
 from tonne.platform.values.tax import TaxTreatment, format_rate
@@ -70,4 +70,4 @@ def tax(organisation_id: str, treatment: str | None, rate: Decimal | None, outpu
         found = run_in_transaction(set_tax_profile, organisation_id, changes, actor=ACTOR, now=utc_now())
     else:
         found = run_in_transaction(read_tax_profile, organisation_id)
-    print_object(found, FACTS, output)
+    output.print_object(found, FACTS)

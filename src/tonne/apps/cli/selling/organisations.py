@@ -7,7 +7,7 @@ from fractions import Fraction
 import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction
-from tonne.apps.cli.output import Output, ValueColumn, columns, output_options, print_object, print_rows
+from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import BUNDLE_CHOICE, EMAIL, FEE_RATE, MODE
 from tonne.apps.cli.selling.closing import close_organisation_command, reopen_organisation_command
 from tonne.apps.cli.selling.organisation_tax import tax
@@ -78,7 +78,7 @@ def create(name: str, fee_rate: Decimal) -> None:
 def list_(output: Output) -> None:
     """List all organisations."""
     found = run_in_transaction(store.list_organisations_any_account)
-    print_rows(found, COLUMNS, output, empty="No organisations. Create one with `tonne org create`.")
+    output.print_rows(found, COLUMNS, empty="No organisations. Create one with `tonne org create`.")
 
 
 @org.command("show")
@@ -92,7 +92,7 @@ def show(organisation_id: str, output: Output) -> None:
 
     found, closed_at = run_in_transaction(work)
     closed: ValueColumn[OrganisationDetails] = ValueColumn("closed_at", lambda _: closed_at, head="closed")
-    print_object(found, [*FACTS, closed], output)
+    output.print_object(found, [*FACTS, closed])
 
 
 @org.command("set-fee")

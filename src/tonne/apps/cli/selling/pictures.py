@@ -7,7 +7,7 @@ from typing import cast
 import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction
-from tonne.apps.cli.output import Output, ValueColumn, columns, output_options, print_rows
+from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
 from tonne.platform.values.clock import utc_now
 from tonne.platform.values.scope import Mode
@@ -87,7 +87,7 @@ def remove(mode: str, bundle: str | None, project: str | None) -> None:
 def list_all(mode: str, output: Output) -> None:
     """List bundles and projects with their pictures."""
     subjects = run_in_transaction(list_subjects, Mode(mode))
-    print_rows(subjects, COLUMNS, output, empty=f"The {mode} catalogue has no bundles and no projects yet.")
+    output.print_rows(subjects, COLUMNS, empty=f"The {mode} catalogue has no bundles and no projects yet.")
 
 
 def _subject(bundle: str | None, project: str | None) -> tuple[PictureKind, str]:

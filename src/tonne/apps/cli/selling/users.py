@@ -3,7 +3,7 @@
 import click
 
 from tonne.apps.cli.database import ACTOR, run_connected, run_in_transaction
-from tonne.apps.cli.output import Output, ValueColumn, columns, output_options, print_rows
+from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import EMAIL
 from tonne.platform.db.pool import Connection
 from tonne.platform.keys.secret_box import SecretBox
@@ -71,7 +71,7 @@ def create(email: str, name: str, organisation_id: str | None, role: str, *, is_
 @output_options
 def list_(output: Output) -> None:
     """List all users."""
-    print_rows(run_in_transaction(store.list_users), COLUMNS, output, empty="No users. Use `tonne user create`.")
+    output.print_rows(run_in_transaction(store.list_users), COLUMNS, empty="No users. Use `tonne user create`.")
 
 
 @user.command("grant")

@@ -17,8 +17,6 @@ from tonne.apps.cli.output import (
     detect_output,
     group,
     output_options,
-    print_object,
-    print_rows,
 )
 from tonne.apps.cli.parameters import MODE
 from tonne.platform.db.pool import Connection
@@ -97,7 +95,7 @@ def list_(mode: str, output: Output) -> None:
 
     lots = run_in_transaction(work)
     empty = f"There are no lots in {mode} mode: import some with `tonne catalogue import-lots --mode {mode}`."
-    print_rows(lots, COLUMNS, output, empty=empty)
+    output.print_rows(lots, COLUMNS, empty=empty)
 
 
 @lot.command("show")
@@ -121,7 +119,7 @@ def show(lot_id: str, output: Output) -> None:
         ValueColumn("order_ids", lambda each: each.order_ids, head="orders", shrinks=True),
     )
     tables: list[Table[Any]] = [Table("orders", holders, HOLDER_COLUMNS), Table("parcels", parcels, parcel_columns)]
-    print_object(found, FACTS, output, tables)
+    output.print_object(found, FACTS, tables)
 
 
 def _parcel_serials(found: ListedLot, each: ListedParcel) -> str:
@@ -185,7 +183,7 @@ def invalidate(lot_id: str, reason: str, yes: bool) -> None:
         click.echo(f"Lot {lot_id} is already invalid: {found.reason}")
         return
     if holders:
-        print_rows(holders, HOLDER_COLUMNS, detect_output())
+        detect_output().print_rows(holders, HOLDER_COLUMNS)
         certified = sum(holder.certificate_number is not None for holder in holders)
         click.echo(f"{_count(len(holders), 'order')} affected, {_count(certified, 'certificate')} issued.")
     if holders and not yes:

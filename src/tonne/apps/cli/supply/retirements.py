@@ -6,14 +6,7 @@ import click
 
 from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.apps.cli.imports import FILE, read_file, reported_errors
-from tonne.apps.cli.output import (
-    Format,
-    Output,
-    ValueColumn,
-    columns,
-    output_options,
-    print_rows,
-)
+from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
 from tonne.apps.cli.progress import bars_on_terminal
 from tonne.platform.documents.sheets.errors import quoted
@@ -49,7 +42,7 @@ def list_(mode: str, output: Output) -> None:
     """List the credits to retire, oldest first."""
     tasks = run_in_transaction(list_tasks_any_account, Mode(mode))
     is_table = output.format is Format.TABLE
-    print_rows(tasks[:SHOWN] if is_table else tasks, COLUMNS, output, empty=f"Nothing to retire in {mode} mode.")
+    output.print_rows(tasks[:SHOWN] if is_table else tasks, COLUMNS, empty=f"Nothing to retire in {mode} mode.")
     if is_table and len(tasks) > SHOWN:
         click.echo(f"... and {len(tasks) - SHOWN:,} more: `tonne retirement export` writes them all to a file.")
 

@@ -5,7 +5,7 @@ from datetime import datetime
 import click
 
 from tonne.apps.cli.database import ACTOR, run_connected, run_in_transaction
-from tonne.apps.cli.output import Output, ValueColumn, columns, output_options, print_rows
+from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import PAST
 from tonne.platform.db.pool import Connection
 from tonne.platform.keys.secret_box import SecretBox
@@ -35,7 +35,7 @@ def list_(output: Output) -> None:
     async def work(tx: Connection) -> list[KeyRecord]:
         return [key for purpose in KeyPurpose for key in await list_signing_keys(tx, purpose)]
 
-    print_rows(run_in_transaction(work), COLUMNS, output, empty="No keys yet.")
+    output.print_rows(run_in_transaction(work), COLUMNS, empty="No keys yet.")
 
 
 @signing_keys.command("rotate")

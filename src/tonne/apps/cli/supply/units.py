@@ -3,14 +3,7 @@
 import click
 
 from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
-from tonne.apps.cli.output import (
-    Output,
-    TonnesColumn,
-    ValueColumn,
-    columns,
-    output_options,
-    print_rows,
-)
+from tonne.apps.cli.output import Output, TonnesColumn, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import utc_now
@@ -51,7 +44,7 @@ def list_(mode: str | None, output: Output) -> None:
         modes = [Mode(mode)] if mode else list(Mode)
         return [found for each in modes for found in await list_units_any_account(tx, each)]
 
-    print_rows(run_in_transaction(work), COLUMNS, output, empty="There are no pooled units.")
+    output.print_rows(run_in_transaction(work), COLUMNS, empty="There are no pooled units.")
 
 
 @unit.command("close")
