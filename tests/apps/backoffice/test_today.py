@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from datetime import timedelta
 
+from tests.apps.dashboard.menu_marks import unmarked_entries
 from tests.support.clock import ManualClock
 from tests.support.command import tonne
 from tests.support.orders import place
 from tests.support.people import Person, add_user
 from tests.support.world import World
 from tonne.apps.backoffice.today_checks import HEADINGS, OBJECT_PAGES, TODAY_CHECKS, slug_of
+from tonne.apps.dashboard.menu import OPERATOR_MENU
 from tonne.apps.wiring.app import Services
 from tonne.platform.values.clock import utc_now
 from tonne.supply.stock.note_supply import NoteSupply
@@ -28,6 +30,10 @@ async def test_the_operator_arrives_at_today(olga: Person) -> None:
     assert (await olga.get("/operator")).headers["location"] == TODAY
     assert (await olga.get("/operator/test")).headers["location"] == "/operator/test/today"
     assert "Nothing to do" in (await olga.get("/operator/test/today")).text
+
+
+async def test_the_menu_marks_the_page_that_is_shown(olga: Person) -> None:
+    assert await unmarked_entries(olga, "/operator/live", OPERATOR_MENU) == []
 
 
 async def test_others_do_not_enter_the_operator_area(services: Services, person: MakePerson, world: World) -> None:

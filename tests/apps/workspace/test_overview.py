@@ -6,10 +6,12 @@ from datetime import date, timedelta
 
 import pytest
 
+from tests.apps.dashboard.menu_marks import unmarked_entries
 from tests.support.clock import ManualClock
 from tests.support.orders import bring_to, place
 from tests.support.people import Person, add_user
 from tests.support.world import World
+from tonne.apps.dashboard.menu import ORGANISATION_MENU
 from tonne.apps.wiring.app import Services
 from tonne.apps.workspace.attention_store import RetiredShares
 from tonne.apps.workspace.overview_figures import RemovalShare, figures_of, removal_share
@@ -51,6 +53,10 @@ async def execute(services: Services, sql: str, *values: object) -> None:
 
 async def test_the_overview_is_where_a_member_arrives(ann: Person, base: str) -> None:
     assert (await ann.get(base)).headers["location"] == f"{base}/overview"
+
+
+async def test_the_menu_marks_the_page_that_is_shown(ann: Person, base: str) -> None:
+    assert await unmarked_entries(ann, base, ORGANISATION_MENU) == []
 
 
 async def test_a_new_organisation_is_told_what_to_do_first(ann: Person, base: str) -> None:

@@ -54,7 +54,6 @@ class ActAsPage(DashboardPage, frozen=True):
             request,
             viewer,
             "operator_act_as.html",
-            "customers",
             form,
             organisation=details.organisation,
             reason=form.value("reason"),

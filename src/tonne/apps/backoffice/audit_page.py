@@ -38,7 +38,6 @@ class OperatorAuditPage(DashboardPage, frozen=True):
             request,
             viewer,
             "operator_audit.html",
-            "audit",
             search.form,
             search=search,
             rows=rows,

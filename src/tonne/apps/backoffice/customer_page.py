@@ -163,7 +163,6 @@ class CustomerPage(DashboardPage, frozen=True):
             request,
             viewer,
             "operator_customer_close.html",
-            "customers",
             form,
             customer=customer,
             reason=form.value("reason"),
@@ -171,7 +170,7 @@ class CustomerPage(DashboardPage, frozen=True):
         )
 
     def _reopening(self, request: Request, viewer: OperatorViewer, customer: Customer, form: Form) -> Response:
-        return self.layout.page(request, viewer, "operator_customer_reopen.html", "customers", form, customer=customer)
+        return self.layout.page(request, viewer, "operator_customer_reopen.html", form, customer=customer)
 
     async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
         now = self.clock()
@@ -204,7 +203,6 @@ class CustomerPage(DashboardPage, frozen=True):
             request,
             viewer,
             "operator_customer.html",
-            "customers",
             form,
             **values,
             customer=customer,

@@ -52,7 +52,6 @@ class JobsPage(DashboardPage, frozen=True):
             request,
             viewer,
             "operator_jobs.html",
-            "jobs",
             now=now,
             hold=hold,
             workers=workers,

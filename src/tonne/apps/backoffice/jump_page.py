@@ -24,7 +24,7 @@ class OperatorJumpPage(DashboardPage, frozen=True):
         if term:
             async with self.database.connection() as connection:
                 found += await _find(connection, viewer, term)
-        return self.layout.page(request, viewer, "jump.html", "jump", layout="operator.html", term=term, found=found)
+        return self.layout.page(request, viewer, "jump.html", layout="operator.html", term=term, found=found)
 
 
 async def _find(connection: Connection, viewer: OperatorViewer, term: str) -> list[JumpTarget]:

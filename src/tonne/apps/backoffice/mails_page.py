@@ -29,13 +29,11 @@ class MailsPage(DashboardPage, frozen=True):
     async def show(self, request: Request, viewer: OperatorViewer) -> Response:
         async with self.database.connection() as connection:
             mails = await list_failed_any_account(connection, MAX_LISTED)
-        return self.layout.page(
-            request, viewer, "operator_mails.html", "today", mails=mails, is_more=len(mails) == MAX_LISTED
-        )
+        return self.layout.page(request, viewer, "operator_mails.html", mails=mails, is_more=len(mails) == MAX_LISTED)
 
     async def show_mail(self, request: Request, viewer: OperatorViewer) -> Response:
         mail = await self._find(request)
-        return self.layout.page(request, viewer, "operator_mail.html", "today", mail=mail)
+        return self.layout.page(request, viewer, "operator_mail.html", mail=mail)
 
     async def retry(self, request: Request, viewer: OperatorViewer, _: Fields) -> Response:
         mail = await self._find(request)

@@ -54,7 +54,6 @@ class OrdersOfAllPage(DashboardPage, frozen=True):
             request,
             viewer,
             "orders.html",
-            "orders",
             query.form,
             query=query,
             page=page,

@@ -292,14 +292,6 @@ def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         click.echo(line)
 
 
-def print_facts(facts: Mapping[str, str | Sequence[str]]) -> None:
-    """One name and value per line. A value given as several lines is indented below its first line."""
-    width = max(map(len, facts)) + 2
-    for name, value in facts.items():
-        lines = [value] if isinstance(value, str) else value
-        click.echo(name.ljust(width) + ("\n" + " " * width).join(map(printable, lines)).rstrip())
-
-
 def _print_columns(rows: Sequence[T], columns: Sequence[ValueColumn[T]], output: Output) -> None:
     shown = [column for column in columns if column.in_table]
     heads = [column.heading for column in shown]

@@ -90,13 +90,12 @@ class PageLayout(Struct, frozen=True):
         request: Request,
         viewer: Viewer,
         template: str,
-        here: str,
         form: Form | None = None,
         *,
         has_frame: bool = False,
         **values: Any,
     ) -> Response:
-        """`here` is the current entry of the menu. With faults in `form` the status is 422.
+        """The template sets `here`, the current entry of the menu. With faults in `form` the status is 422.
 
         `has_frame`: the page shows another page of ours in a frame.
         """
@@ -113,7 +112,6 @@ class PageLayout(Struct, frozen=True):
             form_token=token,
             faults=form.faults,
             viewer=viewer,
-            here=here,
             menu=_menu(viewer),
             notice=NOTICES.get(request.query("done")[0] or ""),
             **values,

@@ -241,7 +241,7 @@ class OrderDesk(DashboardPage, frozen=True):
             **_allowed(viewer, view),
             **values,
         }
-        return self.layout.page(request, viewer, template, "orders", form, **shown)
+        return self.layout.page(request, viewer, template, form, here="orders", **shown)
 
 
 def _allowed(viewer: OrderViewer, view: OrderView) -> dict[str, Any]:

@@ -186,7 +186,6 @@ class YouPage(Struct, frozen=True):
             request,
             viewer,
             "passkey.html",
-            "you",
             form,
             passkey=passkey,
             is_last=is_last,
@@ -221,7 +220,14 @@ class YouPage(Struct, frozen=True):
         shown = None if setup is None else {"secret": setup.secret, "qr_svg": Markup(setup.qr_svg)}  # noqa: S704 - ours
         is_on = viewer.user.totp_enabled if is_enabled is None else is_enabled
         return self.layout.page(
-            request, viewer, "you.html", "you", form, setup=shown, codes=codes, is_on=is_on, **values
+            request,
+            viewer,
+            "you.html",
+            form,
+            setup=shown,
+            codes=codes,
+            is_on=is_on,
+            **values,
         )
 
 

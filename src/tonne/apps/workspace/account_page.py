@@ -197,7 +197,6 @@ class AccountPage(DashboardPage, frozen=True):
             request,
             viewer,
             "account.html",
-            "accounts",
             form,
             account=account,
             entered=_entered(form, account),
@@ -215,7 +214,7 @@ class AccountPage(DashboardPage, frozen=True):
 
     async def _close_page(self, request: Request, viewer: MemberViewer, account: Account, form: Form) -> Response:
         return self.layout.page(
-            request, viewer, "account_close.html", "accounts", form, account=account, reason=form.value("reason")
+            request, viewer, "account_close.html", form, account=account, reason=form.value("reason")
         )
 
 

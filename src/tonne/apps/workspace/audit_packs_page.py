@@ -61,7 +61,7 @@ class AuditPacksPage(DashboardPage, frozen=True):
 
     async def confirm_delete(self, request: Request, viewer: MemberViewer) -> Response:
         pack = await self._find(request, viewer)
-        return self.layout.page(request, viewer, "audit_pack_delete.html", "audit_packs", pack=pack)
+        return self.layout.page(request, viewer, "audit_pack_delete.html", pack=pack)
 
     async def delete(self, request: Request, viewer: MemberViewer, _: Fields) -> Response:
         pack = await self._find(request, viewer)
@@ -97,7 +97,6 @@ class AuditPacksPage(DashboardPage, frozen=True):
             request,
             viewer,
             "audit_packs.html",
-            "audit_packs",
             form,
             packs=packs,
             is_waiting=any(pack.status is PackStatus.WAITING for pack in packs),

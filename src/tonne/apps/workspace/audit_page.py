@@ -42,7 +42,6 @@ class AuditLogPage(DashboardPage, frozen=True):
             request,
             viewer,
             "audit_log.html",
-            "audit",
             search.form,
             search=search,
             rows=rows,

@@ -69,7 +69,7 @@ class BuyPage(DashboardPage, frozen=True):
         async with self.database.connection() as connection:
             choices = await list_choices(connection, viewer)
         if not account_id and not choices:
-            return self.layout.page(request, viewer, "buy_nothing.html", "buy")
+            return self.layout.page(request, viewer, "buy_nothing.html")
         buyer = await self._buyer(viewer, account_id or choices[0].id)
         form = Form(
             {
@@ -155,7 +155,6 @@ class BuyPage(DashboardPage, frozen=True):
             request,
             viewer,
             "buy_review.html",
-            "buy",
             form,
             account=buyer.account,
             way=next(way for way in buyer.ways if way.method is purchase.payment_method),
@@ -188,7 +187,6 @@ class BuyPage(DashboardPage, frozen=True):
             request,
             viewer,
             "buy.html",
-            "buy",
             form,
             account=buyer.account,
             is_closed=not buyer.terms.takes_orders,

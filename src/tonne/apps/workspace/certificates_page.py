@@ -45,7 +45,6 @@ class CertificatesPage(DashboardPage, frozen=True):
             request,
             viewer,
             "certificates.html",
-            "certificates",
             form,
             rows=[_row(each) for each in page.certificates],
             is_short=page.is_short,

@@ -85,7 +85,6 @@ class InvoicesPage(DashboardPage, frozen=True):
             request,
             viewer,
             "invoices.html",
-            "invoices",
             rows=rows,
             coming=coming,
             only_open=only_open,
@@ -109,7 +108,6 @@ class InvoicesPage(DashboardPage, frozen=True):
             request,
             viewer,
             "invoice.html",
-            "invoices",
             invoice=invoice,
             record=record,
             state=describe_invoice(invoice, received_minor, self._today()),
@@ -155,7 +153,6 @@ class InvoicesPage(DashboardPage, frozen=True):
             request,
             viewer,
             "credit_notes.html",
-            "invoices",
             rows=[(note, reference, _note_has_xml(note)) for note, reference in shown],
             next_after=shown[-1][0].number if len(found) > PAGE else None,
         )

@@ -31,7 +31,12 @@ class JumpPage(DashboardPage, frozen=True):
             async with self.database.connection() as connection:
                 found += await _find(connection, viewer, term)
         return self.layout.page(
-            request, viewer, "jump.html", "jump", layout="organisation.html", term=term, found=found
+            request,
+            viewer,
+            "jump.html",
+            layout="organisation.html",
+            term=term,
+            found=found,
         )
 
 

@@ -49,7 +49,6 @@ class OrdersPage(DashboardPage, frozen=True):
             request,
             viewer,
             "orders.html",
-            "orders",
             query.form,
             query=query,
             page=page,

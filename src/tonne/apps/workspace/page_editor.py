@@ -60,7 +60,7 @@ class PageEditor(DashboardPage, frozen=True):
         async with self.database.connection() as connection:
             choices = await list_choices(connection, viewer)
         if not account_id and not choices:
-            return self.layout.page(request, viewer, "page_editor_none.html", "public_page")
+            return self.layout.page(request, viewer, "page_editor_none.html")
         account = await self._find(viewer, account_id or choices[0].id)
         return await self._page(request, viewer, account, Form())
 
@@ -124,7 +124,6 @@ class PageEditor(DashboardPage, frozen=True):
             request,
             viewer,
             "page_editor.html",
-            "public_page",
             form,
             has_frame=True,
             account=account,

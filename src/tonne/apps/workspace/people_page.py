@@ -139,7 +139,6 @@ class PeoplePage(DashboardPage, frozen=True):
             request,
             viewer,
             "people.html",
-            "people",
             form,
             members=members,
             invitations=invitations,
@@ -151,7 +150,7 @@ class PeoplePage(DashboardPage, frozen=True):
 
     async def _member_page(self, request: Request, viewer: MemberViewer, form: Form) -> Response:
         member = await self._find(request, viewer)
-        return self.layout.page(request, viewer, "member.html", "people", form, member=member, roles=_grantable(viewer))
+        return self.layout.page(request, viewer, "member.html", form, member=member, roles=_grantable(viewer))
 
 
 def _grantable(viewer: MemberViewer) -> list[tuple[Role, str]]:

@@ -122,7 +122,6 @@ class StatementPage(DashboardPage, frozen=True):
             request,
             viewer,
             "statement.html",
-            "statement",
             form,
             statements=statements,
             first=days[0],
@@ -155,12 +154,7 @@ class StatementPage(DashboardPage, frozen=True):
         last = shown[-1] if len(found) > PAGE else None
         moment = "" if last is None else last.paid_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
         return self.layout.page(
-            request,
-            viewer,
-            "receipts.html",
-            "receipts",
-            payments=shown,
-            next_after=None if last is None else f"{moment}_{last.id}",
+            request, viewer, "receipts.html", payments=shown, next_after=None if last is None else f"{moment}_{last.id}"
         )
 
     async def show_receipt(self, request: Request, viewer: MemberViewer) -> Response:
@@ -168,9 +162,7 @@ class StatementPage(DashboardPage, frozen=True):
             found = await find_card_payment(connection, viewer.organisation_id, viewer.mode, request.path("charge_id"))
         if found is None:
             raise DashboardPageNotFound
-        return self.layout.page(
-            request, viewer, "card_receipt.html", "receipts", payment=found, seller=seller_of(self.settings)
-        )
+        return self.layout.page(request, viewer, "card_receipt.html", payment=found, seller=seller_of(self.settings))
 
 
 def _due_on(entry: StatementEntry) -> date:

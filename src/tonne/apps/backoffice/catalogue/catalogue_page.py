@@ -74,7 +74,6 @@ class CataloguePage(DashboardPage, frozen=True):
             request,
             viewer,
             "operator_catalogue.html",
-            "catalogue",
             form,
             catalogue=catalogue,
             bundles=[margin_of(bundle, catalogue, costs) for bundle in bundles] if catalogue else [],

@@ -67,7 +67,6 @@ class PicturesPage(DashboardPage, frozen=True):
             request,
             viewer,
             "operator_pictures.html",
-            "catalogue",
             form,
             shown=[
                 ("Bundles", "bundle", [(each, bundle_picture(each)) for each in bundles]),

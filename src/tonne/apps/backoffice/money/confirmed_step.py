@@ -39,7 +39,6 @@ class Step(Struct, frozen=True, kw_only=True):
     back: str
     done: str
     fields: Mapping[str, str] = field(default_factory=dict)
-    is_dangerous: bool = False
 
 
 class Wording(NamedTuple):
@@ -94,7 +93,6 @@ class ConfirmedPage(DashboardPage, frozen=True):
             request,
             viewer,
             "operator_confirm.html",
-            "money",
             step=step,
             action=request.location.partition("?")[0],
             effects=step.effects(attempt.result),

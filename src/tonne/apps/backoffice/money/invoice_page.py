@@ -193,7 +193,6 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
             request,
             viewer,
             "operator_invoice.html",
-            "money",
             form,
             tab="owed",
             invoice=invoice,

@@ -43,7 +43,6 @@ class MoneyPage(DashboardPage, frozen=True):
             request,
             viewer,
             "operator_money.html",
-            "money",
             form,
             tab="owed",
             buckets=[bucket for bucket in DueBucket if bucket is not DueBucket.WRITTEN_OFF],
@@ -63,7 +62,7 @@ class MoneyPage(DashboardPage, frozen=True):
                 values = await self._bucket(connection, viewer, DueBucket(bucket), currency, after)
             else:
                 values = await self._all(connection, viewer, after)
-        return self.layout.page(request, viewer, "operator_invoices.html", "money", tab="owed", **values)
+        return self.layout.page(request, viewer, "operator_invoices.html", tab="owed", **values)
 
     async def _find(self, request: Request, viewer: OperatorViewer, number: str) -> Response:
         form = Form()

@@ -119,7 +119,6 @@ class MonthEndPage(DashboardPage, frozen=True):
             request,
             viewer,
             "operator_month_end.html",
-            "month_end",
             Form(),
             month=month,
             months=self._months(beginning),

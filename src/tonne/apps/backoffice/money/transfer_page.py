@@ -217,7 +217,6 @@ class TransferPage(ConfirmedPage, frozen=True):
             request,
             viewer,
             "operator_transfer.html",
-            "money",
             form,
             tab="inbox",
             transfer=transfer,

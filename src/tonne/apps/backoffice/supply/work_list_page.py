@@ -88,12 +88,7 @@ class RetirementDeskPage(DashboardPage, frozen=True):
     async def show_close(self, request: Request, viewer: OperatorViewer) -> Response:
         unit = await self._unit(request, viewer)
         return self.layout.page(
-            request,
-            viewer,
-            "operator_unit_close.html",
-            "retirements",
-            unit=unit,
-            service_name=self.settings.seller_name,
+            request, viewer, "operator_unit_close.html", unit=unit, service_name=self.settings.seller_name
         )
 
     async def close(self, request: Request, viewer: OperatorViewer, _: Fields) -> Response:
@@ -126,7 +121,6 @@ class RetirementDeskPage(DashboardPage, frozen=True):
             request,
             viewer,
             "operator_retirements.html",
-            "retirements",
             form,
             groups=group_tasks(tasks),
             line_count=len(tasks),
@@ -159,7 +153,6 @@ class RetirementDeskPage(DashboardPage, frozen=True):
             request,
             viewer,
             "operator_retirement_project.html",
-            "retirements",
             form,
             project_id=project_id,
             tasks=[(task, seen(task), _of_task(task, orders)) for task in page],

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.platform.http.permissions import OF_ORGANISATION, PERMISSIONS, RouteGroup, group_of, with_reading
+from tonne.platform.http.permissions import PERMISSIONS, RouteGroup, group_of, with_reading
 from tonne.platform.values.actor import ActorKind
 from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.keys.restrictions import KeyRight
@@ -41,7 +41,6 @@ class GroupChoice(Struct, frozen=True):
     label: str
     explanation: str
     accesses: dict[str, str]
-    is_of_organisation: bool
 
 
 def group_choices(mode: Mode) -> list[GroupChoice]:
@@ -53,7 +52,7 @@ def group_choices(mode: Mode) -> list[GroupChoice]:
         accesses = {"": "No access"} | {name: _ACCESS[name] for name in names}
         if names == ["write"]:
             accesses["write"] = "Allowed"
-        found.append(GroupChoice(group, label, explanation, accesses, group in OF_ORGANISATION))
+        found.append(GroupChoice(group, label, explanation, accesses))
     return found
 
 

@@ -201,7 +201,7 @@ class KeysPage(DashboardPage, frozen=True):
     def _page(
         self, request: Request, viewer: MemberViewer, template: str, form: Form | None = None, **values: Any
     ) -> Response:
-        return self.layout.page(request, viewer, template, "keys", form, may_change=_may_change(viewer), **values)
+        return self.layout.page(request, viewer, template, form, here="keys", may_change=_may_change(viewer), **values)
 
 
 def _may_change(viewer: MemberViewer) -> bool:

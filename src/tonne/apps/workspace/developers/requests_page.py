@@ -117,7 +117,6 @@ class RequestsPage(DashboardPage, frozen=True, dict=True):
             request,
             viewer,
             "requests.html",
-            "requests",
             rows=[self._shown(row, names) for row in rows],
             statuses=STATUSES,
             endpoints=sorted(self._docs, key=lambda name: (name.partition(" ")[2], name)),
@@ -140,12 +139,7 @@ class RequestsPage(DashboardPage, frozen=True, dict=True):
             )
         names = {key.id: key.name for key in keys}
         return self.layout.page(
-            request,
-            viewer,
-            "request.html",
-            "requests",
-            request_id=request_id,
-            requests=[self._shown(row, names) for row in found],
+            request, viewer, "request.html", request_id=request_id, requests=[self._shown(row, names) for row in found]
         )
 
     def _shown(self, row: RequestRow, key_names: dict[str, str]) -> ShownRequest:

@@ -183,7 +183,7 @@ class WebhooksPage(DashboardPage, frozen=True):
             shown = await _read(connection, _scope(viewer), request.path("webhook_id"))
         for parked in shown.progress.parked:
             if parked.event_id == event_id:
-                return self.layout.page(request, viewer, "webhook_skip.html", "webhooks", shown=shown, parked=parked)
+                return self.layout.page(request, viewer, "webhook_skip.html", shown=shown, parked=parked)
         raise DashboardPageNotFound
 
     async def skip(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
@@ -200,7 +200,7 @@ class WebhooksPage(DashboardPage, frozen=True):
     async def confirm_delete(self, request: Request, viewer: MemberViewer) -> Response:
         async with self.database.connection() as connection:
             shown = await _read(connection, _scope(viewer), request.path("webhook_id"))
-        return self.layout.page(request, viewer, "webhook_delete.html", "webhooks", shown=shown)
+        return self.layout.page(request, viewer, "webhook_delete.html", shown=shown)
 
     async def delete(self, request: Request, viewer: MemberViewer, _: Fields) -> Response:
         async with self.database.transaction() as tx:
@@ -221,7 +221,6 @@ class WebhooksPage(DashboardPage, frozen=True):
             request,
             viewer,
             "webhook_attempt.html",
-            "webhooks",
             webhook=webhook,
             attempt=attempt,
             events=events,
@@ -247,7 +246,6 @@ class WebhooksPage(DashboardPage, frozen=True):
             request,
             viewer,
             "webhooks.html",
-            "webhooks",
             form,
             webhooks=shown,
             url=form.value("url"),
@@ -268,7 +266,6 @@ class WebhooksPage(DashboardPage, frozen=True):
             request,
             viewer,
             "webhook.html",
-            "webhooks",
             form,
             shown=shown,
             attempts=rows[:ATTEMPTS],
@@ -295,7 +292,7 @@ class WebhooksPage(DashboardPage, frozen=True):
         is_new: bool,
         overlap: str | None = None,
     ) -> Response:
-        page = (request, viewer, "webhook_secret.html", "webhooks")
+        page = (request, viewer, "webhook_secret.html")
         return self.layout.page(*page, webhook=webhook, secret=secret, is_new=is_new, overlap=overlap)
 
     @staticmethod

@@ -126,7 +126,6 @@ class LinkPage(DashboardPage, frozen=True):
             request,
             viewer,
             "link.html",
-            "links",
             form,
             account=account,
             link=link,

@@ -47,7 +47,7 @@ class LinksPage(DashboardPage, frozen=True):
         async with self.database.connection() as connection:
             choices = await list_choices(connection, viewer)
             if not account_id and not choices:
-                return self.layout.page(request, viewer, "links.html", "links", account=None, choices=(), links=())
+                return self.layout.page(request, viewer, "links.html", account=None, choices=(), links=())
             account = await require_account(connection, viewer, account_id or choices[0].id)
             list_name = f"links of {account.scope.account_id}"
             paging = Paging(PER_PAGE, parse_cursor(after, list_name), list_name)
@@ -59,7 +59,6 @@ class LinksPage(DashboardPage, frozen=True):
             request,
             viewer,
             "links.html",
-            "links",
             account=account,
             choices=choices,
             links=links,
@@ -105,7 +104,6 @@ class LinksPage(DashboardPage, frozen=True):
             request,
             viewer,
             "link_new.html",
-            "links",
             form,
             account=account,
             fields=FIELDS,
