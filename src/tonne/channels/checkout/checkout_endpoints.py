@@ -51,8 +51,7 @@ class CheckoutEndpoints(msgspec.Struct, frozen=True):
 
         Returns one checkout that `POST /v1/checkouts` created, in its current state.
         """
-        async with self.database.connection() as connection:
-            found = await api_store.find_by_id(connection, request.scope, request.path("checkout_id"))
+        found = await self.database.run(api_store.find_by_id, request.scope, request.path("checkout_id"))
         if found is None:
             raise ApiCheckoutNotFound
         return json_response(self._out(found))
@@ -63,8 +62,7 @@ class CheckoutEndpoints(msgspec.Struct, frozen=True):
         Only those that `POST /v1/checkouts` created. `GET /v1/orders?offset_link_id=…` lists all orders of a link.
         """
         paging = Paging.of(request, f"checkouts {request.scope.account_id}")
-        async with self.database.connection() as connection:
-            found = await api_store.list_checkouts(connection, request.scope, paging.start, paging.fetch)
+        found = await self.database.run(api_store.list_checkouts, request.scope, paging.start, paging.fetch)
         page, cursor = paging.cut(found, lambda each: Position(each.checkout.created_at, each.checkout.id))
         return list_response([self._out(each) for each in page], cursor)
 

@@ -72,8 +72,7 @@ class SustainabilityEndpoints:
 
         404 if the account has none yet.
         """
-        async with self._database.connection() as connection:
-            page = await find_page(connection, request.scope)
+        page = await self._database.run(find_page, request.scope)
         if page is None:
             raise SustainabilityPageNotFound("The account has no Sustainability page yet. Create it with POST.")
         return json_response(page_settings_out(page))

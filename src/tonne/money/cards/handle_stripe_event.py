@@ -29,8 +29,7 @@ async def handle_stripe_event(database: Database, event: StripeEvent, now: datet
         return False
     made_due = False
     if event.charge_id is not None and "\x00" not in event.charge_id:
-        async with database.connection() as connection:
-            made_due = await make_due_any_account(connection, event.charge_id, "stripe", now)
+        made_due = await database.run(make_due_any_account, event.charge_id, "stripe", now)
     if event.reference is not None and "\x00" not in event.reference and event.type.startswith(_MONEY_BACK):
         async with database.connection() as connection:
             made_due |= await request_checks_any_account(connection, "stripe", [event.reference], now) > 0

@@ -86,8 +86,7 @@ class InvoiceEndpoints(Struct, frozen=True):
         paid with a simulated card that works, if they are billed together. Test keys only.
         """
         require_test_mode(request.scope)
-        async with self.database.connection() as connection:
-            order = await load_order(connection, request.scope, request.path("order_id"))
+        order = await self.database.run(load_order, request.scope, request.path("order_id"))
         if order is not None and order.payment_method is PaymentMethod.CARD:
             charged = await simulate_card_invoice(
                 self.database, request.scope, order, clock=self.clock, settings=self.settings

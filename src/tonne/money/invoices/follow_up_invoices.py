@@ -53,8 +53,7 @@ class FollowUpInvoices(Struct, frozen=True):
         workers hold the same invoice, one of them takes the step.
         """
         now = self.clock()
-        async with self.database.connection() as connection:
-            claimed = await invoice_store.claim_due(connection, now, now + LEASE, BATCH)
+        claimed = await self.database.run(invoice_store.claim_due, now, now + LEASE, BATCH)
         return await run_each(
             claimed,
             self._take_step,

@@ -46,8 +46,7 @@ class MailOrders(Struct, frozen=True):
         return bool(due)
 
     async def claim(self) -> list[DueOrderMail]:
-        async with self.database.connection() as connection:
-            return await claim_mails(connection, LEASE, limit=BATCH)
+        return await self.database.run(claim_mails, LEASE, limit=BATCH)
 
     async def compose(self, due: Sequence[DueOrderMail]) -> dict[DueOrderMail, OrderLetter]:
         """The mails, from what is true now. Without those that nobody can receive, and refunds that failed since."""

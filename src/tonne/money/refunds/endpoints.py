@@ -107,8 +107,7 @@ class RefundEndpoints(msgspec.Struct, frozen=True):
             return None
 
     async def _find(self, scope: Scope, key: str) -> tuple[Refund, bytes] | None:
-        async with self.database.connection() as connection:
-            found = await store.find_by_key(connection, scope, key)
+        found = await self.database.run(store.find_by_key, scope, key)
         return None if found is None else (found, found.request_digest or b"")
 
     async def list_refunds(self, request: Request) -> Response:

@@ -68,8 +68,7 @@ class LinkCounts:
         batch, self._waiting = self._waiting, {}
         is_written = False
         try:
-            async with self._database.connection() as connection:
-                await insert_counts(connection, batch)
+            await self._database.run(insert_counts, batch)
             is_written = True
             self._is_failing = False
             self._counts.of("written").inc(sum(map(sum, batch.values())))

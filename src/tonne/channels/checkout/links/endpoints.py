@@ -54,8 +54,7 @@ class OffsetLinkEndpoints(Struct, frozen=True):
         """
         paging = Paging.of(request, f"offset links {request.scope.account_id}")
         currency = await self._currency(request)
-        async with self.database.connection() as connection:
-            found = await store.list_links(connection, request.scope, paging.start, paging.fetch)
+        found = await self.database.run(store.list_links, request.scope, paging.start, paging.fetch)
         page, cursor = paging.cut(found)
         return list_response([offset_link_out(link, currency, self.settings.base_url) for link in page], cursor)
 
@@ -65,8 +64,7 @@ class OffsetLinkEndpoints(Struct, frozen=True):
         Returns the settings of one offset link and its public address.
         """
         currency = await self._currency(request)
-        async with self.database.connection() as connection:
-            link = await store.find_link(connection, request.scope, request.path("offset_link_id"))
+        link = await self.database.run(store.find_link, request.scope, request.path("offset_link_id"))
         if link is None:
             raise OffsetLinkNotFound
         return json_response(offset_link_out(link, currency, self.settings.base_url))

@@ -188,8 +188,7 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
         (token,) = request.query(EDITED)
         if token is None or not is_token(token):
             return None
-        async with self.database.connection() as connection:
-            checkout = await checkout_store.find_checkout(connection, hash_token(token))
+        checkout = await self.database.run(checkout_store.find_checkout, hash_token(token))
         if checkout is None or checkout.offset_link_id != offer.link.id or not checkout.can_start_again:
             return None
         return from_checkout(checkout, sign)
@@ -236,16 +235,14 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
             return None
         now = self.clock()
         try:
-            async with self.database.connection() as connection:
-                secrets = await open_link_secrets(connection, link, self.box, now)
+            secrets = await self.database.run(open_link_secrets, link, self.box, now)
         except SecretUnreadable as error:
             _log.error("link_secret_unreadable", link_id=link.id, reason=str(error))
             raise PaymentPageUnavailable from error
         return verify_query(found, link.id, secrets, now)
 
     async def _redirect(self, link: OffsetLink, filled: OffsetForm) -> Redirect:
-        async with self.database.connection() as connection:
-            hosts = await list_hosts(connection, link.scope.organisation_id)
+        hosts = await self.database.run(list_hosts, link.scope.organisation_id)
         asked = filled.redirect
         return choose_redirect(link, Redirect() if asked.url is None else asked.shortened(), hosts)
 
@@ -263,8 +260,7 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
     ) -> Response:
         token, headers = self.guard.issue(request)
         language = visitor_language(request, offer.language)
-        async with self.database.connection() as connection:
-            merchant = await find_merchant(connection, offer.link.scope, offer.link.id)
+        merchant = await self.database.run(find_merchant, offer.link.scope, offer.link.id)
         cards = bundle_cards(offer, filled.bundle_ids)
         texts = texts_of(faults, language.translator)
         return self.renderer.page(

@@ -162,8 +162,7 @@ class PayCheckout(Struct, frozen=True):
         self.notifier.notify(charges_in(order.scope.mode))
 
     async def _find(self, token: str, mode: Mode) -> Checkout:
-        async with self.database.connection() as connection:
-            checkout = await store.find_checkout(connection, hash_token(token))
+        checkout = await self.database.run(store.find_checkout, hash_token(token))
         if checkout is None or checkout.scope.mode is not mode:
             raise CheckoutNotFound
         return checkout

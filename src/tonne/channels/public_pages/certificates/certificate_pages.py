@@ -223,8 +223,7 @@ class CertificatePages:
     async def _public(self, request: Request) -> StoredCertificate:
         """Only misses count towards the rate limit: many people may share one network address."""
         self._count(request, 0)
-        async with self._database.connection() as connection:
-            found = await _find_public(connection, normal_number(request.path("number")))
+        found = await self._database.run(_find_public, normal_number(request.path("number")))
         if found is None:
             self._count(request)
             raise CertificateNotFound

@@ -21,8 +21,7 @@ class ReadInScope(Struct):
     turn: Turn
 
     async def read(self) -> EventBatch:
-        async with self.turn.database.connection() as connection:
-            return await batch_store.read_in_scope(connection, self.turn.lease)
+        return await self.turn.database.run(batch_store.read_in_scope, self.turn.lease)
 
     async def settle(self, lease: Lease, batch: EventBatch, outcome: SendOutcome) -> None:
         self.turn.reader = None

@@ -31,8 +31,7 @@ class ReadParkedAccount(Struct):
         if renewed is None:
             return None
         turn.lease = renewed
-        async with turn.database.connection() as connection:
-            account = await parked_store.find_due(connection, renewed)
+        account = await turn.database.run(parked_store.find_due, renewed)
         return None if account is None else ReadParkedAccount(turn, account)
 
     async def read(self) -> EventBatch | None:
@@ -40,8 +39,9 @@ class ReadParkedAccount(Struct):
             return None
         self.batches += 1
         account, lease = self.account, self.turn.lease
-        async with self.turn.database.connection() as connection:
-            batch = await batch_store.read_parked(connection, lease, account.account_id, account.position, self.limit)
+        batch = await self.turn.database.run(
+            batch_store.read_parked, lease, account.account_id, account.position, self.limit
+        )
         return batch if batch.positions else None
 
     async def settle(self, lease: Lease, batch: EventBatch, outcome: SendOutcome) -> None:

@@ -51,10 +51,9 @@ class Settlement:
 
         async def settle(attempt_id: str) -> Lease | None:
             if isinstance(outcome, Delivered):
-                async with self._database.connection() as connection:
-                    held, renewed = await _acknowledge(
-                        connection, lease, batch, outcome, self._lease_s, attempt_id=attempt_id, release=release
-                    )
+                held, renewed = await self._database.run(
+                    _acknowledge, lease, batch, outcome, self._lease_s, attempt_id=attempt_id, release=release
+                )
                 return renewed if held else self._lost()
             pause = self._pause(lease.failures + 1, outcome)
             async with self._database.transaction() as tx:
@@ -161,15 +160,13 @@ class Settlement:
 
     async def renew(self, lease: Lease) -> Lease | None:
         """None when the lease is lost or the webhook is not in use."""
-        async with self._database.connection() as connection:
-            return await claim.renew(connection, lease, self._lease_s)
+        return await self._database.run(claim.renew, lease, self._lease_s)
 
     async def release(self, lease: Lease) -> bool:
         """True when more events are due now."""
 
         async def release() -> bool:
-            async with self._database.connection() as connection:
-                return await claim.release(connection, lease)
+            return await self._database.run(claim.release, lease)
 
         # Not `lease.expires_at`: the lease may have been renewed since.
         return await retry_until(time.monotonic() + self._lease_s, release)

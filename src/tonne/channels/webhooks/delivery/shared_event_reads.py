@@ -33,8 +33,7 @@ class SharedEventReads:
         reading: asyncio.Future[EventBatch | None] = asyncio.get_running_loop().create_future()
         self._reads[key] = (now + KEEP_S, reading)
         try:
-            async with self._database.connection() as connection:
-                batch = await read_stream(connection, lease, after, limit)
+            batch = await self._database.run(read_stream, lease, after, limit)
         except BaseException as error:
             # Waiters get the same exception; later callers query again.
             del self._reads[key]

@@ -57,7 +57,6 @@ def describe_outcome(span: Span, outcome: SendOutcome) -> None:
 async def _read(database: Database, lease: Lease, batch: EventBatch) -> Sequence[str]:
     """Empty if the database does not respond: a delivery must not fail because of its trace."""
     try:
-        async with database.connection() as connection:
-            return await read_traces(connection, lease.organisation_id, lease.mode, batch.positions)
+        return await database.run(read_traces, lease.organisation_id, lease.mode, batch.positions)
     except DATABASE_ERRORS:
         return []

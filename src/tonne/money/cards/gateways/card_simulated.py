@@ -89,8 +89,7 @@ class SimulatedCardGateway:
         return _result(row)
 
     async def look_up(self, request: ChargeRequest) -> ChargeResult:
-        async with self._database.connection() as connection:
-            row = await _find(connection, request.id)
+        row = await self._database.run(_find, request.id)
         if row is None:
             return ChargeResult(ChargeOutcome.NOT_FOUND)
         return replace(_result(row), refunded_minor=row["refunded_minor"])
@@ -111,20 +110,17 @@ class SimulatedCardGateway:
         return found or RefundResult(RefundOutcome.FAILED, message=message)
 
     async def read_payment(self, reference: str) -> RecordedPayment:
-        async with self._database.connection() as connection:
-            found = await simulated_refunds.read_payment(connection, reference)
+        found = await self._database.run(simulated_refunds.read_payment, reference)
         if found is None:
             raise PaymentNotRead(f"There is no captured charge {reference}.")
         return found
 
     async def list_changed(self, since: datetime) -> set[str]:
-        async with self._database.connection() as connection:
-            return await simulated_refunds.list_changed(connection, since)
+        return await self._database.run(simulated_refunds.list_changed, since)
 
     async def dispute(self, reference: str, state: DisputeState, now: datetime) -> bool:
         """For the test helper: what the payer, and later their bank, does. False if it is not possible."""
-        async with self._database.connection() as connection:
-            return await simulated_refunds.dispute(connection, reference, state, now)
+        return await self._database.run(simulated_refunds.dispute, reference, state, now)
 
     async def cancel(self, request: ChargeRequest) -> ChargeResult:
         async with self._database.connection() as connection:
@@ -136,8 +132,7 @@ class SimulatedCardGateway:
     async def authenticate(self, request: ChargeRequest, *, succeeds: bool) -> ChargeResult:
         """What the cardholder does at the simulated bank. After a failure they may try again."""
         if succeeds:
-            async with self._database.connection() as connection:
-                await _finish_authentication(connection, request.id, ChargeOutcome.CAPTURED, None)
+            await self._database.run(_finish_authentication, request.id, ChargeOutcome.CAPTURED, None)
         return await self.look_up(request)
 
     async def describe(self, card: StoredCard) -> CardDetails:

@@ -97,8 +97,7 @@ class CardPage:
         token = request.path("token")
         if not is_link_token(token):
             raise CardPageNotFound
-        async with self._database.connection() as connection:
-            link = await find_card_link(connection, hash_link_token(token))
+        link = await self._database.run(find_card_link, hash_link_token(token))
         if link is None:
             raise CardPageNotFound
         return link

@@ -48,8 +48,7 @@ class ConfirmCharge(Struct, frozen=True):
         """The charge of the order that waits for the payer's confirmation."""
         if order.status is not OrderStatus.PLACED:
             return None
-        async with self.database.connection() as connection:
-            attempt = await find_pending(connection, order)
+        attempt = await self.database.run(find_pending, order)
         is_open = attempt is not None and attempt.confirm_until is not None and self.clock() < attempt.confirm_until
         return attempt if is_open else None
 

@@ -54,8 +54,7 @@ class UpdateCard(Struct, frozen=True):
         pages = self._pages()
         if link.session_id is not None and (url := await self._find_open(pages, link.scope, link.session_id)):
             return url
-        async with self.database.connection() as connection:
-            card = await find_card(connection, link.scope)
+        card = await self.database.run(find_card, link.scope)
         request = CardSetupRequest(
             account_id=link.scope.account_id,
             mode=link.scope.mode,
@@ -93,8 +92,7 @@ class UpdateCard(Struct, frozen=True):
         card = await self._describe(scope, setup)
         if card is not None:
             await self._store(scope, card)
-        async with self.database.connection() as connection:
-            await card_link_store.finish_setup(connection, scope, session_id)
+        await self.database.run(card_link_store.finish_setup, scope, session_id)
         return card is not None
 
     async def _describe(self, scope: Scope, setup: CardSetup) -> CardDetails | None:
@@ -112,8 +110,7 @@ class UpdateCard(Struct, frozen=True):
     async def run_once(self) -> bool:
         """A job of the worker: finish the pages from which a payer has not come back."""
         now = self.clock()
-        async with self.database.connection() as connection:
-            due = await card_link_store.claim_setups(connection, now, now + CHECK_EVERY, BATCH)
+        due = await self.database.run(card_link_store.claim_setups, now, now + CHECK_EVERY, BATCH)
 
         async def finish(setup: DueSetup) -> None:
             await self.finish(setup.scope, setup.session_id)

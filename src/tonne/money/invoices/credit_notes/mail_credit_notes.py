@@ -32,8 +32,7 @@ class MailCreditNotes(Struct, frozen=True):
     async def run_once(self) -> bool:
         """Mail a batch of due credit notes; false if none is due. A crash before the commit repeats the mail."""
         now = self.clock()
-        async with self.database.connection() as connection:
-            claimed = await credit_note_store.claim_due_notes(connection, now, now + LEASE, BATCH)
+        claimed = await self.database.run(credit_note_store.claim_due_notes, now, now + LEASE, BATCH)
         return await run_each(
             claimed,
             self._mail,

@@ -47,8 +47,7 @@ class IssueConsolidatedInvoices(Struct, frozen=True):
     async def run_once(self) -> bool:
         """Bill a batch of due groups; false if none is due. Each invoice is a transaction of its own."""
         now = self.clock()
-        async with self.database.connection() as connection:
-            claimed = await billing_store.claim_groups(connection, now, now + LEASE, BATCH)
+        claimed = await self.database.run(billing_store.claim_groups, now, now + LEASE, BATCH)
         return await run_each(
             claimed,
             self._bill,

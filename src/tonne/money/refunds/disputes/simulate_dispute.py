@@ -29,8 +29,7 @@ async def simulate_dispute(
     payment = await gateway.read_payment(charge.reference)
     async with database.transaction() as tx:
         await record_payment(tx, charge, payment, held_until=None, now=now)
-    async with database.connection() as connection:
-        document = await find_by_id(connection, scope, order_id)
+    document = await database.run(find_by_id, scope, order_id)
     if document is None:
         raise OrderNotFound
     return document
