@@ -22,17 +22,10 @@ from tonne.channels.checkout.model import (
 )
 from tonne.channels.checkout.order_checkout import ordered_offer
 from tonne.channels.checkout.order_pages.order_summary import read_order_summary, summary_values
+from tonne.channels.checkout.paying import payment_form
 from tonne.channels.checkout.paying.attempt_limit import AttemptLimit
 from tonne.channels.checkout.paying.consent import WithdrawalTexts
 from tonne.channels.checkout.paying.pay_checkout import PayCheckout
-from tonne.channels.checkout.paying.payment_form import (
-    FIELDS,
-    AskedFields,
-    PaymentForm,
-    form_of,
-    read_payer,
-    read_payment_form,
-)
 from tonne.money.cards.captured_store import find_captured
 from tonne.money.cards.charge_store import Decline, find_last_decline, find_pending
 from tonne.money.cards.gateways.card_gateways import GATEWAY_NAMES, GATEWAY_OF
@@ -106,8 +99,8 @@ class _CheckoutView(msgspec.Struct, frozen=True):
         return self.checkout.is_without_name and self.link.asks_for_name
 
     @property
-    def asks(self) -> AskedFields:
-        return AskedFields(card=self.checkout.scope.mode is Mode.TEST, name=self.asks_for_name)
+    def asks(self) -> payment_form.AskedFields:
+        return payment_form.AskedFields(card=self.checkout.scope.mode is Mode.TEST, name=self.asks_for_name)
 
 
 class StateOut(msgspec.Struct):
@@ -146,11 +139,13 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
         fields = self.guard.check(request)
         self.payment_limit.count(request)
         view = await self._view(request)
-        shown, form = read_shown_offer(fields), read_payment_form(fields)
+        shown, form = read_shown_offer(fields), payment_form.read_payment_form(fields)
         faults: list[TonneError] = []
         language = visitor_language(request, await self._default_language(view))
         text = self.withdrawal.text_in(language.translator)
-        number, payer = read_payer(fields, view.asks, text, faults, now=self.clock(), language=language.code)
+        number, payer = payment_form.read_payer(
+            fields, view.asks, text, faults, now=self.clock(), language=language.code
+        )
         # The button that opens the gateway's page again has no fields: its order was placed with the consent.
         if faults and (view.asks.card or view.state == "to_pay"):
             return await self._show_again(request, view, faults=faults, form=form)
@@ -176,7 +171,7 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
         request: Request,
         view: _CheckoutView,
         *,
-        form: PaymentForm,
+        form: payment_form.PaymentForm,
         faults: Sequence[TonneError] = (),
         was_refused: bool = False,
     ) -> Response:
@@ -233,7 +228,7 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
         view: _CheckoutView,
         *,
         faults: Sequence[TonneError] = (),
-        form: PaymentForm | None = None,
+        form: payment_form.PaymentForm | None = None,
         was_refused: bool = False,
     ) -> Response:
         checkout, default = view.checkout, await self._default_language(view)
@@ -268,10 +263,10 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
             was_refused=was_refused,
             can_pay=can_pay,
             faults=texts,
-            focused=next((name for name in FIELDS if name in texts), "card_number" if declined else None),
+            focused=next((name for name in payment_form.FIELDS if name in texts), "card_number" if declined else None),
             declined=declined,
             form_token=token,
-            form=form or form_of(checkout.consent),
+            form=form or payment_form.form_of(checkout.consent),
             withdrawal=self.withdrawal.text_in(language.translator),
             gateway=GATEWAY_NAMES[GATEWAY_OF[checkout.scope.mode]],
             seller_email=self.payment.settings.seller_email,
@@ -283,12 +278,12 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
             **_frame(view),
         )
 
-    async def _name_form(self, view: _CheckoutView, form: PaymentForm | None) -> dict[str, Any]:
+    async def _name_form(self, view: _CheckoutView, form: payment_form.PaymentForm | None) -> dict[str, Any]:
         """The values of `_name.html`, if the page asks for the customer's name."""
         if not view.asks_for_name:
             return {"filled": None}
         terms = await self.payment.directory.terms_of(view.checkout.scope)
-        return {"filled": form or PaymentForm(), "account_beneficiary": terms.beneficiary}
+        return {"filled": form or payment_form.PaymentForm(), "account_beneficiary": terms.beneficiary}
 
     async def _offer(self, view: _CheckoutView) -> PricedOffer:
         """The current offer, or what was ordered."""

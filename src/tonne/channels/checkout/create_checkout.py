@@ -7,17 +7,10 @@ from typing import Any
 
 import msgspec
 
-from tonne.channels.checkout import api_store
+from tonne.channels.checkout import api_store, errors
 from tonne.channels.checkout.api_store import ApiCheckout
 from tonne.channels.checkout.begin_checkout import Visitor, compose_checkout
 from tonne.channels.checkout.checkout_schemas import CheckoutIn
-from tonne.channels.checkout.errors import (
-    AlreadyPaid,
-    CheckoutAmountMissing,
-    OffsetLinkNotOpen,
-    OffsetLinkNotPayable,
-    OffsetLinkUnknown,
-)
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.links.offer import LinkOffer, choose, price_offer
 from tonne.channels.checkout.links.redirects import choose_redirect, read_redirect
@@ -101,17 +94,17 @@ class CreateCheckout(msgspec.Struct, frozen=True):
     async def _find_link(self, tx: Connection, scope: Scope, body: CheckoutIn, now: datetime) -> OffsetLink:
         link = await find_link(tx, scope, body.offset_link_id)
         if link is None:
-            raise OffsetLinkUnknown(field="offset_link_id")
+            raise errors.OffsetLinkUnknown(field="offset_link_id")
         if not link.is_open(now):
-            raise OffsetLinkNotOpen(field="offset_link_id")
+            raise errors.OffsetLinkNotOpen(field="offset_link_id")
         if not takes_cards(self.settings, scope.mode):
-            raise OffsetLinkNotPayable(
+            raise errors.OffsetLinkNotPayable(
                 "Nobody could pay this checkout: the service has no card gateway for live mode. Ask its operator to "
                 "set TONNE_STRIPE_SECRET_KEY.",
                 field="offset_link_id",
             )
         if body.external_id is not None and await is_paid(tx, scope, link.id, body.external_id):
-            raise AlreadyPaid("The checkout of this external_id is paid. See its order.", field="external_id")
+            raise errors.AlreadyPaid("The checkout of this external_id is paid. See its order.", field="external_id")
         return link
 
     async def _insert(
@@ -157,7 +150,7 @@ def _read_request(offer: LinkOffer, body: CheckoutIn) -> PriceRequest:
         if minor is None or not 1 <= minor <= MAX_VALUE_MINOR:
             faults += ValueInvalid(field="value").faults
     elif grams is None and minor is None:
-        faults += CheckoutAmountMissing(field="quantity").faults
+        faults += errors.CheckoutAmountMissing(field="quantity").faults
     try:
         # An empty id is not on offer, so an empty list is rejected.
         choices = choose(offer.bundles, () if body.bundle_ids is None else body.bundle_ids or ("",))

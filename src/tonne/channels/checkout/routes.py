@@ -2,32 +2,10 @@
 
 from typing import Any
 
+from tonne.channels.checkout import errors
 from tonne.channels.checkout.checkout_endpoints import CheckoutEndpoints
 from tonne.channels.checkout.checkout_page import CheckoutPage, StateOut
 from tonne.channels.checkout.checkout_schemas import CheckoutIn, CheckoutOut
-from tonne.channels.checkout.errors import (
-    AlreadyPaid,
-    AmountOutOfBounds,
-    ApiCheckoutNotFound,
-    BundleNotOffered,
-    BundleSoldOut,
-    CheckoutAmountMissing,
-    CheckoutNotFound,
-    CheckoutOver,
-    LinkSignatureExpired,
-    LinkSignatureInvalid,
-    OffsetLinkAmountInvalid,
-    OffsetLinkClosed,
-    OffsetLinkExpiryInvalid,
-    OffsetLinkNotFound,
-    OffsetLinkNotOpen,
-    OffsetLinkNotPayable,
-    OffsetLinkUnknown,
-    OrderPageNotFound,
-    PaymentNotFound,
-    RedirectRefused,
-    SellerTakesNoCards,
-)
 from tonne.channels.checkout.links.endpoints import OffsetLinkEndpoints
 from tonne.channels.checkout.links.offset_page import OffsetPage
 from tonne.channels.checkout.links.schemas import (
@@ -63,8 +41,8 @@ from tonne.selling.orders.model import OrderStatus
 
 _ONE = "/v1/offset-links/{offset_link_id}"
 _SETTINGS_ERRORS = (
-    *(BundleInvalid, RatiosInvalid, RatiosInvalidFormat, OffsetLinkAmountInvalid, RedirectRefused),
-    OffsetLinkNotPayable,
+    *(BundleInvalid, RatiosInvalid, RatiosInvalidFormat, errors.OffsetLinkAmountInvalid, errors.RedirectRefused),
+    errors.OffsetLinkNotPayable,
 )
 _SETTINGS = {
     "title": "Offset your flight",
@@ -92,7 +70,7 @@ def link_routes(endpoints: OffsetLinkEndpoints) -> list[Route]:
             endpoints.create_offset_link,
             {201: OffsetLinkWithSecretOut},
             *_SETTINGS_ERRORS,
-            OffsetLinkExpiryInvalid,
+            errors.OffsetLinkExpiryInvalid,
             operation_id="createOffsetLink",
             **body,
         ),
@@ -105,13 +83,17 @@ def link_routes(endpoints: OffsetLinkEndpoints) -> list[Route]:
             query=LIST_PARAMETERS,
         ),
         route(
-            f"GET {_ONE}", endpoints.read_offset_link, OffsetLinkOut, OffsetLinkNotFound, operation_id="getOffsetLink"
+            f"GET {_ONE}",
+            endpoints.read_offset_link,
+            OffsetLinkOut,
+            errors.OffsetLinkNotFound,
+            operation_id="getOffsetLink",
         ),
         route(
             f"PUT {_ONE}",
             endpoints.replace_offset_link,
             OffsetLinkOut,
-            OffsetLinkNotFound,
+            errors.OffsetLinkNotFound,
             *_SETTINGS_ERRORS,
             operation_id="replaceOffsetLink",
             **body,
@@ -120,7 +102,7 @@ def link_routes(endpoints: OffsetLinkEndpoints) -> list[Route]:
             f"POST {_ONE}/rotate-secret",
             endpoints.rotate_offset_link_secret,
             OffsetLinkWithSecretOut,
-            OffsetLinkNotFound,
+            errors.OffsetLinkNotFound,
             operation_id="rotateOffsetLinkSecret",
             body=LinkSecretRotateIn,
             body_required=False,
@@ -135,17 +117,17 @@ def api_checkout_routes(endpoints: CheckoutEndpoints) -> list[Route]:
             "POST /v1/checkouts",
             endpoints.create_checkout,
             {200: CheckoutOut, 201: CheckoutOut},
-            OffsetLinkUnknown,
-            OffsetLinkNotOpen,
-            OffsetLinkNotPayable,
-            CheckoutAmountMissing,
-            AlreadyPaid,
+            errors.OffsetLinkUnknown,
+            errors.OffsetLinkNotOpen,
+            errors.OffsetLinkNotPayable,
+            errors.CheckoutAmountMissing,
+            errors.AlreadyPaid,
             QuantityInvalid,
             ValueInvalid,
-            AmountOutOfBounds,
-            BundleNotOffered,
-            BundleSoldOut,
-            RedirectRefused,
+            errors.AmountOutOfBounds,
+            errors.BundleNotOffered,
+            errors.BundleSoldOut,
+            errors.RedirectRefused,
             ChargeTooSmall,
             BelowMinimumOrder,
             PriceRoundsToZero,
@@ -167,7 +149,7 @@ def api_checkout_routes(endpoints: CheckoutEndpoints) -> list[Route]:
             "GET /v1/checkouts/{checkout_id}",
             endpoints.read_checkout,
             CheckoutOut,
-            ApiCheckoutNotFound,
+            errors.ApiCheckoutNotFound,
             operation_id="getCheckout",
         ),
     ]
@@ -182,7 +164,7 @@ def payment_routes(lookup: PaymentLookup) -> list[Route]:
             lookup.find_payment_by_temporary_id,
             PaymentOut,
             Invalid,
-            PaymentNotFound,
+            errors.PaymentNotFound,
             operation_id="getPaymentByTemporaryId",
             shows={"order": {"payment_method": PaymentMethod.CARD, "status": OrderStatus.PAID}},
         )
@@ -192,31 +174,37 @@ def payment_routes(lookup: PaymentLookup) -> list[Route]:
 def order_page_routes(order: OrderPage, receipt: ReceiptPage, renderer: Renderer) -> list[Route]:
     page = RouteMaker("Pages", Access.PUBLIC, show_error=renderer.error)
     sent, form_errors = {303: None}, (FormInvalid, FormTokenInvalid, RateLimited)
-    confirm_errors = (OrderPageNotFound, NothingToConfirm, *form_errors)
+    confirm_errors = (errors.OrderPageNotFound, NothingToConfirm, *form_errors)
     return [
-        page("GET /o/{token}", order.show, None, OrderPageNotFound),
-        page("GET /o/{token}/state", order.state, StateOut, OrderPageNotFound, show_error=None),
+        page("GET /o/{token}", order.show, None, errors.OrderPageNotFound),
+        page("GET /o/{token}/state", order.state, StateOut, errors.OrderPageNotFound, show_error=None),
         page("POST /o/{token}/confirm", order.confirm, sent, *confirm_errors, body=FormIn),
-        page("GET /o/{token}/bank", order.show_bank, None, OrderPageNotFound, NothingToConfirm),
+        page("GET /o/{token}/bank", order.show_bank, None, errors.OrderPageNotFound, NothingToConfirm),
         page("POST /o/{token}/bank", order.answer_bank, sent, *confirm_errors, body=FormIn),
-        page("GET /o/{token}/certificate.pdf", order.certificate, None, OrderPageNotFound, RateLimited),
-        page("GET /o/{token}/receipt", receipt.show, None, OrderPageNotFound),
-        page("GET /o/{token}/receipt.pdf", receipt.pdf, None, OrderPageNotFound, RateLimited),
+        page("GET /o/{token}/certificate.pdf", order.certificate, None, errors.OrderPageNotFound, RateLimited),
+        page("GET /o/{token}/receipt", receipt.show, None, errors.OrderPageNotFound),
+        page("GET /o/{token}/receipt.pdf", receipt.pdf, None, errors.OrderPageNotFound, RateLimited),
     ]
 
 
 def checkout_routes(offset: OffsetPage, checkout: CheckoutPage, renderer: Renderer) -> list[Route]:
     page = RouteMaker("Pages", Access.PUBLIC, show_error=renderer.error)
     sent, form_errors = {303: None}, (FormInvalid, FormTokenInvalid, RateLimited)
-    link_errors = (OffsetLinkClosed, SellerTakesNoCards, LinkSignatureInvalid, LinkSignatureExpired, RateLimited)
-    pay_errors = (CheckoutNotFound, CheckoutOver, *form_errors)
+    link_errors = (
+        errors.OffsetLinkClosed,
+        errors.SellerTakesNoCards,
+        errors.LinkSignatureInvalid,
+        errors.LinkSignatureExpired,
+        RateLimited,
+    )
+    pay_errors = (errors.CheckoutNotFound, errors.CheckoutOver, *form_errors)
     return [
-        page("GET /offset/{link_id}", offset.show, None, *link_errors, AlreadyPaid),
+        page("GET /offset/{link_id}", offset.show, None, *link_errors, errors.AlreadyPaid),
         page("GET /offset/{link_id}/price", offset.price, None, *link_errors),
-        page("GET /offset/{link_id}/logo", offset.logo, None, OffsetLinkClosed),
+        page("GET /offset/{link_id}/logo", offset.logo, None, errors.OffsetLinkClosed),
         page("POST /offset/{link_id}", offset.begin, sent, *link_errors, *form_errors[:2], body=FormIn),
-        page("GET /checkout/{token}", checkout.show, None, CheckoutNotFound),
+        page("GET /checkout/{token}", checkout.show, None, errors.CheckoutNotFound),
         page("POST /checkout/{token}/pay", checkout.pay, sent, *pay_errors, body=FormIn),
-        page("GET /checkout/{token}/state", checkout.state, StateOut, CheckoutNotFound, show_error=None),
-        page("GET /checkout/{token}/certificate.pdf", checkout.certificate, None, CheckoutNotFound, RateLimited),
+        page("GET /checkout/{token}/state", checkout.state, StateOut, errors.CheckoutNotFound, show_error=None),
+        page("GET /checkout/{token}/certificate.pdf", checkout.certificate, None, errors.CheckoutNotFound, RateLimited),
     ]

@@ -2,22 +2,12 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.channels.public_pages import store
+from tonne.channels.public_pages import model, store
 from tonne.channels.public_pages.errors import (
     SlugLimitReached,
     SlugTaken,
     SustainabilityPageExists,
     SustainabilityPageNotFound,
-)
-from tonne.channels.public_pages.model import (
-    DescriptionFormat,
-    PageSection,
-    SustainabilityPage,
-    TitleFormat,
-    check_description,
-    check_sections,
-    check_slug,
-    check_title,
 )
 from tonne.channels.public_pages.read_page import read_page
 from tonne.platform.db.pool import Connection
@@ -39,9 +29,9 @@ class PageChange(Struct, frozen=True, kw_only=True):
     slug: str | None = None
     title: str | None = None
     description: str | None = None
-    title_format: TitleFormat | None = None
-    description_format: DescriptionFormat | None = None
-    sections: list[PageSection] | None = None
+    title_format: model.TitleFormat | None = None
+    description_format: model.DescriptionFormat | None = None
+    sections: list[model.PageSection] | None = None
     logo: Logo | None = None
     removes_logo: bool = False
 
@@ -54,7 +44,7 @@ async def change_page(
     actor: Actor,
     now: datetime,
     must_exist: bool | None = None,
-) -> SustainabilityPage:
+) -> model.SustainabilityPage:
     """Locks the account, so that changes run one after another. The previous slug redirects to the page.
 
     `must_exist` requires that the page was set up before, or that it was not.
@@ -67,10 +57,10 @@ async def change_page(
     new = replace(
         old,
         enabled=old.enabled if change.enabled is None else change.enabled,
-        slug=old.slug if change.slug is None else check_slug(change.slug),
-        title=old.title if change.title is None else check_title(change.title),
-        description=old.description if change.description is None else check_description(change.description),
-        sections=old.sections if change.sections is None else check_sections(change.sections),
+        slug=old.slug if change.slug is None else model.check_slug(change.slug),
+        title=old.title if change.title is None else model.check_title(change.title),
+        description=old.description if change.description is None else model.check_description(change.description),
+        sections=old.sections if change.sections is None else model.check_sections(change.sections),
         title_format=change.title_format or old.title_format,
         description_format=change.description_format or old.description_format,
     )
@@ -87,7 +77,7 @@ async def change_page(
     return saved
 
 
-def _audited_values(page: SustainabilityPage) -> audit.Values:
+def _audited_values(page: model.SustainabilityPage) -> audit.Values:
     """The logo is represented by its version, a digest of its content."""
     return {
         "enabled": page.enabled,
@@ -101,14 +91,14 @@ def _audited_values(page: SustainabilityPage) -> audit.Values:
     }
 
 
-def with_shown_text(new: SustainabilityPage, old: SustainabilityPage) -> SustainabilityPage:
+def with_shown_text(new: model.SustainabilityPage, old: model.SustainabilityPage) -> model.SustainabilityPage:
     """A new text is shown, whatever was shown instead of the old one."""
     if new.description == old.description:
         return new
-    return replace(new, description_format=DescriptionFormat.BY_CUSTOM_DESCRIPTION)
+    return replace(new, description_format=model.DescriptionFormat.BY_CUSTOM_DESCRIPTION)
 
 
-def _check_exists(page: SustainabilityPage, *, must_exist: bool) -> None:
+def _check_exists(page: model.SustainabilityPage, *, must_exist: bool) -> None:
     is_set_up = page.updated_at is not None
     if is_set_up and not must_exist:
         raise SustainabilityPageExists

@@ -4,19 +4,12 @@ from decimal import Decimal
 
 from msgspec import UNSET, Struct
 
-from tonne.channels.public_pages import store
+from tonne.channels.public_pages import published_schemas, store
 from tonne.channels.public_pages.errors import SustainabilityPageNotFound
 from tonne.channels.public_pages.figures import figure_store
 from tonne.channels.public_pages.figures.figure_store import FigurePeriod, Retired
 from tonne.channels.public_pages.figures.goals import Goal, flights_of, goals_of
 from tonne.channels.public_pages.model import DescriptionFormat, PageSection, SustainabilityPage, TitleFormat
-from tonne.channels.public_pages.published_schemas import (
-    PageBundleOut,
-    PageGoalOut,
-    PageTextOut,
-    PageTotalOut,
-    PublishedPageOut,
-)
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.replica import Reads
 from tonne.platform.http.route import Request, Response, json_response
@@ -85,14 +78,16 @@ class PublishedPageEndpoints:
         known = [catalogue.projects[each] for each in found.project_ids if each in catalogue.projects]
         goals = goals_of(known)
         has_goals = PageSection.UNSDG in page.sections
-        shown = PublishedPageOut(
+        shown = published_schemas.PublishedPageOut(
             account_name=found.account_name,
             logo=page.logo_address(self._base_url),
             organisation_logo=found.organisation_logo,
             title=_total(page, found, terms),
             description=_text(page, found, goals),
             bundles=self._bundles(found, catalogue, terms) if PageSection.BUNDLES_BREAKDOWN in page.sections else None,
-            un_sdg=[PageGoalOut(goal.number, goal.projects_count) for goal in goals] if has_goals else None,
+            un_sdg=[published_schemas.PageGoalOut(goal.number, goal.projects_count) for goal in goals]
+            if has_goals
+            else None,
             include_certificates=PageSection.CERTIFICATES in page.sections,
         )
         response = json_response(shown)
@@ -114,13 +109,13 @@ class PublishedPageEndpoints:
             spent_minor=await figure_store.sum_spent(tx, page.scope) if is_money else 0,
         )
 
-    def _bundles(self, found: _Published, catalogue: Catalogue, terms: Terms) -> list[PageBundleOut]:
+    def _bundles(self, found: _Published, catalogue: Catalogue, terms: Terms) -> list[published_schemas.PageBundleOut]:
         """Without bundles that are no longer in the catalogue; the shares are those of the whole total."""
         of_account = CatalogueOfAccount(catalogue, self._shapes.of(catalogue), terms)
         # Tenths of a per cent, apportioned so that they add up to exactly 100 %.
         tenths = apportion(1000, [each.grams for each in found.bundles]) if found.bundles else []
         return [
-            PageBundleOut(
+            published_schemas.PageBundleOut(
                 of_account.bundle(catalogue.bundles[each.bundle_id]),
                 format_tonnes(each.grams),
                 float(Decimal(tenth) / 10),
@@ -137,19 +132,19 @@ def _mode(request: Request) -> Mode:
         raise SustainabilityPageNotFound from error
 
 
-def _total(page: SustainabilityPage, found: _Published, terms: Terms) -> PageTotalOut:
+def _total(page: SustainabilityPage, found: _Published, terms: Terms) -> published_schemas.PageTotalOut:
     if page.title_format is TitleFormat.BY_PRICE:
         value = format_money(found.spent_minor, terms.currency)
-        return PageTotalOut(page.title_format, value=value, currency=terms.currency)
-    return PageTotalOut(page.title_format, quantity=format_tonnes(found.grams))
+        return published_schemas.PageTotalOut(page.title_format, value=value, currency=terms.currency)
+    return published_schemas.PageTotalOut(page.title_format, quantity=format_tonnes(found.grams))
 
 
-def _text(page: SustainabilityPage, found: _Published, goals: tuple[Goal, ...]) -> PageTextOut | None:
+def _text(page: SustainabilityPage, found: _Published, goals: tuple[Goal, ...]) -> published_schemas.PageTextOut | None:
     chosen = page.description_format
     if chosen is DescriptionFormat.BY_CUSTOM_DESCRIPTION and not page.description:
         return None
     is_goals = chosen is DescriptionFormat.BY_SUPPORTED_GOALS
-    return PageTextOut(
+    return published_schemas.PageTextOut(
         chosen,
         flights_nyc_to_london=str(flights_of(found.grams)) if chosen is DescriptionFormat.BY_EQUIVALENT else UNSET,
         number_of_un_sdgs=len(goals) if is_goals else UNSET,

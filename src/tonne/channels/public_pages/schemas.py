@@ -4,15 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from tonne.channels.public_pages.model import (
-    MAX_DESCRIPTION,
-    MAX_SLUG,
-    MAX_TITLE,
-    MIN_SLUG,
-    SLUG_PATTERN,
-    PageSection,
-    SustainabilityPage,
-)
+from tonne.channels.public_pages import model
 from tonne.platform.values.clock import to_wire
 from tonne.platform.values.same_named import same_named
 from tonne.platform.values.scope import Mode
@@ -50,15 +42,18 @@ class SustainabilityPageIn(msgspec.Struct, forbid_unknown_fields=True):
     """Fields that are left out keep their value. A logo of null removes the logo."""
 
     enabled: Annotated[bool, _ENABLED] | None = None
-    slug: Annotated[str, msgspec.Meta(min_length=MIN_SLUG, max_length=MAX_SLUG, pattern=SLUG_PATTERN), _SLUG] | None = (
-        None
-    )
-    title: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TITLE), _TITLE] | None = None
-    description: Annotated[str, msgspec.Meta(max_length=MAX_DESCRIPTION), _DESCRIPTION] | None = None
+    slug: (
+        Annotated[
+            str, msgspec.Meta(min_length=model.MIN_SLUG, max_length=model.MAX_SLUG, pattern=model.SLUG_PATTERN), _SLUG
+        ]
+        | None
+    ) = None
+    title: Annotated[str, msgspec.Meta(min_length=1, max_length=model.MAX_TITLE), _TITLE] | None = None
+    description: Annotated[str, msgspec.Meta(max_length=model.MAX_DESCRIPTION), _DESCRIPTION] | None = None
     sections: (
         Annotated[
-            list[PageSection],
-            msgspec.Meta(max_length=len(PageSection), extra_json_schema={"uniqueItems": True}),
+            list[model.PageSection],
+            msgspec.Meta(max_length=len(model.PageSection), extra_json_schema={"uniqueItems": True}),
             _SECTIONS,
         ]
         | None
@@ -71,7 +66,7 @@ class SustainabilityPageOut(msgspec.Struct):
     slug: Annotated[str, _SLUG]
     title: Annotated[str, _TITLE]
     description: Annotated[str, _DESCRIPTION]
-    sections: Annotated[list[PageSection], _SECTIONS]
+    sections: Annotated[list[model.PageSection], _SECTIONS]
     logo_url: Annotated[
         str | None,
         msgspec.Meta(
@@ -94,7 +89,7 @@ class SustainabilityPageOut(msgspec.Struct):
     ]
 
 
-def page_out(page: SustainabilityPage, base_url: str) -> SustainabilityPageOut:
+def page_out(page: model.SustainabilityPage, base_url: str) -> SustainabilityPageOut:
     return same_named(
         SustainabilityPageOut,
         page,

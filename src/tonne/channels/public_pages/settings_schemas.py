@@ -6,16 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.channels.public_pages.model import (
-    MAX_DESCRIPTION,
-    MAX_SLUG,
-    MIN_SLUG,
-    SLUG_PATTERN,
-    DescriptionFormat,
-    PageSection,
-    SustainabilityPage,
-    TitleFormat,
-)
+from tonne.channels.public_pages import model
 
 
 class PageStatus(StrEnum):
@@ -26,9 +17,9 @@ class PageStatus(StrEnum):
 class ChosenSection(StrEnum):
     """The sections that these settings choose. The others are chosen with `/v1/sustainability-page`."""
 
-    BUNDLES_BREAKDOWN = PageSection.BUNDLES_BREAKDOWN.value
-    CERTIFICATES = PageSection.CERTIFICATES.value
-    UNSDG = PageSection.UNSDG.value
+    BUNDLES_BREAKDOWN = model.PageSection.BUNDLES_BREAKDOWN.value
+    CERTIFICATES = model.PageSection.CERTIFICATES.value
+    UNSDG = model.PageSection.UNSDG.value
 
 
 _STATUS = Meta(description="Whether the page is public. A disabled page returns 404.", examples=["enabled"])
@@ -50,29 +41,29 @@ class PageSettingsIn(msgspec.Struct, forbid_unknown_fields=True):
     """The complete settings: an optional field that is left out is removed."""
 
     status: Annotated[PageStatus, _STATUS]
-    slug: Annotated[str, Meta(min_length=MIN_SLUG, max_length=MAX_SLUG, pattern=SLUG_PATTERN), _SLUG]
-    title: Annotated[TitleFormat, _TITLE]
+    slug: Annotated[str, Meta(min_length=model.MIN_SLUG, max_length=model.MAX_SLUG, pattern=model.SLUG_PATTERN), _SLUG]
+    title: Annotated[model.TitleFormat, _TITLE]
     sections: Annotated[
         list[ChosenSection],
         Meta(max_length=len(ChosenSection), extra_json_schema={"uniqueItems": True}),
         _SECTIONS,
     ]
-    description: Annotated[DescriptionFormat, _DESCRIPTION] | None = None
-    custom_description: Annotated[str, Meta(max_length=MAX_DESCRIPTION), _CUSTOM] | None = None
+    description: Annotated[model.DescriptionFormat, _DESCRIPTION] | None = None
+    custom_description: Annotated[str, Meta(max_length=model.MAX_DESCRIPTION), _CUSTOM] | None = None
 
 
 class PageSettingsOut(msgspec.Struct):
     status: Annotated[PageStatus, _STATUS]
     slug: Annotated[str, _SLUG]
-    title: Annotated[TitleFormat, _TITLE]
+    title: Annotated[model.TitleFormat, _TITLE]
     sections: Annotated[list[ChosenSection], _SECTIONS]
-    description: Annotated[DescriptionFormat | None, _DESCRIPTION]
+    description: Annotated[model.DescriptionFormat | None, _DESCRIPTION]
     custom_description: Annotated[str | None, _CUSTOM]
 
 
-def page_settings_out(page: SustainabilityPage) -> PageSettingsOut:
+def page_settings_out(page: model.SustainabilityPage) -> PageSettingsOut:
     chosen = page.description_format
-    has_none = chosen is DescriptionFormat.BY_CUSTOM_DESCRIPTION and not page.description
+    has_none = chosen is model.DescriptionFormat.BY_CUSTOM_DESCRIPTION and not page.description
     return PageSettingsOut(
         status=PageStatus.ENABLED if page.enabled else PageStatus.DISABLED,
         slug=page.slug,

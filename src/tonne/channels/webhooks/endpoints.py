@@ -5,20 +5,10 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from tonne.channels.webhooks import attempt_store, progress_store, register, registration_store
+from tonne.channels.webhooks import attempt_store, progress_store, register, registration_store, schemas
 from tonne.channels.webhooks.delivery.outcomes import NOT_SIGNED, SendOutcome
 from tonne.channels.webhooks.errors import RewindInvalid
 from tonne.channels.webhooks.model import Webhook
-from tonne.channels.webhooks.schemas import (
-    RewindIn,
-    RotateIn,
-    SkipIn,
-    WebhookChangeIn,
-    WebhookIn,
-    attempt_out,
-    webhook_out,
-    webhook_test_out,
-)
 from tonne.channels.webhooks.send_test_event import send_test_event
 from tonne.channels.webhooks.sending.sender import Sender
 from tonne.channels.webhooks.sending.signing import open_secrets
@@ -67,7 +57,7 @@ class WebhookEndpoints:
 
         The signing secret is returned only in this response.
         """
-        body = read(request.json(), WebhookIn)
+        body = read(request.json(), schemas.WebhookIn)
         await register.check_url(self.sender, body.url)
         accounts, actor, now = body.account_ids or [], request.actor, self._clock()
         async with self._database.transaction() as tx:
@@ -95,7 +85,7 @@ class WebhookEndpoints:
         async with self._database.connection() as connection:
             found = await registration_store.list_webhooks(connection, scope, paging.start, paging.fetch, account_ids)
             page, cursor = paging.cut(found)
-            shown = [webhook_out(w, await progress_store.read_progress(connection, w)) for w in page]
+            shown = [schemas.webhook_out(w, await progress_store.read_progress(connection, w)) for w in page]
         return list_response(shown, cursor)
 
     async def read_webhook(self, request: Request) -> Response:
@@ -114,7 +104,7 @@ class WebhookEndpoints:
 
         The events of a request that is in progress are sent again.
         """
-        body = read(request.json(), WebhookChangeIn)
+        body = read(request.json(), schemas.WebhookChangeIn)
         if body.url is not None:
             await register.check_url(self.sender, body.url)
         async with self._locked(request) as (tx, webhook):
@@ -140,7 +130,7 @@ class WebhookEndpoints:
 
         For `overlap_seconds`, requests are signed with both secrets.
         """
-        body = read(request.json_or_empty(), RotateIn)
+        body = read(request.json_or_empty(), schemas.RotateIn)
         async with self._locked(request) as (tx, webhook):
             rotated, secret = await register.rotate_secret(
                 tx, webhook, body.overlap_seconds, box=self._box, actor=request.actor, now=self._clock()
@@ -154,7 +144,7 @@ class WebhookEndpoints:
 
         The event is not stored in the event log.
         """
-        return json_response(webhook_test_out(*await self.send_test(request.scope, request.path("webhook_id"))))
+        return json_response(schemas.webhook_test_out(*await self.send_test(request.scope, request.path("webhook_id"))))
 
     async def send_test(self, scope: Scope, webhook_id: str) -> tuple[str, SendOutcome]:
         """The id of the test event, and the outcome of the request."""
@@ -185,14 +175,14 @@ class WebhookEndpoints:
             webhook = await registration_store.find_webhook(connection, request.scope, request.path("webhook_id"))
             rows = await attempt_store.list_attempts(connection, webhook, paging.start, paging.fetch)
         page, cursor = paging.cut(rows, lambda row: Position(row["at"], row["id"]))
-        return list_response([attempt_out(row) for row in page], cursor)
+        return list_response([schemas.attempt_out(row) for row in page], cursor)
 
     async def rewind_webhook(self, request: Request) -> Response:
         """Send events again from a sequence or an event on.
 
         Moves a webhook back to an earlier event, so that all events from there on are sent again.
         """
-        body = read(request.json(), RewindIn)
+        body = read(request.json(), schemas.RewindIn)
         async with self._locked(request) as (tx, webhook):
             before = await position_before(tx, request.scope, body)
             await register.rewind(tx, webhook, before, actor=request.actor, now=self._clock())
@@ -212,7 +202,7 @@ class WebhookEndpoints:
 
         Gives up the refused event of a parked account, and continues with the account's next event.
         """
-        body = read(request.json(), SkipIn)
+        body = read(request.json(), schemas.SkipIn)
         async with self._locked(request) as (tx, webhook):
             await register.skip_event(tx, webhook, body.event_id, actor=request.actor, now=self._clock())
             return await _show(tx, webhook)
@@ -225,10 +215,10 @@ class WebhookEndpoints:
 
 async def _show(connection: Connection, webhook: Webhook, secret: str | None = None, status: int = 200) -> Response:
     progress = await progress_store.read_progress(connection, webhook)
-    return json_response(webhook_out(webhook, progress, secret), status)
+    return json_response(schemas.webhook_out(webhook, progress, secret), status)
 
 
-async def position_before(tx: Connection, scope: Scope, body: RewindIn) -> int:
+async def position_before(tx: Connection, scope: Scope, body: schemas.RewindIn) -> int:
     """The last position that is not sent again."""
     if (body.sequence is None) == (body.event_id is None):
         raise RewindInvalid

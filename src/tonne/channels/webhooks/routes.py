@@ -1,5 +1,6 @@
 """Routes of the webhook endpoints."""
 
+from tonne.channels.webhooks import schemas
 from tonne.channels.webhooks.endpoints import WebhookEndpoints
 from tonne.channels.webhooks.errors import (
     EventNotParked,
@@ -8,16 +9,6 @@ from tonne.channels.webhooks.errors import (
     WebhookLimitReached,
     WebhookNotFound,
     WebhookUrlInvalid,
-)
-from tonne.channels.webhooks.schemas import (
-    RewindIn,
-    RotateIn,
-    SkipIn,
-    WebhookAttemptOut,
-    WebhookChangeIn,
-    WebhookIn,
-    WebhookOut,
-    WebhookTestOut,
 )
 from tonne.platform.events.errors import EventsRemoved, SequenceInvalid
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
@@ -37,16 +28,16 @@ def _registration_routes(endpoints: WebhookEndpoints) -> list[Route]:
         route(
             "POST /v1/webhooks",
             endpoints.register_webhook,
-            {201: WebhookOut},
+            {201: schemas.WebhookOut},
             *_URL_ERRORS,
             WebhookLimitReached,
             operation_id="registerWebhook",
-            body=WebhookIn,
+            body=schemas.WebhookIn,
         ),
         route(
             "GET /v1/webhooks",
             endpoints.list_webhooks,
-            ListOut[WebhookOut],
+            ListOut[schemas.WebhookOut],
             *LIST_ERRORS,
             operation_id="listWebhooks",
             query=(
@@ -58,15 +49,15 @@ def _registration_routes(endpoints: WebhookEndpoints) -> list[Route]:
                 ),
             ),
         ),
-        route(f"GET {_ONE}", endpoints.read_webhook, WebhookOut, WebhookNotFound, operation_id="getWebhook"),
+        route(f"GET {_ONE}", endpoints.read_webhook, schemas.WebhookOut, WebhookNotFound, operation_id="getWebhook"),
         route(
             f"PUT {_ONE}",
             endpoints.change_webhook,
-            WebhookOut,
+            schemas.WebhookOut,
             WebhookNotFound,
             *_URL_ERRORS,
             operation_id="updateWebhook",
-            body=WebhookChangeIn,
+            body=schemas.WebhookChangeIn,
         ),
         route(f"DELETE {_ONE}", endpoints.delete_webhook, {204: None}, WebhookNotFound, operation_id="deleteWebhook"),
         # Some clients rotate with PUT: both methods do the same.
@@ -74,10 +65,10 @@ def _registration_routes(endpoints: WebhookEndpoints) -> list[Route]:
             route(
                 f"{method} {_ONE}/rotate-secret",
                 endpoints.rotate_secret,
-                WebhookOut,
+                schemas.WebhookOut,
                 WebhookNotFound,
                 operation_id=operation_id,
-                body=RotateIn,
+                body=schemas.RotateIn,
                 body_required=False,
             )
             for method, operation_id in (("POST", "rotateWebhookSecret"), ("PUT", "replaceWebhookSecret"))
@@ -91,14 +82,14 @@ def _delivery_routes(endpoints: WebhookEndpoints) -> list[Route]:
         route(
             f"POST {_ONE}/test",
             endpoints.send_test_event,
-            WebhookTestOut,
+            schemas.WebhookTestOut,
             WebhookNotFound,
             operation_id="sendTestEvent",
         ),
         route(
             f"GET {_ONE}/attempts",
             endpoints.list_attempts,
-            ListOut[WebhookAttemptOut],
+            ListOut[schemas.WebhookAttemptOut],
             *LIST_ERRORS,
             WebhookNotFound,
             operation_id="listWebhookAttempts",
@@ -107,29 +98,29 @@ def _delivery_routes(endpoints: WebhookEndpoints) -> list[Route]:
         route(
             f"POST {_ONE}/rewind",
             endpoints.rewind_webhook,
-            WebhookOut,
+            schemas.WebhookOut,
             WebhookNotFound,
             RewindInvalid,
             SequenceInvalid,
             EventsRemoved,
             operation_id="rewindWebhook",
-            body=RewindIn,
+            body=schemas.RewindIn,
             example={"sequence": "2026-11-15T10:00:00.000Z"},
         ),
         route(
             f"POST {_ONE}/retry-now",
             endpoints.retry_webhook_now,
-            WebhookOut,
+            schemas.WebhookOut,
             WebhookNotFound,
             operation_id="retryWebhookNow",
         ),
         route(
             f"POST {_ONE}/skip",
             endpoints.skip_event,
-            WebhookOut,
+            schemas.WebhookOut,
             WebhookNotFound,
             EventNotParked,
             operation_id="skipParkedEvent",
-            body=SkipIn,
+            body=schemas.SkipIn,
         ),
     ]

@@ -3,15 +3,9 @@
 from msgspec import Struct
 
 from tonne.channels.checkout.errors import OffsetLinkNotFound
-from tonne.channels.checkout.links import store
+from tonne.channels.checkout.links import schemas, store
 from tonne.channels.checkout.links.create_link import create_link
 from tonne.channels.checkout.links.replace_link import lock_link, replace_link
-from tonne.channels.checkout.links.schemas import (
-    LinkSecretRotateIn,
-    OffsetLinkIn,
-    offset_link_out,
-    offset_link_with_secret_out,
-)
 from tonne.channels.checkout.links.secret import rotate_link_secret
 from tonne.channels.checkout.links.settings import LinkOwner
 from tonne.money.cards.gateways.card_gateways import takes_cards
@@ -41,11 +35,13 @@ class OffsetLinkEndpoints(Struct, frozen=True):
 
         `secret` is returned only in this response. It signs queries: see the guide to offset links.
         """
-        body = read(request.json(), OffsetLinkIn)
+        body = read(request.json(), schemas.OffsetLinkIn)
         owner = await self._owner(request)
         async with self.database.transaction() as tx:
             link, secret = await create_link(tx, owner, body, box=self.box, actor=request.actor, now=self.clock())
-        return json_response(offset_link_with_secret_out(link, owner.currency, self.settings.base_url, secret), 201)
+        return json_response(
+            schemas.offset_link_with_secret_out(link, owner.currency, self.settings.base_url, secret), 201
+        )
 
     async def list_offset_links(self, request: Request) -> Response:
         """List the account's offset links.
@@ -56,7 +52,7 @@ class OffsetLinkEndpoints(Struct, frozen=True):
         currency = await self._currency(request)
         found = await self.database.run(store.list_links, request.scope, paging.start, paging.fetch)
         page, cursor = paging.cut(found)
-        return list_response([offset_link_out(link, currency, self.settings.base_url) for link in page], cursor)
+        return list_response([schemas.offset_link_out(link, currency, self.settings.base_url) for link in page], cursor)
 
     async def read_offset_link(self, request: Request) -> Response:
         """Read an offset link.
@@ -67,7 +63,7 @@ class OffsetLinkEndpoints(Struct, frozen=True):
         link = await self.database.run(store.find_link, request.scope, request.path("offset_link_id"))
         if link is None:
             raise OffsetLinkNotFound
-        return json_response(offset_link_out(link, currency, self.settings.base_url))
+        return json_response(schemas.offset_link_out(link, currency, self.settings.base_url))
 
     async def replace_offset_link(self, request: Request) -> Response:
         """Replace the settings of an offset link.
@@ -80,9 +76,9 @@ class OffsetLinkEndpoints(Struct, frozen=True):
         async with self.database.transaction() as tx:
             # Before the body is validated: errors in it must not reveal whether somebody else's link exists.
             old = await lock_link(tx, owner.scope, request.path("offset_link_id"))
-            body = read(document, OffsetLinkIn)
+            body = read(document, schemas.OffsetLinkIn)
             link = await replace_link(tx, owner, old, body, actor=request.actor, now=self.clock())
-        return json_response(offset_link_out(link, owner.currency, self.settings.base_url))
+        return json_response(schemas.offset_link_out(link, owner.currency, self.settings.base_url))
 
     async def rotate_offset_link_secret(self, request: Request) -> Response:
         """Rotate the secret of an offset link.
@@ -94,11 +90,11 @@ class OffsetLinkEndpoints(Struct, frozen=True):
         document, currency = request.json_or_empty(), await self._currency(request)
         async with self.database.transaction() as tx:
             link = await lock_link(tx, request.scope, request.path("offset_link_id"))
-            body = read(document, LinkSecretRotateIn)
+            body = read(document, schemas.LinkSecretRotateIn)
             secret = await rotate_link_secret(
                 tx, link, self.box, overlap_seconds=body.overlap_seconds, actor=request.actor, now=self.clock()
             )
-        return json_response(offset_link_with_secret_out(link, currency, self.settings.base_url, secret))
+        return json_response(schemas.offset_link_with_secret_out(link, currency, self.settings.base_url, secret))
 
     async def _owner(self, request: Request) -> LinkOwner:
         """Call it before acquiring a connection: holding one while waiting for another could deadlock the pool."""

@@ -6,6 +6,7 @@ from typing import Any
 import structlog
 from msgspec import Struct
 
+from tonne.channels.checkout import errors
 from tonne.channels.checkout import store as checkout_store
 from tonne.channels.checkout.begin_checkout import (
     Visitor,
@@ -14,12 +15,6 @@ from tonne.channels.checkout.begin_checkout import (
     read_customer_name,
     read_email,
     read_external_id,
-)
-from tonne.channels.checkout.errors import (
-    AlreadyPaid,
-    OffsetLinkClosed,
-    PaymentPageUnavailable,
-    SellerTakesNoCards,
 )
 from tonne.channels.checkout.link_counts.counts import LinkCounts
 from tonne.channels.checkout.links.amounts import Suggestion, suggestions
@@ -104,7 +99,7 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
         self.open_limit.count(request)
         try:
             offer = await self._load_offer(request)
-        except SellerTakesNoCards:
+        except errors.SellerTakesNoCards:
             return self.renderer.page(
                 request, "offset_closed.html", status=503, seller_email=self.settings.seller_email
             )
@@ -120,7 +115,7 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
         if external_id is not None and filled.is_verified:
             async with self.database.connection() as connection:
                 if await checkout_store.is_paid(connection, offer.link.scope, offer.link.id, external_id):
-                    raise AlreadyPaid(N_("This payment was already made. You don't need to pay again."))
+                    raise errors.AlreadyPaid(N_("This payment was already made. You don't need to pay again."))
         price = try_to_price(offer, filled)
         self.counts.count_offset_page(offer.link, request)
         return await self._form(request, offer, filled, priced=price.offer, faults=price.faults, back=redirect.url)
@@ -177,7 +172,7 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
             link = await find_link_any_account(connection, link_id) if is_id("lnk", link_id) else None
             found = None if link is None else await find_logo(connection, link.scope)
         if found is None:
-            raise OffsetLinkClosed("There is no such picture.")
+            raise errors.OffsetLinkClosed("There is no such picture.")
         (version,) = request.query("v")
         kept = "public, max-age=31536000, immutable" if version == found.version else "public, max-age=60"
         headers = {"Cache-Control": kept, "Content-Security-Policy": "default-src 'none'; sandbox"}
@@ -219,12 +214,12 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
         async with self.database.connection() as connection:
             link = await find_link_any_account(connection, link_id) if is_id("lnk", link_id) else None
         if link is None or not link.is_open(self.clock()):
-            raise OffsetLinkClosed
+            raise errors.OffsetLinkClosed
         if not takes_cards(self.settings, link.scope.mode):
-            raise SellerTakesNoCards
+            raise errors.SellerTakesNoCards
         terms = (await self.directory.terms_of(link.scope)).at_checkout()
         if not terms.takes_orders:
-            raise OffsetLinkClosed
+            raise errors.OffsetLinkClosed
         catalogue = await self.catalogues.current(link.scope.mode)
         return LinkOffer(link, terms, catalogue)
 
@@ -238,7 +233,7 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
             secrets = await self.database.run(open_link_secrets, link, self.box, now)
         except SecretUnreadable as error:
             _log.error("link_secret_unreadable", link_id=link.id, reason=str(error))
-            raise PaymentPageUnavailable from error
+            raise errors.PaymentPageUnavailable from error
         return verify_query(found, link.id, secrets, now)
 
     async def _redirect(self, link: OffsetLink, filled: OffsetForm) -> Redirect:

@@ -4,13 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from tonne.money.accounting.matching.match_line import NamedInvoice
-from tonne.money.bank.assignment_store import (
-    NewAssignment,
-    find_assignment_any_account,
-    insert_assignments,
-    sum_received_any_account,
-    undo_assignments_any_account,
-)
+from tonne.money.bank import assignment_store
 from tonne.money.bank.return_store import list_returns_of_transfer_any_account
 from tonne.money.bank.transfer_model import Assignment, ReturnStatus, Transfer
 from tonne.money.bank.transfer_store import (
@@ -43,13 +37,13 @@ async def assign_transfer(
     Returns both as they are then. Raises AssignmentInvalid.
     """
     [locked] = await lock_with_orders_any_account(tx, [invoice.id])
-    received = await sum_received_any_account(tx, [locked.id])
+    received = await assignment_store.sum_received_any_account(tx, [locked.id])
     named = NamedInvoice(locked, received.get(locked.id, 0))
     transfer = await lock_transfer_any_account(tx, transfer_id)
     amount_minor = min(transfer.rest_minor, named.missing_minor) if amount_minor is None else amount_minor
     _check(transfer, named, amount_minor)
-    new = NewAssignment(transfer.id, locked, amount_minor)
-    await insert_assignments(tx, [new], by_operator=True, note=note, actor=actor, now=now)
+    new = assignment_store.NewAssignment(transfer.id, locked, amount_minor)
+    await assignment_store.insert_assignments(tx, [new], by_operator=True, note=note, actor=actor, now=now)
     details: dict[str, Any] = {"invoice": locked.reference, "amount": transfer.money(amount_minor), "note": note}
     entries = [audit.entry_in(locked, "transfer.assigned", transfer.id, **details)]
     settles = locked.status is InvoiceStatus.OPEN and amount_minor == named.missing_minor
@@ -69,19 +63,19 @@ async def unassign_transfer(
     tx: Connection, assignment_id: str, *, note: str, actor: Actor, now: datetime
 ) -> tuple[Assignment, Transfer]:
     """Record the opposite of an assignment. An invoice that it settled stays paid, as if settled by hand."""
-    found = await find_assignment_any_account(tx, assignment_id)
+    found = await assignment_store.find_assignment_any_account(tx, assignment_id)
     if found is None:
         raise AssignmentInvalid("There is no such assignment. `tonne transfer show` lists those of a transfer.")
     [invoice] = await lock_with_orders_any_account(tx, [found.invoice_id])
     transfer = await lock_transfer_any_account(tx, found.transfer_id)
-    found = await find_assignment_any_account(tx, assignment_id)
+    found = await assignment_store.find_assignment_any_account(tx, assignment_id)
     if found is None or found.undone:
         raise AssignmentInvalid("The assignment is undone already.")
     refunds = await list_returns_of_transfer_any_account(tx, transfer.id)
     closed = {ReturnStatus.FAILED, ReturnStatus.CANCELLED}
     if any(each.invoice_id == invoice.id and each.status not in closed for each in refunds):
         raise AssignmentInvalid(f"A part of it is refunded for invoice {invoice.reference}, so it must stay assigned.")
-    await undo_assignments_any_account(tx, invoice, [found], note=note, actor=actor, now=now)
+    await assignment_store.undo_assignments_any_account(tx, invoice, [found], note=note, actor=actor, now=now)
     if invoice.status is InvoiceStatus.PAID:
         await mark_settled_by_hand(tx, invoice)
     await refresh_states_any_account(tx, [transfer.id])

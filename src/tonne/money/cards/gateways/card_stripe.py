@@ -11,6 +11,7 @@ import msgspec
 import stripe
 import structlog
 
+from tonne.money.cards.gateways import stripe_pages, stripe_responses
 from tonne.money.cards.gateways.card import (
     MODE_MISMATCH,
     CardDetails,
@@ -32,18 +33,6 @@ from tonne.money.cards.gateways.confirmation import (
 from tonne.money.cards.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage
 from tonne.money.cards.gateways.payment_record import PaymentNotRead, RecordedPayment, RefundOutcome, RefundResult
 from tonne.money.cards.gateways.stripe_key import mode_of_key
-from tonne.money.cards.gateways.stripe_pages import (
-    MAX_PAGE_LIFE,
-    Session,
-    SetupSession,
-    card_setup_of,
-    charge_result_of,
-    metadata_of,
-    page_of,
-    session_params,
-    setup_page_of,
-    setup_params,
-)
 from tonne.money.cards.gateways.stripe_payments import (
     RefundObject,
     items,
@@ -52,17 +41,6 @@ from tonne.money.cards.gateways.stripe_payments import (
     read_payment,
     refund_result_of,
     refunded_minor,
-)
-from tonne.money.cards.gateways.stripe_responses import (
-    PaymentIntentObject,
-    PaymentMethodObject,
-    RequestFailure,
-    classify_error,
-    mode_of,
-    refusal_of,
-    result_of,
-    result_of_intent,
-    to_stripe_amount,
 )
 from tonne.platform.values.clock import Clock, utc_now
 from tonne.platform.values.money import format_money
@@ -73,7 +51,7 @@ from tonne.platform.values.scope import Mode
 TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 10.0
 # How far back to search for a page whose id was not recorded. Older pages have expired; the hour allows for clock skew.
-_LOOK_BACK = MAX_PAGE_LIFE + timedelta(hours=1)
+_LOOK_BACK = stripe_pages.MAX_PAGE_LIFE + timedelta(hours=1)
 # What Stripe says about an object of the mode that the key does not belong to.
 _OTHER_MODE = "a similar object exists in"
 
@@ -122,13 +100,13 @@ class StripeCardGateway:
                     "confirm": True,
                     "off_session": True,
                     "description": request.description,
-                    "metadata": metadata_of(request),
+                    "metadata": stripe_pages.metadata_of(request),
                 },
                 {"idempotency_key": request.id},
             )
-            return result_of_intent(intent.to_dict())
+            return stripe_responses.result_of_intent(intent.to_dict())
         except Exception as error:  # noqa: BLE001 - after sending, any unexpected response means `unknown`
-            if (refused := refusal_of(error)) is not None:
+            if (refused := stripe_responses.refusal_of(error)) is not None:
                 return replace(refused, message=self._without_key(refused.message))
             failure = self._classify(error, charge_id=request.id)
             return ChargeResult(ChargeOutcome(failure.kind), code=failure.code, message=failure.message)
@@ -141,7 +119,7 @@ class StripeCardGateway:
             intent = await self._find_intent(request)
             if intent is None:
                 return ChargeResult(ChargeOutcome.NOT_FOUND)
-            return await self._with_refunds(result_of(intent))
+            return await self._with_refunds(stripe_responses.result_of(intent))
         except Exception as error:  # noqa: BLE001 - any failure leaves the result unknown
             return self._unknown(error, request)
 
@@ -152,9 +130,9 @@ class StripeCardGateway:
             if intent is None:
                 return ChargeResult(ChargeOutcome.NOT_FOUND)
             if intent.status == "canceled":
-                return result_of(intent)
+                return stripe_responses.result_of(intent)
             made = await self._stripe.payment_intents.cancel_async(intent.id, {"cancellation_reason": "abandoned"})
-            return result_of_intent(made.to_dict())
+            return stripe_responses.result_of_intent(made.to_dict())
         except stripe.InvalidRequestError:
             return await self.look_up(request)
         except Exception as error:  # noqa: BLE001 - any failure leaves the result unknown
@@ -171,32 +149,32 @@ class StripeCardGateway:
                 made = await self._stripe.payment_intents.confirm_async(
                     intent.id, {"payment_method": request.card.method, "return_url": return_url}
                 )
-                intent = msgspec.convert(made.to_dict(), PaymentIntentObject)
+                intent = msgspec.convert(made.to_dict(), stripe_responses.PaymentIntentObject)
         except Exception as error:  # noqa: BLE001 - translated into the gateway's exception
-            if (refused := refusal_of(error)) is not None:
+            if (refused := stripe_responses.refusal_of(error)) is not None:
                 return ConfirmationStart(None, replace(refused, message=self._without_key(refused.message)))
             raise PayerPageFailed(self._classify(error, charge_id=request.id).message) from None
         if intent is None:
             raise PayerPageFailed("Stripe does not know this payment yet. Try again in a few minutes.")
         if intent.status == "requires_action" and intent.redirect_url is not None:
             return ConfirmationStart(intent.redirect_url)
-        return ConfirmationStart(None, result_of(intent))
+        return ConfirmationStart(None, stripe_responses.result_of(intent))
 
     async def open_card_setup(self, request: CardSetupRequest) -> CardSetupPage:
         try:
-            made = await self._stripe.checkout.sessions.create_async(setup_params(request))
-            session = msgspec.convert(made.to_dict(), SetupSession)
+            made = await self._stripe.checkout.sessions.create_async(stripe_pages.setup_params(request))
+            session = msgspec.convert(made.to_dict(), stripe_pages.SetupSession)
         except Exception as error:  # noqa: BLE001 - translated into the gateway's exception
             raise PayerPageFailed(self._classify(error, account_id=request.account_id).message) from None
-        return setup_page_of(session, request)
+        return stripe_pages.setup_page_of(session, request)
 
     async def look_up_card_setup(self, session_id: str, account_id: str) -> CardSetup:
         try:
             found = await self._stripe.checkout.sessions.retrieve_async(session_id, {"expand": ["setup_intent"]})
-            session = msgspec.convert(found.to_dict(), SetupSession)
+            session = msgspec.convert(found.to_dict(), stripe_pages.SetupSession)
         except Exception as error:  # noqa: BLE001 - translated into the gateway's exception
             raise PayerPageFailed(self._classify(error, account_id=account_id).message) from None
-        return card_setup_of(session, account_id)
+        return stripe_pages.card_setup_of(session, account_id)
 
     async def open_page(self, request: PageRequest) -> PaymentPage:
         """A page whose creation response was lost is harmless: nobody knows its URL until a repeat finds it."""
@@ -209,11 +187,11 @@ class StripeCardGateway:
             raise PageNotOpened(self._classify(error, charge_id=request.charge.id).message) from None
         if session is None:
             raise PageNotOpened("The payment page is being opened by another request. Try again in a moment.")
-        return page_of(session, request.charge)
+        return stripe_pages.page_of(session, request.charge)
 
     async def refund(self, refund_id: str, reference: str, amount_minor: int, currency: str) -> RefundResult:
         """Searches for the refund first: Stripe keeps metadata, but drops idempotency keys after a day."""
-        amount = to_stripe_amount(amount_minor, currency)
+        amount = stripe_responses.to_stripe_amount(amount_minor, currency)
         if amount is None:
             money = f"{format_money(amount_minor, currency)} {currency}"
             message = f"Stripe cannot refund {money}: the amount must be positive and in units that Stripe supports."
@@ -248,12 +226,12 @@ class StripeCardGateway:
     async def describe(self, card: StoredCard) -> CardDetails:
         try:
             found = await self._stripe.payment_methods.retrieve_async(card.method)
-            method = msgspec.convert(found.to_dict(), PaymentMethodObject)
+            method = msgspec.convert(found.to_dict(), stripe_responses.PaymentMethodObject)
         except Exception as error:  # noqa: BLE001 - translated into the gateway's exception
             if _is_missing(error):
                 raise CardNotFound(f"Stripe has no payment method {card.method}. Check the id.") from None
             raise CardNotDescribed(self._classify(error, method=card.method).message) from None
-        if mode_of(livemode=method.livemode) is not self.mode:
+        if stripe_responses.mode_of(livemode=method.livemode) is not self.mode:
             raise CardNotFound(f"The card {card.method} does not belong to Stripe's {self.mode} mode. Check the id.")
         if method.card is None:
             raise CardNotFound(f"The payment method {card.method} is not a card. Store a card at Stripe.")
@@ -276,7 +254,7 @@ class StripeCardGateway:
 
     def _amount_of(self, request: ChargeRequest) -> int | ChargeResult:
         """The amount in Stripe's units, or a refusal if no request should be made."""
-        amount = to_stripe_amount(request.amount_minor, request.currency)
+        amount = stripe_responses.to_stripe_amount(request.amount_minor, request.currency)
         if amount is None:
             money = f"{format_money(request.amount_minor, request.currency)} {request.currency}"
             message = f"Stripe cannot charge {money}: the amount must be positive and in units that Stripe supports."
@@ -291,7 +269,7 @@ class StripeCardGateway:
         _log.error("stripe_key_of_other_mode", charge_id=request.id, remedy="set a live key in TONNE_STRIPE_SECRET_KEY")
         return ChargeResult(ChargeOutcome.UNAVAILABLE, code=MODE_MISMATCH, message=message)
 
-    async def _find_intent(self, request: ChargeRequest) -> PaymentIntentObject | None:
+    async def _find_intent(self, request: ChargeRequest) -> stripe_responses.PaymentIntentObject | None:
         """Find the intent of a charge of a stored card by listing the customer's intents, newest first."""
         try:
             first = await self._stripe.payment_intents.list_async({"customer": request.card.customer, "limit": 100})
@@ -302,7 +280,7 @@ class StripeCardGateway:
             raise
         async for intent in items(first):
             if (intent.get("metadata") or {}).get("charge_id") == request.id:
-                return msgspec.convert(intent, PaymentIntentObject)
+                return msgspec.convert(intent, stripe_responses.PaymentIntentObject)
         return None
 
     async def _look_up_page(self, request: ChargeRequest) -> ChargeResult:
@@ -311,18 +289,18 @@ class StripeCardGateway:
             session = await self._find_session(request)
             if session is None:
                 return ChargeResult(ChargeOutcome.NOT_FOUND)
-            return await self._with_refunds(charge_result_of(session, request.id))
+            return await self._with_refunds(stripe_pages.charge_result_of(session, request.id))
         except Exception as error:  # noqa: BLE001 - any failure leaves the result unknown
             return self._unknown(error, request)
 
-    async def _open_session(self, request: PageRequest, amount: int) -> Session | None:
+    async def _open_session(self, request: PageRequest, amount: int) -> stripe_pages.Session | None:
         """None if another request is using the charge's id and its page cannot be found yet."""
         charge = request.charge
         if isinstance(charge.source, HostedPage) and charge.source.session_id is not None:
             return await self._read_session(charge.source.session_id)
         try:
             made = await self._stripe.checkout.sessions.create_async(
-                session_params(request, amount, self._clock()), {"idempotency_key": charge.id}
+                stripe_pages.session_params(request, amount, self._clock()), {"idempotency_key": charge.id}
             )
         except stripe.StripeError as error:
             # A repeat may differ in its expiry or redirect URLs; the first page remains the page of this charge.
@@ -332,9 +310,9 @@ class StripeCardGateway:
         if made.last_response is not None and "Idempotent-Replayed" in made.last_response.headers:
             # A replayed response shows the session at its creation; it may have expired since.
             return await self._read_session(made.id)
-        return msgspec.convert(made.to_dict(), Session)
+        return msgspec.convert(made.to_dict(), stripe_pages.Session)
 
-    async def _find_session(self, request: ChargeRequest) -> Session | None:
+    async def _find_session(self, request: ChargeRequest) -> stripe_pages.Session | None:
         """By id, else by listing recent sessions. Raises TimeoutError if the listing does not finish in time."""
         if isinstance(request.source, HostedPage) and request.source.session_id is not None:
             return await self._read_session(request.source.session_id)
@@ -346,9 +324,9 @@ class StripeCardGateway:
                     return await self._read_session(session["id"])
             return None
 
-    async def _read_session(self, session_id: str) -> Session:
+    async def _read_session(self, session_id: str) -> stripe_pages.Session:
         found = await self._stripe.checkout.sessions.retrieve_async(session_id, {"expand": ["payment_intent"]})
-        return msgspec.convert(found.to_dict(), Session)
+        return msgspec.convert(found.to_dict(), stripe_pages.Session)
 
     async def _find_refund(self, refund_id: str, reference: str) -> RefundObject | None:
         found = await list_refunds(self._stripe, reference)
@@ -370,9 +348,9 @@ class StripeCardGateway:
         except Exception as error:  # noqa: BLE001 - translated into the gateway's exception
             raise PaymentNotRead(self._classify(error).message) from None
 
-    def _classify(self, error: Exception, **about: Any) -> RequestFailure:
+    def _classify(self, error: Exception, **about: Any) -> stripe_responses.RequestFailure:
         """Also logs the failure for the operator, without the secret key."""
-        failure = classify_error(error)
+        failure = stripe_responses.classify_error(error)
         failure = msgspec.structs.replace(failure, message=self._without_key(failure.message))
         log = _log.error if failure.is_ours else _log.warning
         log("stripe_request_failed", kind=failure.kind, code=failure.code, reason=failure.message, **about)

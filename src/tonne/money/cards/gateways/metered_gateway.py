@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
+from tonne.money.cards.gateways import confirmation
 from tonne.money.cards.gateways.card import (
     CardDetails,
     CardGateway,
@@ -15,14 +16,6 @@ from tonne.money.cards.gateways.card import (
     ChargeRequest,
     ChargeResult,
     StoredCard,
-)
-from tonne.money.cards.gateways.confirmation import (
-    CardSetup,
-    CardSetupPage,
-    CardSetupRequest,
-    ConfirmationStart,
-    PayerPageFailed,
-    PayerPages,
 )
 from tonne.money.cards.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage, PaymentPages
 from tonne.money.cards.gateways.payment_record import PaymentNotRead, RecordedPayment, RefundResult
@@ -109,7 +102,7 @@ class MeteredGateway(Struct, frozen=True):
         except CardNotFound:
             outcome = "not_found"
             raise
-        except (CardNotDescribed, PageNotOpened, PayerPageFailed, PaymentNotRead):
+        except (CardNotDescribed, PageNotOpened, confirmation.PayerPageFailed, PaymentNotRead):
             outcome = "unavailable"
             raise
         finally:
@@ -123,23 +116,23 @@ class MeteredPageGateway(MeteredGateway, frozen=True):
     """A gateway that also has pages for payers."""
 
     pages: PaymentPages
-    payer_pages: PayerPages
+    payer_pages: confirmation.PayerPages
 
     async def open_page(self, request: PageRequest) -> PaymentPage:
         return await self._timed("open_page", self.pages.open_page(request), lambda _: "opened")
 
-    async def confirm(self, request: ChargeRequest, return_url: str) -> ConfirmationStart:
+    async def confirm(self, request: ChargeRequest, return_url: str) -> confirmation.ConfirmationStart:
         return await self._timed("confirm", self.payer_pages.confirm(request, return_url), lambda _: "opened")
 
-    async def open_card_setup(self, request: CardSetupRequest) -> CardSetupPage:
+    async def open_card_setup(self, request: confirmation.CardSetupRequest) -> confirmation.CardSetupPage:
         return await self._timed("open_card_setup", self.payer_pages.open_card_setup(request), lambda _: "opened")
 
-    async def look_up_card_setup(self, session_id: str, account_id: str) -> CardSetup:
+    async def look_up_card_setup(self, session_id: str, account_id: str) -> confirmation.CardSetup:
         request = self.payer_pages.look_up_card_setup(session_id, account_id)
         return await self._timed("look_up_card_setup", request, lambda setup: "open" if setup.is_open else "closed")
 
 
 def metered(name: str, gateway: CardGateway, meter: GatewayMetrics, hold: HoldWatch) -> CardGateway:
-    if isinstance(gateway, PaymentPages) and isinstance(gateway, PayerPages):
+    if isinstance(gateway, PaymentPages) and isinstance(gateway, confirmation.PayerPages):
         return MeteredPageGateway(name, gateway, meter, hold, gateway, gateway)
     return MeteredGateway(name, gateway, meter, hold)

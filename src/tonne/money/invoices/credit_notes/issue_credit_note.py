@@ -6,16 +6,8 @@ from typing import Any
 
 from tonne.money.bank.return_transfer import return_part_payments
 from tonne.money.invoices import store
+from tonne.money.invoices.credit_notes import credit_note
 from tonne.money.invoices.credit_notes import store as credit_note_store
-from tonne.money.invoices.credit_notes.credit_note import (
-    CreditCause,
-    CreditedOrder,
-    CreditNote,
-    compose_credit_note,
-    credit_in_full,
-    credit_in_part,
-    without,
-)
 from tonne.money.invoices.errors import CreditTooHigh
 from tonne.money.invoices.invoice_events import CANCELLED, CREDITED, record_invoices
 from tonne.money.invoices.issuing.billed_order_store import find_billed_order, list_billed_orders, mark_cancelled
@@ -34,12 +26,12 @@ async def credit_order(
     order: Order,
     amount_minor: int | None = None,
     *,
-    cause: CreditCause,
+    cause: credit_note.CreditCause,
     reason: str | None,
     actor: Actor,
     now: datetime,
     refund_id: str | None = None,
-) -> CreditNote | None:
+) -> credit_note.CreditNote | None:
     """Issue a credit note for a locked order: for what is left of it on its invoice, or for a part of that.
 
     None if the order is on no invoice, or nothing is left to credit. With CANCELLATION the order is taken off the
@@ -47,7 +39,7 @@ async def credit_order(
     neither the order nor any payment: refunds and cancellations call it in their transaction, before they append
     events.
     """
-    if cause is CreditCause.CANCELLATION and await remove_unbilled(tx, order):
+    if cause is credit_note.CreditCause.CANCELLATION and await remove_unbilled(tx, order):
         return None
     found = await store.find_invoice(tx, order.scope, order.id)
     if found is None:
@@ -56,14 +48,14 @@ async def credit_order(
     billed = await find_billed_order(tx, invoice, order.key)
     if billed is None or billed.cancelled:
         return None
-    left = without(billed, (await credit_note_store.sum_credited(tx, invoice)).get(order.id))
+    left = credit_note.without(billed, (await credit_note_store.sum_credited(tx, invoice)).get(order.id))
     if left.total_minor == 0:
-        if cause is CreditCause.CANCELLATION:
+        if cause is credit_note.CreditCause.CANCELLATION:
             await mark_cancelled(tx, invoice, [order.key])
         return None
     if amount_minor is not None and amount_minor > left.total_minor:
         raise CreditTooHigh(f"Only {invoice.money(left.total_minor)} of the order are left to credit.")
-    part = credit_in_full(left) if amount_minor is None else credit_in_part(left, amount_minor)
+    part = credit_note.credit_in_full(left) if amount_minor is None else credit_note.credit_in_part(left, amount_minor)
     return await issue_credit_note(
         tx, invoice, [part], cause=cause, reason=reason, actor=actor, now=now, refund_id=refund_id
     )
@@ -74,16 +66,16 @@ async def credit_orders(
     invoice: Invoice,
     keys: Collection[OrderKey],
     *,
-    cause: CreditCause,
+    cause: credit_note.CreditCause,
     reason: str | None,
     actor: Actor,
     now: datetime,
-) -> CreditNote | None:
+) -> credit_note.CreditNote | None:
     """Issue one credit note for all that is left of these orders on a locked invoice. None if nothing is."""
     earlier = await credit_note_store.sum_credited(tx, invoice)
     requested = [billed for billed in await list_billed_orders(tx, invoice) if billed.key in keys]
-    left = [without(billed, earlier.get(billed.order_id)) for billed in requested]
-    credited = [credit_in_full(each) for each in left if each.total_minor > 0]
+    left = [credit_note.without(billed, earlier.get(billed.order_id)) for billed in requested]
+    credited = [credit_note.credit_in_full(each) for each in left if each.total_minor > 0]
     if not credited:
         return None
     return await issue_credit_note(tx, invoice, credited, cause=cause, reason=reason, actor=actor, now=now)
@@ -92,14 +84,14 @@ async def credit_orders(
 async def issue_credit_note(
     tx: Connection,
     invoice: Invoice,
-    credited: Sequence[CreditedOrder],
+    credited: Sequence[credit_note.CreditedOrder],
     *,
-    cause: CreditCause,
+    cause: credit_note.CreditCause,
     reason: str | None,
     actor: Actor,
     now: datetime,
     refund_id: str | None = None,
-) -> CreditNote:
+) -> credit_note.CreditNote:
     """Issue a credit note on a locked invoice. An open invoice of which nothing is left becomes cancelled.
 
     What a cancelled invoice had received is then to be returned. If orders of it were fulfilled on credit, it stays
@@ -109,7 +101,7 @@ async def issue_credit_note(
     The row of the series is locked from here to the commit, which makes the numbers gapless: only events may be
     appended afterwards. The note is mailed if the invoice was.
     """
-    if cause is CreditCause.CANCELLATION:
+    if cause is credit_note.CreditCause.CANCELLATION:
         await mark_cancelled(tx, invoice, [each.key for each in credited])
     is_open, leaves_nothing = invoice.status is InvoiceStatus.OPEN, _total(credited) == invoice.due_minor
     is_cancelled = is_open and leaves_nothing and not await store.has_fulfilled_orders(tx, invoice)
@@ -124,7 +116,7 @@ async def issue_credit_note(
     # Read while the series is locked, so that dates never run against numbers.
     last_day = await credit_note_store.find_credit_date_any_account(tx, invoice.mode, number - 1)
     today = now.astimezone(UTC).date()
-    note = compose_credit_note(
+    note = credit_note.compose_credit_note(
         invoice,
         credited,
         number,
@@ -151,12 +143,12 @@ async def issue_credit_note(
     return note
 
 
-def _total(credited: Sequence[CreditedOrder]) -> int:
+def _total(credited: Sequence[credit_note.CreditedOrder]) -> int:
     return sum(each.total_minor for each in credited)
 
 
 def _entries(
-    invoice: Invoice, note: CreditNote, status: InvoiceStatus, orders: int, released_minor: int
+    invoice: Invoice, note: credit_note.CreditNote, status: InvoiceStatus, orders: int, released_minor: int
 ) -> list[audit.Entry]:
     released = {"released": invoice.money(released_minor)} if released_minor else {}
     details: dict[str, Any] = {"reference": invoice.reference, "credit_note": note.reference, "reason": note.reason}

@@ -8,18 +8,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from tonne.money.invoices import model
 from tonne.money.invoices.documents.parties import buyer_of, rate_text, seller_of, taxes_of
 from tonne.money.invoices.documents.record import BankAccount, InvoiceFee, InvoiceLine, InvoicePeriod, InvoiceRecord
 from tonne.money.invoices.issuing.billing_store import BillingGroup, LineTotal, OrderToBill
-from tonne.money.invoices.model import (
-    FEE_LABEL,
-    TEST_NOTE,
-    BilledOrder,
-    BilledOrganisation,
-    Invoice,
-    InvoiceStatus,
-    bank_of,
-)
 from tonne.money.invoices.reference import reference_of
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.ids import new_id
@@ -80,12 +72,12 @@ class ConsolidatedDraft(msgspec.Struct, frozen=True):
     orders: Sequence[OrderToBill]
     tax: DividedTax
     lines: Iterable[LineTotal]
-    organisation: BilledOrganisation
+    organisation: model.BilledOrganisation
 
 
 def compose_consolidated(
     draft: ConsolidatedDraft, settings: Settings, *, number: int, issued_on: date
-) -> tuple[Invoice, list[BilledOrder]]:
+) -> tuple[model.Invoice, list[model.BilledOrder]]:
     """A new invoice, and the orders as they are billed."""
     group, orders, organisation = draft.group, draft.orders, draft.organisation
     taxes, shares = draft.tax
@@ -99,7 +91,7 @@ def compose_consolidated(
     placed_at = [order.placed_at for order in orders]
     days = [moment.astimezone(UTC).date() for moment in (min(placed_at), max(placed_at))]
     fee, *more_fees = [
-        InvoiceFee(FEE_LABEL, format_money(each.fee_minor, currency), each.treatment.value, rate_text(each.terms))
+        InvoiceFee(model.FEE_LABEL, format_money(each.fee_minor, currency), each.treatment.value, rate_text(each.terms))
         for each in taxes
     ]
     record = InvoiceRecord(
@@ -116,15 +108,15 @@ def compose_consolidated(
         more_fees=more_fees,
         taxes=taxes_of(parts, currency, organisation.tax, settings),
         total=format_money(total_minor, currency),
-        bank=NO_BANK if by_card else bank_of(settings, currency),
+        bank=NO_BANK if by_card else model.bank_of(settings, currency),
         paid_by_card=by_card,
         reference=reference,
-        note=TEST_NOTE if group.mode is Mode.TEST else None,
+        note=model.TEST_NOTE if group.mode is Mode.TEST else None,
         period=InvoicePeriod(*(day.isoformat() for day in days)),
         order_count=len(orders),
         language=orders[0].language,
     )
-    invoice = Invoice(
+    invoice = model.Invoice(
         id=new_id("inv"),
         organisation_id=group.organisation_id,
         mode=group.mode,
@@ -137,7 +129,7 @@ def compose_consolidated(
         tax_minor=tax_minor,
         billing=group.billing,
         payment_method=PaymentMethod.CARD if by_card else PaymentMethod.INVOICE,
-        status=InvoiceStatus.OPEN,
+        status=model.InvoiceStatus.OPEN,
         issued_on=issued_on,
         due_on=due_on,
         record=msgspec.json.encode(record),
@@ -146,9 +138,9 @@ def compose_consolidated(
     return invoice, [_billed(invoice, order, share) for order, share in pairs]
 
 
-def _billed(invoice: Invoice, order: OrderToBill, tax_minor: int) -> BilledOrder:
+def _billed(invoice: model.Invoice, order: OrderToBill, tax_minor: int) -> model.BilledOrder:
     total_minor = order.total_minor + tax_minor
-    return same_named(BilledOrder, order, invoice_id=invoice.id, tax_minor=tax_minor, total_minor=total_minor)
+    return same_named(model.BilledOrder, order, invoice_id=invoice.id, tax_minor=tax_minor, total_minor=total_minor)
 
 
 def _line(line: LineTotal, currency: str) -> InvoiceLine:

@@ -6,12 +6,7 @@ from datetime import datetime, timedelta
 import structlog
 from msgspec import Struct
 
-from tonne.money.cards.captured_store import (
-    CapturedCharge,
-    claim_checks,
-    finish_check,
-    request_checks_any_account,
-)
+from tonne.money.cards import captured_store
 from tonne.money.cards.gateways.card import CardGateway
 from tonne.money.cards.gateways.payment_record import PaymentNotRead
 from tonne.money.cards.model import RetrySchedule
@@ -49,7 +44,7 @@ class CheckPayments(Struct, frozen=True):
         now = self.clock()
         held_until = now + self.schedule.lease()
         async with self.database.transaction() as tx:
-            due = await claim_checks(tx, now, held_until, limit=BATCH)
+            due = await captured_store.claim_checks(tx, now, held_until, limit=BATCH)
         return await run_each(
             due,
             lambda charge: self._check(charge, held_until),
@@ -57,7 +52,7 @@ class CheckPayments(Struct, frozen=True):
             describe=lambda charge: {"charge_id": charge.id, "order_id": charge.order_id},
         )
 
-    async def _check(self, charge: CapturedCharge, held_until: datetime) -> None:
+    async def _check(self, charge: captured_store.CapturedCharge, held_until: datetime) -> None:
         gateway = self.gateways.get(charge.gateway)
         if gateway is None:
             _log.error("card_gateway_not_configured", gateway=charge.gateway, charge_id=charge.id)
@@ -67,7 +62,7 @@ class CheckPayments(Struct, frozen=True):
         except PaymentNotRead as error:
             _log.warning("payment_not_read", charge_id=charge.id, order_id=charge.order_id, reason=str(error))
             async with self.database.transaction() as tx:
-                await finish_check(tx, charge, held_until, self.clock() + RETRY_AFTER)
+                await captured_store.finish_check(tx, charge, held_until, self.clock() + RETRY_AFTER)
             return
         async with self.database.transaction() as tx:
             await record_payment(tx, charge, payment, held_until=held_until, now=self.clock())
@@ -101,7 +96,7 @@ class PollGateways(Struct, frozen=True):
             return True
         async with self.database.transaction() as tx:
             references |= await list_open_references_any_account(tx, name)
-            found = await request_checks_any_account(tx, name, references, now)
+            found = await captured_store.request_checks_any_account(tx, name, references, now)
             await finish_poll(tx, poll, now)
         _log.info("gateway_polled", gateway=name, payments=found)
         return True

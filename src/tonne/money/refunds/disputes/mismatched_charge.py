@@ -4,13 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from tonne.money.cards.captured_store import (
-    CapturedCharge,
-    find_captured_any_account,
-    mark_accepted,
-    update_captured,
-    write_off,
-)
+from tonne.money.cards import captured_store
 from tonne.money.cards.charge_store import find_pending
 from tonne.money.cards.errors import CardGatewayUnavailable, StripeNotConfigured
 from tonne.money.cards.gateways.card import MODE_MISMATCH, CardGateway
@@ -39,7 +33,7 @@ async def read_mismatched(
     connection: Connection, gateways: Mapping[str, CardGateway], charge_id: str
 ) -> RecordedPayment | None:
     """What the gateway captured; None if it captured it in its other mode. Call it outside of a transaction."""
-    charge = await find_captured_any_account(connection, charge_id)
+    charge = await captured_store.find_captured_any_account(connection, charge_id)
     if charge is None or charge.status is not ChargeStatus.MISMATCHED:
         raise ChargeNotMismatched
     if charge.code == MODE_MISMATCH:
@@ -69,7 +63,7 @@ async def return_mismatched(
     """
     money, charge = await _lock(tx, charge_id)
     if payment is None:
-        await write_off(tx, charge, WRITTEN_OFF)
+        await captured_store.write_off(tx, charge, WRITTEN_OFF)
         status = ChargeStatus.FAILED
     else:
         status = ChargeStatus.REFUND_DUE
@@ -86,7 +80,9 @@ async def return_mismatched(
     return await cancel_order(tx, money.order, actor=actor, reason=reason, now=now, code=code)
 
 
-async def give_back(tx: Connection, charge: CapturedCharge, captured: int, currency: str, now: datetime) -> None:
+async def give_back(
+    tx: Connection, charge: captured_store.CapturedCharge, captured: int, currency: str, now: datetime
+) -> None:
     """Have a worker plan the refund of all that the gateway has of a charge."""
     unneeded = replace(
         charge,
@@ -95,7 +91,7 @@ async def give_back(tx: Connection, charge: CapturedCharge, captured: int, curre
         captured_minor=captured,
         captured_currency=currency,
     )
-    await update_captured(tx, unneeded, now=now, check_at=now)
+    await captured_store.update_captured(tx, unneeded, now=now, check_at=now)
 
 
 async def accept_mismatched(
@@ -130,8 +126,8 @@ async def accept_mismatched(
         captured_currency=payment.currency,
     )
     # The gateway's record may have refunds and disputes already.
-    await update_captured(tx, accepted, now=now, check_at=now)
-    await mark_accepted(tx, accepted, now)
+    await captured_store.update_captured(tx, accepted, now=now, check_at=now)
+    await captured_store.mark_accepted(tx, accepted, now)
     await _record(tx, charge, "charge.accepted", ChargeStatus.CAPTURED, actor=actor, reason=reason, now=now)
     if (surplus := payment.captured_minor - charge.amount_minor) > 0:
         reason = "More arrived than the order costs"
@@ -140,11 +136,11 @@ async def accept_mismatched(
     return await mark_paid(tx, order, now)
 
 
-async def _lock(tx: Connection, charge_id: str) -> tuple[OrderMoney, CapturedCharge]:
-    found = await find_captured_any_account(tx, charge_id)
+async def _lock(tx: Connection, charge_id: str) -> tuple[OrderMoney, captured_store.CapturedCharge]:
+    found = await captured_store.find_captured_any_account(tx, charge_id)
     money = None if found is None else await lock_money(tx, found.scope, found.order_id)
     # Under the lock. A charge for an invoice is not among those of its first order.
-    charge = await find_captured_any_account(tx, charge_id)
+    charge = await captured_store.find_captured_any_account(tx, charge_id)
     if money is None or charge is None or charge.status is not ChargeStatus.MISMATCHED:
         raise ChargeNotMismatched
     return money, charge
@@ -152,7 +148,7 @@ async def _lock(tx: Connection, charge_id: str) -> tuple[OrderMoney, CapturedCha
 
 async def _record(
     tx: Connection,
-    charge: CapturedCharge,
+    charge: captured_store.CapturedCharge,
     action: str,
     status: ChargeStatus,
     *,

@@ -7,18 +7,10 @@ import structlog
 from tonne.money.cards.captured_store import CapturedCharge, finish_check
 from tonne.money.cards.gateways.payment_record import RecordedPayment, RecordedRefund
 from tonne.money.cards.model import ChargeStatus
+from tonne.money.refunds import record_refund
 from tonne.money.refunds.disputes.dispute_store import list_disputes
 from tonne.money.refunds.disputes.shared_payment import record_shared_payment
 from tonne.money.refunds.order_money import OrderMoney, add_refund, lock_money, settle
-from tonne.money.refunds.record_refund import (
-    ACTOR,
-    STATES,
-    cancel_exceeding,
-    found_refund,
-    store_amount,
-    store_found_dispute,
-    update_refund,
-)
 from tonne.platform.db.pool import Connection
 from tonne.selling.orders.model import Order
 
@@ -46,16 +38,16 @@ async def record_payment(
     charge = next((each for each in money.charges if each.id == charge.id), charge)
     if charge.status is ChargeStatus.MISMATCHED:
         # Only a person decides about it; until then, only the amount is stored.
-        await store_amount(tx, money, charge, payment, now)
+        await record_refund.store_amount(tx, money, charge, payment, now)
         return money.order
-    charge = await store_amount(tx, money, charge, payment, now)
+    charge = await record_refund.store_amount(tx, money, charge, payment, now)
     for found in payment.refunds:
         await _record_refund(tx, money, charge, found, now)
     for dispute in payment.disputes:
-        await store_found_dispute(tx, charge, dispute, now)
+        await record_refund.store_found_dispute(tx, charge, dispute, now)
     money.disputes = await list_disputes(tx, money.order)
-    await cancel_exceeding(tx, money, charge, now)
-    return await settle(tx, money, actor=ACTOR, now=now)
+    await record_refund.cancel_exceeding(tx, money, charge, now)
+    return await settle(tx, money, actor=record_refund.ACTOR, now=now)
 
 
 async def _record_refund(
@@ -63,8 +55,8 @@ async def _record_refund(
 ) -> None:
     ours = [each for each in money.of_charge(charge) if found.refund_id == each.id or found.reference == each.reference]
     if ours:
-        await update_refund(tx, money, ours[0], found, now)
-    elif found.kind in STATES:
-        refund = found_refund(charge, found, found.amount_minor, now)
+        await record_refund.update_refund(tx, money, ours[0], found, now)
+    elif found.kind in record_refund.STATES:
+        refund = record_refund.found_refund(charge, found, found.amount_minor, now)
         _log.warning("refund_found", refund_id=refund.id, order_id=refund.order_id, reference=found.reference)
-        await add_refund(tx, money, refund, actor=ACTOR)
+        await add_refund(tx, money, refund, actor=record_refund.ACTOR)

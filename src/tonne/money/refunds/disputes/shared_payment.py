@@ -17,29 +17,9 @@ from tonne.money.invoices.credit_notes.credit_note import CreditCause, credit_in
 from tonne.money.invoices.credit_notes.issue_credit_note import issue_credit_note
 from tonne.money.invoices.issuing.billed_order_store import list_billed_orders, list_paid_shares
 from tonne.money.invoices.store import lock_invoices_any_account
-from tonne.money.refunds import store
+from tonne.money.refunds import order_money, record_refund, store
 from tonne.money.refunds.disputes import dispute_store
 from tonne.money.refunds.model import Refund, RefundPurpose, RefundState, exceeding, refundable
-from tonne.money.refunds.order_money import (
-    OrderMoney,
-    add_refund,
-    card_refund,
-    credit_ended,
-    divide_dispute,
-    finish_settling,
-    next_state,
-    settle_charges,
-)
-from tonne.money.refunds.record_refund import (
-    ACTOR,
-    STATES,
-    cancel_exceeding,
-    cancel_refund,
-    found_refund,
-    store_amount,
-    store_found_dispute,
-    update_refund,
-)
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.money import apportion
 from tonne.platform.values.replace import replace
@@ -66,33 +46,36 @@ async def record_shared_payment(
     for refund in await store.list_of_charge(tx, charge):
         refunds[refund.order_id].append(refund)
     moneys = {
-        key: OrderMoney(orders[key.id], [charge], refunds[key.id], [], 0, share_minor=share, is_billed=True)
+        key: order_money.OrderMoney(orders[key.id], [charge], refunds[key.id], [], 0, share_minor=share, is_billed=True)
         for key, share in shares.items()
     }
     for money in moneys.values():
-        charge = await store_amount(tx, money, charge, payment, now)
+        charge = await record_refund.store_amount(tx, money, charge, payment, now)
     for found in payment.refunds:
         await _record_refund(tx, moneys, charge, found, now)
     for dispute in payment.disputes:
-        await store_found_dispute(tx, charge, dispute, now)
+        await record_refund.store_found_dispute(tx, charge, dispute, now)
     await _divide_disputes(tx, moneys, charge, shares)
     for money in moneys.values():
-        await cancel_exceeding(tx, money, charge, now)
+        await record_refund.cancel_exceeding(tx, money, charge, now)
     await _cancel_beyond_charge(tx, moneys, charge, now)
     await _refund_surplus(tx, moneys, charge, now)
     await _settle(tx, moneys, now)
 
 
 async def _divide_disputes(
-    tx: Connection, moneys: Mapping[OrderKey, OrderMoney], charge: CapturedCharge, shares: Mapping[OrderKey, int]
+    tx: Connection,
+    moneys: Mapping[OrderKey, order_money.OrderMoney],
+    charge: CapturedCharge,
+    shares: Mapping[OrderKey, int],
 ) -> None:
     for dispute in await dispute_store.list_disputes_of_charge(tx, charge):
-        for key, part in divide_dispute(dispute, shares).items():
+        for key, part in order_money.divide_dispute(dispute, shares).items():
             moneys[key].disputes.append(part)
 
 
 async def _cancel_beyond_charge(
-    tx: Connection, moneys: Mapping[OrderKey, OrderMoney], charge: CapturedCharge, now: datetime
+    tx: Connection, moneys: Mapping[OrderKey, order_money.OrderMoney], charge: CapturedCharge, now: datetime
 ) -> None:
     """Cancel refunds that fit their order, but not what disputes have left of the charge.
 
@@ -104,12 +87,12 @@ async def _cancel_beyond_charge(
     of_refund = {refund.id: (money, refund) for money in moneys.values() for refund in money.of_charge(charge)}
     refunds = [refund for _, refund in of_refund.values()]
     for refund in exceeding(charge.captured_minor or 0, refunds, disputes):
-        await cancel_refund(tx, of_refund[refund.id][0], refund, now)
+        await record_refund.cancel_refund(tx, of_refund[refund.id][0], refund, now)
 
 
 async def _record_refund(
     tx: Connection,
-    moneys: Mapping[OrderKey, OrderMoney],
+    moneys: Mapping[OrderKey, order_money.OrderMoney],
     charge: CapturedCharge,
     found: RecordedRefund,
     now: datetime,
@@ -121,20 +104,22 @@ async def _record_refund(
         if found.refund_id == each.id or found.reference == each.reference
     ]
     for money, refund in ours:
-        await update_refund(tx, money, refund, found, now)
-    if ours or found.kind not in STATES:
+        await record_refund.update_refund(tx, money, refund, found, now)
+    if ours or found.kind not in record_refund.STATES:
         return
     added = []
     for money, amount_minor in _divide_refund(list(moneys.values()), found.amount_minor):
-        refund = found_refund(charge, found, amount_minor, now)
+        refund = record_refund.found_refund(charge, found, amount_minor, now)
         refund = replace(refund, order_id=money.order.id)
-        await add_refund(tx, money, refund, actor=ACTOR)
+        await order_money.add_refund(tx, money, refund, actor=record_refund.ACTOR)
         added.append(refund)
     _log.warning("refund_found", charge_id=charge.id, reference=found.reference, orders=len(added))
     await _credit(tx, charge, added, now)
 
 
-def _divide_refund(moneys: Sequence[OrderMoney], amount_minor: int) -> list[tuple[OrderMoney, int]]:
+def _divide_refund(
+    moneys: Sequence[order_money.OrderMoney], amount_minor: int
+) -> list[tuple[order_money.OrderMoney, int]]:
     """By what is left of each order. Refunds of ours that were not sent yet do not count: they are cancelled."""
     left = [
         refundable(
@@ -166,14 +151,14 @@ async def _credit(tx: Connection, charge: CapturedCharge, refunds: Sequence[Refu
             parts,
             cause=CreditCause.REFUND,
             reason="Refunded at the card gateway",
-            actor=ACTOR,
+            actor=record_refund.ACTOR,
             now=now,
             refund_id=refunds[0].id,
         )
 
 
 async def _refund_surplus(
-    tx: Connection, moneys: Mapping[OrderKey, OrderMoney], charge: CapturedCharge, now: datetime
+    tx: Connection, moneys: Mapping[OrderKey, order_money.OrderMoney], charge: CapturedCharge, now: datetime
 ) -> None:
     """An order was cancelled while the card was charged: what it costs goes back."""
     surplus = (charge.captured_minor or 0) - sum(money.share_minor for money in moneys.values())
@@ -187,19 +172,19 @@ async def _refund_surplus(
         return
     money = next(each for each in moneys.values() if each.order.id == charge.order_id)
     reason = "An order of the invoice was cancelled while the card was charged"
-    refund = card_refund(charge, surplus, RefundPurpose.SURPLUS, reason, actor=ACTOR, now=now)
-    await add_refund(tx, money, refund, actor=ACTOR)
+    refund = order_money.card_refund(charge, surplus, RefundPurpose.SURPLUS, reason, actor=record_refund.ACTOR, now=now)
+    await order_money.add_refund(tx, money, refund, actor=record_refund.ACTOR)
 
 
-async def _settle(tx: Connection, moneys: Mapping[OrderKey, OrderMoney], now: datetime) -> None:
+async def _settle(tx: Connection, moneys: Mapping[OrderKey, order_money.OrderMoney], now: datetime) -> None:
     """Everything is locked before the first event is appended."""
     first = next(iter(moneys.values()))
-    await settle_charges(tx, first, now)
+    await order_money.settle_charges(tx, first, now)
     ends = []
     for money in moneys.values():
         money.charges = first.charges
-        order, why = next_state(money)
-        await credit_ended(tx, money, why, actor=ACTOR, now=now)
+        order, why = order_money.next_state(money)
+        await order_money.credit_ended(tx, money, why, actor=record_refund.ACTOR, now=now)
         ends.append((money, order, why))
     for money, order, why in ends:
-        await finish_settling(tx, money, order, why, actor=ACTOR, now=now)
+        await order_money.finish_settling(tx, money, order, why, actor=record_refund.ACTOR, now=now)
