@@ -4,17 +4,11 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.channels.checkout import store
+from tonne.channels.checkout import model, store
 from tonne.channels.checkout.errors import CustomerNameInvalid, EmailInvalid, ExternalIdInvalid
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.links.redirects import Redirect
 from tonne.channels.checkout.links.shown_offer import PricedOffer
-from tonne.channels.checkout.model import (
-    LIFE,
-    Checkout,
-    CheckoutStatus,
-    new_token,
-)
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.http.client_fields import read_idempotency_key
@@ -86,8 +80,8 @@ async def begin_checkout(
     tx: Connection, link: OffsetLink, requested: PriceRequest, offer: PricedOffer, *, visitor: Visitor, now: datetime
 ) -> str:
     """Returns the token for the address of the checkout. The order is placed when the visitor pays."""
-    token = new_token()
-    checkout = compose_checkout(link, requested, offer, visitor=visitor, now=now, expires_at=now + LIFE)
+    token = model.new_token()
+    checkout = compose_checkout(link, requested, offer, visitor=visitor, now=now, expires_at=now + model.LIFE)
     await store.insert_checkout(tx, checkout, token)
     return token
 
@@ -101,15 +95,15 @@ def compose_checkout(
     now: datetime,
     expires_at: datetime,
     metadata: str | None = None,
-) -> Checkout:
+) -> model.Checkout:
     """A new checkout with the offer that is shown."""
     return same_named(
-        Checkout,
+        model.Checkout,
         visitor,
         scope=link.scope,
         id=new_id("chk"),
         offset_link_id=link.id,
-        status=CheckoutStatus.OPEN,
+        status=model.CheckoutStatus.OPEN,
         requested_quantity_grams=requested.mass_grams,
         requested_value_minor=requested.value_minor,
         bundle_selection=storable(requested.choices or []),

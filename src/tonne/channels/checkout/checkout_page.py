@@ -5,21 +5,13 @@ from typing import Any
 
 import msgspec
 
-from tonne.channels.checkout import store
+from tonne.channels.checkout import model, store
 from tonne.channels.checkout.errors import CheckoutNotFound, CheckoutOver, OffsetLinkClosed, SellerTakesNoCards
 from tonne.channels.checkout.link_counts.counts import LinkCounts
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.links.redirects import with_query
 from tonne.channels.checkout.links.shown_offer import PricedOffer, compare_with_start, read_shown_offer
 from tonne.channels.checkout.links.store import find_link_any_account
-from tonne.channels.checkout.model import (
-    TEMPORARY_ID_LIFE,
-    Checkout,
-    CheckoutStatus,
-    hash_token,
-    is_token,
-    temporary_id_of,
-)
 from tonne.channels.checkout.order_checkout import ordered_offer
 from tonne.channels.checkout.order_pages.order_summary import read_order_summary, summary_values
 from tonne.channels.checkout.paying import payment_form
@@ -68,7 +60,7 @@ class _CheckoutView(msgspec.Struct, frozen=True):
     """Everything the page shows, read from one snapshot."""
 
     token: str
-    checkout: Checkout
+    checkout: model.Checkout
     link: OffsetLink
     merchant: Merchant
     order: Order | None
@@ -198,10 +190,10 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
 
     async def _view(self, request: Request) -> _CheckoutView:
         token = request.path("token")
-        if not is_token(token):
+        if not model.is_token(token):
             raise CheckoutNotFound
         async with self.database.snapshot() as connection:
-            checkout = await store.find_checkout(connection, hash_token(token))
+            checkout = await store.find_checkout(connection, model.hash_token(token))
             link = None if checkout is None else await find_link_any_account(connection, checkout.offset_link_id)
             if checkout is None or link is None:
                 raise CheckoutNotFound
@@ -233,7 +225,7 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Response:
         checkout, default = view.checkout, await self._default_language(view)
         language = visitor_language(request, default)
-        is_over = checkout.status is CheckoutStatus.CLOSED or self.clock() >= checkout.expires_at
+        is_over = checkout.status is model.CheckoutStatus.CLOSED or self.clock() >= checkout.expires_at
         if is_over:
             return self.renderer.page(
                 request, "checkout_over.html", status=410, default_language=default, **_frame(view)
@@ -329,7 +321,7 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-async def _find_order(connection: Connection, checkout: Checkout) -> Order | None:
+async def _find_order(connection: Connection, checkout: model.Checkout) -> Order | None:
     if checkout.order_id is None:
         return None
     orders = await load_orders(connection, [OrderKey(checkout.scope.account_id, checkout.order_id)])
@@ -343,7 +335,7 @@ def _frame(view: _CheckoutView) -> dict[str, Any]:
     if back is not None and view.state in {str(status) for status in _PAID}:
         name = "external_id" if checkout.is_verified else "unverified_external_id"
         reference = {} if checkout.external_id is None else {name: checkout.external_id}
-        back = with_query(back, {"temporary_id": temporary_id_of(view.token), **reference})
+        back = with_query(back, {"temporary_id": model.temporary_id_of(view.token), **reference})
     return {
         "test_mode": checkout.scope.mode is Mode.TEST,
         "link": view.link,
@@ -353,7 +345,7 @@ def _frame(view: _CheckoutView) -> dict[str, Any]:
         "again": f"/offset/{view.link.id}?edit={view.token}" if checkout.can_start_again else None,
         "back": back,
         "back_label": checkout.redirect.label or (back or "").partition("://")[2].partition("/")[0],
-        "temporary_minutes": int(TEMPORARY_ID_LIFE.total_seconds() // 60),
+        "temporary_minutes": int(model.TEMPORARY_ID_LIFE.total_seconds() // 60),
     }
 
 

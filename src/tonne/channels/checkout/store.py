@@ -6,14 +6,9 @@ from typing import Any, NamedTuple
 import asyncpg
 import msgspec
 
+from tonne.channels.checkout import model
 from tonne.channels.checkout.links.redirects import read_redirect
 from tonne.channels.checkout.links.shown_offer import PricedOffer
-from tonne.channels.checkout.model import (
-    Checkout,
-    hash_temporary_id,
-    hash_token,
-    temporary_id_of,
-)
 from tonne.channels.checkout.paying.consent import BuyerKind, Consent
 from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
@@ -46,16 +41,16 @@ ON CONFLICT (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO N
 """  # noqa: S608 - columns above
 
 
-async def insert_checkout(tx: Connection, checkout: Checkout, token: str, api: ApiColumns | None = None) -> bool:
+async def insert_checkout(tx: Connection, checkout: model.Checkout, token: str, api: ApiColumns | None = None) -> bool:
     """False when the idempotency key is taken, which visitors do not have."""
-    hashes = hash_token(token), hash_temporary_id(temporary_id_of(token))
+    hashes = model.hash_token(token), model.hash_temporary_id(model.temporary_id_of(token))
     return await tx.fetchval(INSERT_CHECKOUT, *_values(checkout), *hashes, *(api or (None, None, None))) is True
 
 
 FIND_CHECKOUT = f"SELECT {COLUMNS} FROM checkouts WHERE token_hash = $1"  # noqa: S608 - columns above
 
 
-async def find_checkout(connection: Connection, secret_hash: bytes) -> Checkout | None:
+async def find_checkout(connection: Connection, secret_hash: bytes) -> model.Checkout | None:
     row = await connection.fetchrow(FIND_CHECKOUT, secret_hash)
     return None if row is None else checkout_of(row)
 
@@ -63,7 +58,7 @@ async def find_checkout(connection: Connection, secret_hash: bytes) -> Checkout 
 LOCK_CHECKOUT = f"SELECT {COLUMNS} FROM checkouts WHERE token_hash = $1 FOR UPDATE"  # noqa: S608 - columns above
 
 
-async def lock_checkout(tx: Connection, secret_hash: bytes) -> Checkout | None:
+async def lock_checkout(tx: Connection, secret_hash: bytes) -> model.Checkout | None:
     """Serialises double clicks and payments from several tabs."""
     row = await tx.fetchrow(LOCK_CHECKOUT, secret_hash)
     return None if row is None else checkout_of(row)
@@ -72,7 +67,7 @@ async def lock_checkout(tx: Connection, secret_hash: bytes) -> Checkout | None:
 LOCK_ORDER_ID = "SELECT order_id FROM checkouts WHERE account_id = $1 AND id = $2 FOR UPDATE"
 
 
-async def lock_order_id(tx: Connection, checkout: Checkout) -> str | None:
+async def lock_order_id(tx: Connection, checkout: model.Checkout) -> str | None:
     """The order of a checkout; none is placed until the transaction ends."""
     order_id: str | None = await tx.fetchval(LOCK_ORDER_ID, checkout.scope.account_id, checkout.id)
     return order_id
@@ -92,7 +87,7 @@ WHERE account_id = $1 AND offset_link_id = $2 AND external_id = $3 AND is_verifi
 """  # noqa: S608 - columns above
 
 
-async def lock_ordered(tx: Connection, scope: Scope, offset_link_id: str, external_id: str) -> Checkout | None:
+async def lock_ordered(tx: Connection, scope: Scope, offset_link_id: str, external_id: str) -> model.Checkout | None:
     """The verified checkout with this reference that has an order. There is at most one."""
     row = await tx.fetchrow(LOCK_ORDERED, scope.account_id, offset_link_id, external_id)
     return None if row is None else checkout_of(row)
@@ -119,7 +114,7 @@ WHERE account_id = $1 AND id = $2
 
 
 async def set_ordered(
-    tx: Connection, checkout: Checkout, order: Order, offer: PricedOffer, next_check_at: datetime
+    tx: Connection, checkout: model.Checkout, order: Order, offer: PricedOffer, next_check_at: datetime
 ) -> None:
     priced = parameters_of(offer, "priced.total_cost_minor, priced.quantity_grams, digest")
     key = (checkout.scope.account_id, checkout.id)
@@ -132,7 +127,7 @@ WHERE account_id = $1 AND id = $2
 """
 
 
-async def set_beneficiary(tx: Connection, checkout: Checkout) -> None:
+async def set_beneficiary(tx: Connection, checkout: model.Checkout) -> None:
     await tx.execute(SET_BENEFICIARY, checkout.scope.account_id, checkout.id, *beneficiary_columns(checkout))
 
 
@@ -164,7 +159,7 @@ async def find_payment(
     return document
 
 
-def _values(checkout: Checkout) -> list[Any]:
+def _values(checkout: model.Checkout) -> list[Any]:
     """In the order of COLUMNS."""
     scope = checkout.scope
     name, kind, is_public = beneficiary_columns(checkout)
@@ -186,12 +181,12 @@ def _values(checkout: Checkout) -> list[Any]:
 _NAMES = [name.strip() for name in COLUMNS.split(",")]
 
 
-def checkout_of(row: asyncpg.Record) -> Checkout:
+def checkout_of(row: asyncpg.Record) -> model.Checkout:
     name, buyer = row["beneficiary_name"], row["buyer_kind"]
     kind, is_public = row["beneficiary_kind"], row["beneficiary_is_public"]
     consent = (row["consent_version"], row["consent_language"], row["consented_at"])
     return value_of(
-        Checkout,
+        model.Checkout,
         row,
         scope=scope_of(row),
         bundle_selection=msgspec.json.decode(row["bundle_selection"] or "[]"),
@@ -203,7 +198,7 @@ def checkout_of(row: asyncpg.Record) -> Checkout:
     )
 
 
-def beneficiary_columns(checkout: Checkout) -> tuple[str | None, str | None, bool]:
+def beneficiary_columns(checkout: model.Checkout) -> tuple[str | None, str | None, bool]:
     """Name, kind and whether it is public, as they are stored."""
     beneficiary = checkout.beneficiary
     return (None, None, False) if beneficiary is None else (beneficiary.name, beneficiary.kind, beneficiary.is_public)

@@ -10,17 +10,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from tonne.money.bank import assignment_store, return_store
+from tonne.money.bank import assignment_store, return_store, transfer_store
 from tonne.money.bank.errors import ReturnInvalid, ReturnNotFound, SecondPersonNeeded
 from tonne.money.bank.formats.statement import signed_money
 from tonne.money.bank.return_store import NOT_BOOKED, BookedReturn
 from tonne.money.bank.transfer_model import Assignment, BankReturn, PaidInvoice, ReturnStatus, Transfer
-from tonne.money.bank.transfer_store import (
-    add_resolution_any_account,
-    lock_transfer_any_account,
-    lock_transfers_any_account,
-    refresh_states_any_account,
-)
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
@@ -80,7 +74,7 @@ async def return_part_payments(tx: Connection, invoice: PaidInvoice, *, actor: A
     assignments = [each for group in received.values() for each in group]
     reason = f"Invoice {invoice.reference} was cancelled before it was paid in full."
     await assignment_store.undo_assignments_any_account(tx, invoice, assignments, note=reason, actor=actor, now=now)
-    transfers = await lock_transfers_any_account(tx, sorted(received))
+    transfers = await transfer_store.lock_transfers_any_account(tx, sorted(received))
     planned = [
         _compose(
             each,
@@ -106,7 +100,7 @@ async def return_transfer(
     now: datetime,
 ) -> BankReturn:
     """Plan to return what is left of a transfer, or a part of that."""
-    transfer = await lock_transfer_any_account(tx, transfer_id)
+    transfer = await transfer_store.lock_transfer_any_account(tx, transfer_id)
     amount_minor = transfer.rest_minor if amount_minor is None else amount_minor
     if transfer.amount_minor < 0 or not 0 < amount_minor <= transfer.rest_minor:
         raise ReturnInvalid(
@@ -142,7 +136,7 @@ async def redirect_return(
     if not is_iban(to.iban):
         raise ReturnInvalid("The IBAN is not valid: its check digits are wrong.")
     iban = compact_iban(to.iban)
-    [transfer] = await lock_transfers_any_account(tx, [found.transfer_id])
+    [transfer] = await transfer_store.lock_transfers_any_account(tx, [found.transfer_id])
     is_other = iban != transfer.payer_iban
     await return_store.redirect_any_account(
         tx, found.id, iban, to.name or found.to_name, to_other_account=is_other, actor=actor
@@ -169,7 +163,9 @@ async def fail_return(
 
     `incoming_id` is the transfer that brought it back. It is then dealt with: the money is that of the first transfer.
     """
-    await lock_transfers_any_account(tx, [] if incoming_id is None else await _transfers_of(tx, return_id, incoming_id))
+    await transfer_store.lock_transfers_any_account(
+        tx, [] if incoming_id is None else await _transfers_of(tx, return_id, incoming_id)
+    )
     found = await lock_return(tx, return_id)
     if found.status not in {ReturnStatus.EXPORTED, ReturnStatus.RETURNED}:
         raise ReturnInvalid(f"Return {found.id} is {found.status}: it was not sent to the bank.")
@@ -196,7 +192,7 @@ async def _take_back(
     tx: Connection, found: BankReturn, incoming_id: str, *, actor: Actor, now: datetime
 ) -> BookedReturn:
     """Resolve the transfer that brought a return back. The bank may have kept a fee."""
-    incoming = await lock_transfer_any_account(tx, incoming_id)
+    incoming = await transfer_store.lock_transfer_any_account(tx, incoming_id)
     is_same_money = (incoming.mode, incoming.currency) == (found.mode, found.currency)
     is_untouched = incoming.rest_minor == incoming.amount_minor
     if not is_same_money or not is_untouched or not 0 < incoming.amount_minor <= found.amount_minor:
@@ -205,8 +201,8 @@ async def _take_back(
             "it must be unmatched, in the same currency, and not higher."
         )
     note = f"Return {found.id} came back"
-    await add_resolution_any_account(tx, incoming, is_payout=False, note=note, actor=actor, now=now)
-    await refresh_states_any_account(tx, [incoming.id])
+    await transfer_store.add_resolution_any_account(tx, incoming, is_payout=False, note=note, actor=actor, now=now)
+    await transfer_store.refresh_states_any_account(tx, [incoming.id])
     return BookedReturn(incoming.booked_on, incoming_id=incoming.id)
 
 
@@ -235,7 +231,7 @@ async def close_return(
 ) -> None:
     """Set the final status of a return whose transfer is locked."""
     await return_store.set_status_any_account(tx, found.id, status, note=note, closed_at=now, line=line)
-    await refresh_states_any_account(tx, [found.transfer_id])
+    await transfer_store.refresh_states_any_account(tx, [found.transfer_id])
     action = "transfer.returned" if status is ReturnStatus.RETURNED else f"transfer.return_{status}"
     await _record(
         tx, found, action, actor=actor, now=now, before={"status": found.status}, after={"status": status}, note=note
@@ -247,7 +243,7 @@ async def lock_return(tx: Connection, return_id: str) -> BankReturn:
     found = await return_store.find_returns_any_account(tx, [return_id])
     if not found:
         raise ReturnNotFound
-    await lock_transfers_any_account(tx, [found[0].transfer_id])
+    await transfer_store.lock_transfers_any_account(tx, [found[0].transfer_id])
     [locked] = await return_store.find_returns_any_account(tx, [return_id])
     return locked
 
@@ -255,7 +251,7 @@ async def lock_return(tx: Connection, return_id: str) -> BankReturn:
 async def _refundable(tx: Connection, invoice: PaidInvoice) -> list[tuple[Transfer, int]]:
     """The transfers of an invoice, oldest first, each with what it paid and was not refunded yet."""
     received = _by_transfer(await assignment_store.list_received_any_account(tx, invoice.id))
-    transfers = {each.id: each for each in await lock_transfers_any_account(tx, sorted(received))}
+    transfers = {each.id: each for each in await transfer_store.lock_transfers_any_account(tx, sorted(received))}
     found = []
     for transfer_id, parts in received.items():
         refunds = await return_store.list_returns_of_transfer_any_account(tx, transfer_id)
@@ -313,7 +309,7 @@ async def _insert(
 ) -> None:
     for each in planned:
         await return_store.insert_return(tx, each)
-    await refresh_states_any_account(tx, [each.transfer_id for each in planned])
+    await transfer_store.refresh_states_any_account(tx, [each.transfer_id for each in planned])
     entries = [
         audit.Entry(
             action="transfer.return_planned",

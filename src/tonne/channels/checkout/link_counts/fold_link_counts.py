@@ -2,20 +2,20 @@
 
 from typing import ClassVar
 
+from msgspec import Struct
+
 from tonne.channels.checkout.link_counts.count_store import fold_counts
 from tonne.platform.db.pool import Database
 
 BATCH_ROWS = 10_000
 
 
-class FoldLinkCounts:
+class FoldLinkCounts(Struct, frozen=True):
     # Totals are exact before their deltas are folded, too.
     EVERY_S: ClassVar[int] = 10
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    database: Database
 
     async def run_once(self) -> bool:
         """Fold one batch. True when there may be more."""
-        async with self._database.connection() as connection:
-            return await fold_counts(connection, BATCH_ROWS) == BATCH_ROWS
+        return await self.database.run(fold_counts, BATCH_ROWS) == BATCH_ROWS

@@ -34,11 +34,10 @@ class PageFigures(Struct, frozen=True):
     spent: Spent | None = None
 
 
-class ReadFigures:
-    def __init__(self, reads: Reads, catalogues: Catalogues, clock: Clock) -> None:
-        self.reads = reads
-        self.catalogues = catalogues
-        self.clock = clock
+class ReadFigures(Struct, frozen=True):
+    reads: Reads
+    catalogues: Catalogues
+    clock: Clock
 
     async def read(
         self,

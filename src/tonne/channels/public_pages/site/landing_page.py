@@ -1,5 +1,7 @@
 """The start page: what this service is, and where customers, engineers and organisations go."""
 
+from msgspec import Struct
+
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.scope import Mode
 from tonne.platform.web.render import Renderer
@@ -12,16 +14,15 @@ BUNDLES_SHOWN = 6
 _FIVE_MINUTES = {"Cache-Control": "public, max-age=300"}
 
 
-class LandingPage:
-    def __init__(self, catalogues: Catalogues, renderer: Renderer) -> None:
-        self._catalogues = catalogues
-        self._renderer = renderer
+class LandingPage(Struct, frozen=True):
+    catalogues: Catalogues
+    renderer: Renderer
 
     async def show(self, request: Request) -> Response:
         """The start page."""
-        catalogue = await self._catalogues.current(Mode.LIVE)
+        catalogue = await self.catalogues.current(Mode.LIVE)
         bundles = [bundle for bundle in catalogue.bundles.values() if bundle.enabled][:BUNDLES_SHOWN]
-        return self._renderer.page(
+        return self.renderer.page(
             request,
             "landing.html",
             headers=_FIVE_MINUTES,

@@ -4,14 +4,9 @@ from datetime import datetime
 from typing import Any
 
 from tonne.money.accounting.matching.match_line import NamedInvoice
-from tonne.money.bank import assignment_store
+from tonne.money.bank import assignment_store, transfer_store
 from tonne.money.bank.return_store import list_returns_of_transfer_any_account
 from tonne.money.bank.transfer_model import Assignment, ReturnStatus, Transfer
-from tonne.money.bank.transfer_store import (
-    lock_transfer_any_account,
-    lock_transfers_any_account,
-    refresh_states_any_account,
-)
 from tonne.money.invoices.errors import AssignmentInvalid
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.money.invoices.settle_invoice import lock_with_orders_any_account, mark_invoice_paid, pay_orders_any_account
@@ -39,7 +34,7 @@ async def assign_transfer(
     [locked] = await lock_with_orders_any_account(tx, [invoice.id])
     received = await assignment_store.sum_received_any_account(tx, [locked.id])
     named = NamedInvoice(locked, received.get(locked.id, 0))
-    transfer = await lock_transfer_any_account(tx, transfer_id)
+    transfer = await transfer_store.lock_transfer_any_account(tx, transfer_id)
     amount_minor = min(transfer.rest_minor, named.missing_minor) if amount_minor is None else amount_minor
     _check(transfer, named, amount_minor)
     new = assignment_store.NewAssignment(transfer.id, locked, amount_minor)
@@ -50,9 +45,9 @@ async def assign_transfer(
     if settles:
         reason = f"transfer {transfer.id} of {transfer.booked_on}"
         entries.append(await mark_invoice_paid(tx, locked, by_hand=False, actor=actor, now=now, note=reason))
-    await refresh_states_any_account(tx, [transfer.id])
+    await transfer_store.refresh_states_any_account(tx, [transfer.id])
     await audit.record_all(tx, entries, actor=actor, at=now)
-    [changed] = await lock_transfers_any_account(tx, [transfer.id])
+    [changed] = await transfer_store.lock_transfers_any_account(tx, [transfer.id])
     if settles:
         await pay_orders_any_account(tx, [locked.id], now)
         named.mark_paid()
@@ -67,7 +62,7 @@ async def unassign_transfer(
     if found is None:
         raise AssignmentInvalid("There is no such assignment. `tonne transfer show` lists those of a transfer.")
     [invoice] = await lock_with_orders_any_account(tx, [found.invoice_id])
-    transfer = await lock_transfer_any_account(tx, found.transfer_id)
+    transfer = await transfer_store.lock_transfer_any_account(tx, found.transfer_id)
     found = await assignment_store.find_assignment_any_account(tx, assignment_id)
     if found is None or found.undone:
         raise AssignmentInvalid("The assignment is undone already.")
@@ -78,10 +73,10 @@ async def unassign_transfer(
     await assignment_store.undo_assignments_any_account(tx, invoice, [found], note=note, actor=actor, now=now)
     if invoice.status is InvoiceStatus.PAID:
         await mark_settled_by_hand(tx, invoice)
-    await refresh_states_any_account(tx, [transfer.id])
+    await transfer_store.refresh_states_any_account(tx, [transfer.id])
     details: dict[str, Any] = {"invoice": invoice.reference, "amount": transfer.money(found.amount_minor), "note": note}
     await audit.record(tx, invoice, "transfer.unassigned", actor=actor, at=now, subject_id=transfer.id, **details)
-    [changed] = await lock_transfers_any_account(tx, [transfer.id])
+    [changed] = await transfer_store.lock_transfers_any_account(tx, [transfer.id])
     return found, changed
 
 

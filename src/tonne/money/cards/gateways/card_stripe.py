@@ -11,7 +11,7 @@ import msgspec
 import stripe
 import structlog
 
-from tonne.money.cards.gateways import stripe_pages, stripe_responses
+from tonne.money.cards.gateways import confirmation, stripe_pages, stripe_responses
 from tonne.money.cards.gateways.card import (
     MODE_MISMATCH,
     CardDetails,
@@ -22,13 +22,6 @@ from tonne.money.cards.gateways.card import (
     ChargeResult,
     HostedPage,
     StoredCard,
-)
-from tonne.money.cards.gateways.confirmation import (
-    CardSetup,
-    CardSetupPage,
-    CardSetupRequest,
-    ConfirmationStart,
-    PayerPageFailed,
 )
 from tonne.money.cards.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage
 from tonne.money.cards.gateways.payment_record import PaymentNotRead, RecordedPayment, RefundOutcome, RefundResult
@@ -138,7 +131,7 @@ class StripeCardGateway:
         except Exception as error:  # noqa: BLE001 - any failure leaves the result unknown
             return self._unknown(error, request)
 
-    async def confirm(self, request: ChargeRequest, return_url: str) -> ConfirmationStart:
+    async def confirm(self, request: ChargeRequest, return_url: str) -> confirmation.ConfirmationStart:
         """Confirms the payment intent of the charge on-session; the cardholder authenticates at the URL.
 
         An intent that waits for the cardholder already keeps its URL: it cannot be confirmed twice.
@@ -152,28 +145,30 @@ class StripeCardGateway:
                 intent = msgspec.convert(made.to_dict(), stripe_responses.PaymentIntentObject)
         except Exception as error:  # noqa: BLE001 - translated into the gateway's exception
             if (refused := stripe_responses.refusal_of(error)) is not None:
-                return ConfirmationStart(None, replace(refused, message=self._without_key(refused.message)))
-            raise PayerPageFailed(self._classify(error, charge_id=request.id).message) from None
+                return confirmation.ConfirmationStart(
+                    None, replace(refused, message=self._without_key(refused.message))
+                )
+            raise confirmation.PayerPageFailed(self._classify(error, charge_id=request.id).message) from None
         if intent is None:
-            raise PayerPageFailed("Stripe does not know this payment yet. Try again in a few minutes.")
+            raise confirmation.PayerPageFailed("Stripe does not know this payment yet. Try again in a few minutes.")
         if intent.status == "requires_action" and intent.redirect_url is not None:
-            return ConfirmationStart(intent.redirect_url)
-        return ConfirmationStart(None, stripe_responses.result_of(intent))
+            return confirmation.ConfirmationStart(intent.redirect_url)
+        return confirmation.ConfirmationStart(None, stripe_responses.result_of(intent))
 
-    async def open_card_setup(self, request: CardSetupRequest) -> CardSetupPage:
+    async def open_card_setup(self, request: confirmation.CardSetupRequest) -> confirmation.CardSetupPage:
         try:
             made = await self._stripe.checkout.sessions.create_async(stripe_pages.setup_params(request))
             session = msgspec.convert(made.to_dict(), stripe_pages.SetupSession)
         except Exception as error:  # noqa: BLE001 - translated into the gateway's exception
-            raise PayerPageFailed(self._classify(error, account_id=request.account_id).message) from None
+            raise confirmation.PayerPageFailed(self._classify(error, account_id=request.account_id).message) from None
         return stripe_pages.setup_page_of(session, request)
 
-    async def look_up_card_setup(self, session_id: str, account_id: str) -> CardSetup:
+    async def look_up_card_setup(self, session_id: str, account_id: str) -> confirmation.CardSetup:
         try:
             found = await self._stripe.checkout.sessions.retrieve_async(session_id, {"expand": ["setup_intent"]})
             session = msgspec.convert(found.to_dict(), stripe_pages.SetupSession)
         except Exception as error:  # noqa: BLE001 - translated into the gateway's exception
-            raise PayerPageFailed(self._classify(error, account_id=account_id).message) from None
+            raise confirmation.PayerPageFailed(self._classify(error, account_id=account_id).message) from None
         return stripe_pages.card_setup_of(session, account_id)
 
     async def open_page(self, request: PageRequest) -> PaymentPage:

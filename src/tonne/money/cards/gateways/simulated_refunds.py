@@ -4,14 +4,7 @@ from datetime import datetime, timedelta
 
 import asyncpg
 
-from tonne.money.cards.gateways.payment_record import (
-    DisputeState,
-    RecordedDispute,
-    RecordedPayment,
-    RecordedRefund,
-    RefundOutcome,
-    RefundResult,
-)
+from tonne.money.cards.gateways import payment_record
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.rows import value_of
 from tonne.platform.values.scope import Mode
@@ -52,7 +45,7 @@ async def add_refund(
     refund_id: str,
     reference: str,
     money: tuple[int, str],
-    states: tuple[RefundOutcome, RefundOutcome],
+    states: tuple[payment_record.RefundOutcome, payment_record.RefundOutcome],
 ) -> bool:
     """`states`: of the refund now, and at the next look. False if it is too much, or exists already."""
     return await connection.fetchval(ADD_REFUND, refund_id, reference, *money, *states) is not None
@@ -80,12 +73,14 @@ async def advance_refunds(connection: Connection, reference: str, refund_id: str
 FIND_REFUND = "SELECT status FROM simulated_refunds WHERE id = $1"
 
 
-async def find_refund(connection: Connection, refund_id: str) -> RefundResult | None:
+async def find_refund(connection: Connection, refund_id: str) -> payment_record.RefundResult | None:
     status = await connection.fetchval(FIND_REFUND, refund_id)
     if status is None:
         return None
-    kind = RefundOutcome(status)
-    return RefundResult(kind, f"sim_{refund_id}", FAILED if kind is RefundOutcome.FAILED else None)
+    kind = payment_record.RefundOutcome(status)
+    return payment_record.RefundResult(
+        kind, f"sim_{refund_id}", FAILED if kind is payment_record.RefundOutcome.FAILED else None
+    )
 
 
 LIST_REFUNDS = """
@@ -99,13 +94,13 @@ ORDER BY created_at, id
 """
 
 
-async def read_payment(connection: Connection, reference: str) -> RecordedPayment | None:
+async def read_payment(connection: Connection, reference: str) -> payment_record.RecordedPayment | None:
     """None if there is no such captured charge."""
     await advance_refunds(connection, reference)
     charge = await find_refunded_charge(connection, reference)
     if charge is None or charge["status"] != "captured":
         return None
-    return RecordedPayment(
+    return payment_record.RecordedPayment(
         reference=reference,
         captured_minor=charge["amount_minor"],
         currency=charge["currency"],
@@ -115,14 +110,14 @@ async def read_payment(connection: Connection, reference: str) -> RecordedPaymen
     )
 
 
-def _refund(row: asyncpg.Record) -> RecordedRefund:
-    message = FAILED if row["kind"] == RefundOutcome.FAILED else None
-    return value_of(RecordedRefund, row, reference=f"sim_{row['refund_id']}", message=message)
+def _refund(row: asyncpg.Record) -> payment_record.RecordedRefund:
+    message = FAILED if row["kind"] == payment_record.RefundOutcome.FAILED else None
+    return value_of(payment_record.RecordedRefund, row, reference=f"sim_{row['refund_id']}", message=message)
 
 
-def _dispute(row: asyncpg.Record) -> RecordedDispute:
-    withdrawn_minor = 0 if row["state"] == DisputeState.WON else row["amount_minor"]
-    return value_of(RecordedDispute, row, withdrawn_minor=withdrawn_minor)
+def _dispute(row: asyncpg.Record) -> payment_record.RecordedDispute:
+    withdrawn_minor = 0 if row["state"] == payment_record.DisputeState.WON else row["amount_minor"]
+    return value_of(payment_record.RecordedDispute, row, withdrawn_minor=withdrawn_minor)
 
 
 LIST_CHANGED = """
@@ -145,6 +140,6 @@ RETURNING status
 """
 
 
-async def dispute(connection: Connection, reference: str, state: DisputeState, now: datetime) -> bool:
+async def dispute(connection: Connection, reference: str, state: payment_record.DisputeState, now: datetime) -> bool:
     """Open a dispute, or close the open one. False if nothing is left to dispute, or the dispute is closed already."""
     return await connection.fetchval(DISPUTE, reference, state, now, now + EVIDENCE_TIME) is not None
