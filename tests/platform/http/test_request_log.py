@@ -19,7 +19,6 @@ from tonne.platform.http.request_log.store import (
     RequestFilter,
     erase_request_texts,
     find_requests,
-    list_failed_requests,
     list_requests,
     slot_of,
 )
@@ -171,9 +170,8 @@ async def test_requests_are_listed_newest_first_with_filters(
         assert await ids(RequestFilter(route="/v1/1", status_from=500)) == ["req_03"]
         assert await ids(RequestFilter(method="POST")) == []
         assert await ids(RequestFilter(key_id="key_other")) == []
-        failed = await list_failed_requests(
-            connection, *place, RequestFilter(status_from=400), start=START, since=since, limit=5
-        )
+        requested = RequestFilter(status_from=400)
+        failed = await list_requests(connection, *place, requested, start=START, since=since, limit=5)
         assert [row.request_id for row in failed.rows] == ["req_20", "req_10", "req_03", "req_00"]
         assert failed.examined_to is None
         for other in ((world.theirs_test.scope.organisation_id, Mode.TEST), (scope.organisation_id, Mode.LIVE)):
@@ -182,7 +180,7 @@ async def test_requests_are_listed_newest_first_with_filters(
             assert await find_requests(connection, *other, "req_25", since) == []
         # A filter that selects little stops after a while, and goes on from there.
         monkeypatch.setattr("tonne.platform.http.request_log.store.EXAMINED", 10)
-        requested = RequestFilter(status_from=500)
+        requested = RequestFilter(method="POST")
         page = await list_requests(connection, *place, requested, start=START, since=since, limit=5)
         assert (page.rows, page.examined_to and page.examined_to.id) == ([], "req_20")
 

@@ -18,7 +18,6 @@ from tonne.platform.http.request_log.store import (
     RequestFilter,
     RequestRow,
     find_requests,
-    list_failed_requests,
     list_requests,
 )
 from tonne.platform.http.route import Request, Response, Route
@@ -96,10 +95,9 @@ class RequestsPage(DashboardPage, frozen=True, dict=True):
         )
         start = parse_cursor(after or None, list_name)
         requested = _filter(chosen)
-        listed = list_failed_requests if requested.status_from >= 400 else list_requests
         async with self.database.connection() as connection:
             keys = await list_mode_keys(connection, *place, START, MAX_KEYS)
-            page = await listed(
+            page = await list_requests(
                 connection,
                 *place,
                 requested,

@@ -82,27 +82,23 @@ async def insert_succeeded(
     await connection.execute(INSERT_SUCCEEDED, *zip(*requests, strict=True), *zip(*kinds, strict=True))
 
 
-INSERT_FAILED = """
-INSERT INTO api_requests (slot, organisation_id, mode, at, request_id, key_id, account_id, method, route, status,
-                          duration_us, error_code, error_message, body)
-SELECT slot, organisation_id, mode, at, request_id, key_id, account_id, method, route, status, duration_us, error_code,
-       error_message, body
-FROM unnest($1::smallint[], $2::text[], $3::mode[], $4::timestamptz[], $5::text[], $6::text[], $7::text[], $8::text[],
-            $9::text[], $10::smallint[], $11::int[], $12::text[], $13::text[], $14::text[])
-    AS request (slot, organisation_id, mode, at, request_id, key_id, account_id, method, route, status, duration_us,
-                error_code, error_message, body)
-WHERE set_config('synchronous_commit', 'off', true) = 'off'
+_ROW = """
+slot, organisation_id, mode, at, request_id, key_id, account_id, method, route, status, duration_us, error_code,
+error_message, body
 """
+INSERT_FAILED = f"""
+INSERT INTO api_requests ({_ROW})
+SELECT {_ROW}
+FROM unnest($1::smallint[], $2::text[], $3::mode[], $4::timestamptz[], $5::text[], $6::text[], $7::text[], $8::text[],
+            $9::text[], $10::smallint[], $11::int[], $12::text[], $13::text[], $14::text[]) AS request ({_ROW})
+WHERE set_config('synchronous_commit', 'off', true) = 'off'
+"""  # noqa: S608 - columns above
 
 
 async def insert_failed(connection: Connection, rows: Sequence[RequestRow]) -> None:
     await connection.execute(INSERT_FAILED, *zip(*rows, strict=True))
 
 
-_ROW = """
-slot, organisation_id, mode, at, request_id, key_id, account_id, method, route, status, duration_us, error_code,
-error_message, body
-"""
 # Without the texts, which only the page of one request shows.
 _LISTED = """
 slot, organisation_id, mode, at, request_id, key_id, account_id, method, route, status, duration_us, error_code
@@ -126,6 +122,8 @@ UNION ALL
 SELECT {_LISTED}, false FROM last
 ORDER BY at DESC, request_id DESC
 """  # noqa: S608 - our own words
+# The same for failed requests only, for which there is an index.
+LIST_FAILED_REQUESTS = LIST_REQUESTS.replace("AND at >= $5", "AND at >= $5 AND status >= 400")
 
 
 async def list_requests(
@@ -139,37 +137,13 @@ async def list_requests(
     limit: int,
 ) -> RequestPage:
     """Newest first. Examines at most `EXAMINED` rows, so that a filter that selects few of them is not slow."""
-    rows = await connection.fetch(
-        LIST_REQUESTS, *_parameters(organisation_id, mode, requested, start, since=since, limit=limit)
-    )
-    return _page(rows)
-
-
-# The same for failed requests only, for which there is an index.
-LIST_FAILED_REQUESTS = LIST_REQUESTS.replace("AND at >= $5", "AND at >= $5 AND status >= 400")
-
-
-async def list_failed_requests(
-    connection: Connection,
-    organisation_id: str,
-    mode: Mode,
-    requested: RequestFilter,
-    *,
-    start: Position,
-    since: datetime,
-    limit: int,
-) -> RequestPage:
-    rows = await connection.fetch(
-        LIST_FAILED_REQUESTS, *_parameters(organisation_id, mode, requested, start, since=since, limit=limit)
-    )
-    return _page(rows)
-
-
-def _parameters(
-    organisation_id: str, mode: Mode, requested: RequestFilter, start: Position, *, since: datetime, limit: int
-) -> tuple[object, ...]:
+    statement = LIST_FAILED_REQUESTS if requested.status_from >= 400 else LIST_REQUESTS
     examined = limit if requested == RequestFilter() else EXAMINED
-    return (organisation_id, mode, start.created_at, start.id, since, limit, *requested, examined)
+    place = (organisation_id, mode, start.created_at, start.id, since, limit)
+    rows = await connection.fetch(statement, *place, *requested, examined)
+    selected = [_row(row) for row in rows if row["is_selected"]]
+    last = [Position(row["at"], row["request_id"]) for row in rows if not row["is_selected"]]
+    return RequestPage(selected, last[0] if last else None)
 
 
 FIND_REQUESTS = f"""
@@ -225,9 +199,3 @@ async def delete_requests(connection: Connection, before: datetime, limit: int) 
 def _row(row: asyncpg.Record) -> RequestRow:
     values = {name: row[name] for name in RequestRow._fields if name in row}
     return RequestRow(**{**values, "mode": Mode(values["mode"])})
-
-
-def _page(rows: Sequence[asyncpg.Record]) -> RequestPage:
-    selected = [_row(row) for row in rows if row["is_selected"]]
-    last = [Position(row["at"], row["request_id"]) for row in rows if not row["is_selected"]]
-    return RequestPage(selected, last[0] if last else None)

@@ -40,13 +40,14 @@ async def issue_key(
     KeyRightsExceeded and KeyLimitReached.
     """
     key = ApiKey(
-        new_id("key"),
-        scope,
-        check_name(name),
-        "",
-        now,
-        None,
-        None,
+        id=new_id("key"),
+        scope=scope,
+        name=check_name(name),
+        # Set with the secret.
+        last_four="",
+        created_at=now,
+        last_used_at=None,
+        revoked_at=None,
         rights=tuple(dict.fromkeys([*rights, *restrictions.rights])),
         restrictions=restrictions,
         created_by=str(actor),

@@ -1,5 +1,6 @@
 """Endpoints of accounts and client accounts."""
 
+from datetime import datetime
 from typing import TypeVar
 
 from tonne.platform.db.pool import Connection, Database
@@ -91,15 +92,15 @@ class ManageAccountEndpoints:
         if scope.mode is not Mode.LIVE:
             raise LiveAccountRequired
         ids = {mode: new_id("acc") for mode in Mode}
-        own = {Mode.LIVE: ids[Mode.TEST], Mode.TEST: ids[Mode.LIVE]}
+        siblings = {Mode.LIVE: ids[Mode.TEST], Mode.TEST: ids[Mode.LIVE]}
         accounts = {}
         async with self._database.transaction() as tx:
             await require_creator(tx, request)
             # In the order of the enum: two requests lock the modes in the same order.
             for mode in Mode:
-                account = _new_account(body, Scope(scope.organisation_id, ids[mode], mode), self._clock)
-                account = replace(account, created_at=now, sibling_id=own[mode])
-                accounts[mode] = await open_account(tx, account, actor=request.actor)
+                account = _new_account(body, Scope(scope.organisation_id, ids[mode], mode), now)
+                paired = replace(account, sibling_id=siblings[mode])
+                accounts[mode] = await open_account(tx, paired, actor=request.actor)
         live, test = (own_account_out(accounts[mode], self._base_url, Mode.LIVE) for mode in (Mode.LIVE, Mode.TEST))
         return json_response(AccountPairOut(live, test), 201)
 
@@ -142,7 +143,7 @@ class ManageAccountEndpoints:
         `idempotency_key` and name returns the client account as it is now. The currency cannot be changed later.
         """
         body, scope = read(request.json(), ClientAccountIn), request.scope
-        account = _new_account(body, replace(scope, account_id=new_id("acc")), self._clock)
+        account = _new_account(body, replace(scope, account_id=new_id("acc")), self._clock())
         account = replace(
             account,
             kind=_CLIENT,
@@ -281,7 +282,7 @@ def _account_id(request: Request, kind: AccountKind) -> str:
     return request.path("client_account_id" if kind is _CLIENT else "account_id")
 
 
-def _new_account(body: AccountIn | ClientAccountIn, scope: Scope, clock: Clock) -> Account:
+def _new_account(body: AccountIn | ClientAccountIn, scope: Scope, now: datetime) -> Account:
     name = check_name(body.name)
     return Account(
         scope=scope,
@@ -290,7 +291,7 @@ def _new_account(body: AccountIn | ClientAccountIn, scope: Scope, clock: Clock) 
         currency=body.currency,
         beneficiary=name if body.beneficiary is None else check_name(body.beneficiary),
         payment_method=PaymentMethod.INVOICE,
-        created_at=clock(),
+        created_at=now,
         language=body.language or DEFAULT_LANGUAGE,
         has_own_beneficiary=body.beneficiary is not None,
         handle=body.handle,

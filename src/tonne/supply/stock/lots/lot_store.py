@@ -68,10 +68,10 @@ lot.allocated_grams, CASE WHEN lot.invalidated_at IS NULL THEN lot.status ELSE '
 lot.retirement_url, lot.retired_on, lot.country, lot.methodology, lot.created_at, lot.unit_cost_minor,
 lot.cost_currency, lot.invalid_grams, lot.invalidated_at, lot.invalid_reason AS reason
 """
+_PROJECT = "JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id"
+_LOTS = f"lots lot JOIN serial_blocks block ON block.number = lot.serial_block {_PROJECT}"
 LIST_LOTS = f"""
-SELECT {_LOT} FROM lots lot
-JOIN serial_blocks block ON block.number = lot.serial_block
-JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
+SELECT {_LOT} FROM {_LOTS}
 WHERE lot.mode = $1 ORDER BY project.registry, project.registry_project_id, lot.vintage, lot.id
 """  # noqa: S608 - a constant
 
@@ -82,9 +82,7 @@ async def list_lots(connection: Connection, mode: Mode) -> list[ListedLot]:
 
 
 LIST_PROJECT_LOTS = f"""
-SELECT {_LOT} FROM lots lot
-JOIN serial_blocks block ON block.number = lot.serial_block
-JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
+SELECT {_LOT} FROM {_LOTS}
 WHERE lot.mode = $1 AND lot.project_id = $2 AND (lot.vintage, lot.id) > ($3, $4) ORDER BY lot.vintage, lot.id LIMIT $5
 """  # noqa: S608 - a constant
 
@@ -93,9 +91,8 @@ async def list_project_lots(
     connection: Connection, mode: Mode, project_id: str, *, after: tuple[int, str] = (0, ""), limit: int
 ) -> list[ListedLot]:
     """Oldest vintage first, as they are allocated, after this vintage and id."""
-    return [
-        value_of(ListedLot, row) for row in await connection.fetch(LIST_PROJECT_LOTS, mode, project_id, *after, limit)
-    ]
+    rows = await connection.fetch(LIST_PROJECT_LOTS, mode, project_id, *after, limit)
+    return [value_of(ListedLot, row) for row in rows]
 
 
 READ_RETIRED = """
@@ -121,8 +118,7 @@ lot.last_number, (lot.last_number - lot.first_number + 1) * 1000000 AS quantity_
 lot.unit_cost_minor, lot.cost_currency, lot.withdrawn_at, lot.reason
 """
 LIST_WITHDRAWN = f"""
-SELECT {_WITHDRAWN} FROM withdrawn_lots lot
-JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
+SELECT {_WITHDRAWN} FROM withdrawn_lots lot {_PROJECT}
 WHERE lot.mode = $1 ORDER BY lot.withdrawn_at, lot.id
 """  # noqa: S608 - a constant
 
@@ -132,9 +128,7 @@ async def list_withdrawn_lots(connection: Connection, mode: Mode) -> list[Listed
 
 
 FIND_WITHDRAWN = f"""
-SELECT {_WITHDRAWN} FROM withdrawn_lots lot
-JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
-WHERE lot.id = $1
+SELECT {_WITHDRAWN} FROM withdrawn_lots lot {_PROJECT} WHERE lot.id = $1
 """  # noqa: S608 - a constant
 
 
@@ -144,10 +138,7 @@ async def find_withdrawn_lot(connection: Connection, lot_id: str) -> ListedLot |
 
 
 FIND_LOT = f"""
-SELECT {_LOT} FROM lots lot
-JOIN serial_blocks block ON block.number = lot.serial_block
-JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
-WHERE lot.id = $1
+SELECT {_LOT} FROM {_LOTS} WHERE lot.id = $1
 """  # noqa: S608 - a constant
 
 
@@ -158,10 +149,7 @@ async def find_lot(connection: Connection, lot_id: str) -> ListedLot | None:
 
 # Waits for an allocation that has locked the lot.
 LOCK_LOT = f"""
-SELECT {_LOT} FROM lots lot
-JOIN serial_blocks block ON block.number = lot.serial_block
-JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
-WHERE lot.id = $1 FOR UPDATE OF lot
+SELECT {_LOT} FROM {_LOTS} WHERE lot.id = $1 FOR UPDATE OF lot
 """  # noqa: S608 - a constant
 
 
