@@ -4,20 +4,18 @@ from datetime import datetime
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.http.errors import AccountNotFound
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
 from tonne.selling.accounts import store
+from tonne.selling.accounts.lookup import require_account
 from tonne.selling.accounts.model import Account
 
 
 async def archive_account(tx: Connection, scope: Scope, *, archived: bool, actor: Actor, now: datetime) -> Account:
     """Repeating it changes nothing: the first time is kept."""
     await store.lock_account(tx, scope)
-    account = await store.find_account(tx, scope)
-    if account is None:
-        raise AccountNotFound
+    account = await require_account(tx, scope)
     if (account.archived_at is not None) is archived:
         return account
     archived_at = now if archived else None

@@ -5,13 +5,13 @@ from msgspec import Struct, field
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.events.audit import record as audit
-from tonne.platform.http.errors import AccountNotFound
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.language import LanguageCode
 from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts import store
 from tonne.selling.accounts.errors import LiveAccountCannotWait, MailAddressInvalid
+from tonne.selling.accounts.lookup import require_account
 from tonne.selling.accounts.model import Account, PagesVisibility, PaymentMethod
 from tonne.selling.accounts.open_account import audited_values
 from tonne.selling.accounts.organisations.change_billing import BillingChange, with_billing
@@ -47,9 +47,7 @@ async def change_account(
     """Orders placed earlier keep the old values."""
     # Until the commit: otherwise the audit log could name values that another change has replaced.
     await store.lock_account(tx, scope)
-    account = await store.find_account(tx, scope)
-    if account is None:
-        raise AccountNotFound
+    account = await require_account(tx, scope)
     if change.auto_advance is False and scope.mode is Mode.LIVE:
         raise LiveAccountCannotWait
     name = check_name(change.name or account.name)

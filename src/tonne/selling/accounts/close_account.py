@@ -5,6 +5,7 @@ deliver their events, and the data stays.
 """
 
 from datetime import datetime
+from typing import Any
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
@@ -25,7 +26,7 @@ async def close_account(tx: Connection, scope: Scope, reason: str, *, actor: Act
     if (await limit_store.find_limits(tx, scope)).closed_at is not None:
         raise AccountAlreadyClosed
     await limit_store.set_closed(tx, scope, now, reason)
-    await _record_account(tx, scope, "account.closed", is_closed=True, reason=reason, actor=actor, now=now)
+    await _record(tx, scope, "account.closed", is_closed=True, reason=reason, actor=actor, now=now)
 
 
 async def reopen_account(tx: Connection, scope: Scope, *, actor: Actor, now: datetime) -> None:
@@ -33,22 +34,7 @@ async def reopen_account(tx: Connection, scope: Scope, *, actor: Actor, now: dat
     if (await limit_store.find_limits(tx, scope)).closed_at is None:
         raise AccountNotClosed
     await limit_store.set_closed(tx, scope, None, None)
-    await _record_account(tx, scope, "account.reopened", is_closed=False, reason=None, actor=actor, now=now)
-
-
-async def _record_account(
-    tx: Connection, scope: Scope, action: str, *, is_closed: bool, reason: str | None, actor: Actor, now: datetime
-) -> None:
-    await audit.record(
-        tx,
-        scope,
-        action,
-        actor=actor,
-        at=now,
-        before={"closed": not is_closed},
-        after={"closed": is_closed},
-        reason=reason,
-    )
+    await _record(tx, scope, "account.reopened", is_closed=False, reason=None, actor=actor, now=now)
 
 
 async def close_organisation(
@@ -60,16 +46,7 @@ async def close_organisation(
     if await limit_store.find_organisation_closed(tx, organisation_id) is not None:
         raise OrganisationAlreadyClosed
     await limit_store.set_organisation_closed(tx, organisation_id, now, reason)
-    await audit.record(
-        tx,
-        organisation_id,
-        "organisation.closed",
-        actor=actor,
-        at=now,
-        before={"closed": False},
-        after={"closed": True},
-        reason=reason,
-    )
+    await _record(tx, organisation_id, "organisation.closed", is_closed=True, reason=reason, actor=actor, now=now)
     return [account.scope for account in await store.list_accounts(tx, organisation_id)]
 
 
@@ -80,14 +57,13 @@ async def reopen_organisation(tx: Connection, organisation_id: str, *, actor: Ac
     if await limit_store.find_organisation_closed(tx, organisation_id) is None:
         raise OrganisationNotClosed
     await limit_store.set_organisation_closed(tx, organisation_id, None, None)
-    await audit.record(
-        tx,
-        organisation_id,
-        "organisation.reopened",
-        actor=actor,
-        at=now,
-        before={"closed": True},
-        after={"closed": False},
-    )
+    await _record(tx, organisation_id, "organisation.reopened", is_closed=False, actor=actor, now=now)
     scopes = [account.scope for account in await store.list_accounts(tx, organisation_id)]
     return [scope for scope in scopes if (await limit_store.find_limits(tx, scope)).closed_at is None]
+
+
+async def _record(
+    tx: Connection, owner: Scope | str, action: str, *, is_closed: bool, actor: Actor, now: datetime, **details: Any
+) -> None:
+    before, after = {"closed": not is_closed}, {"closed": is_closed}
+    await audit.record(tx, owner, action, actor=actor, at=now, before=before, after=after, **details)

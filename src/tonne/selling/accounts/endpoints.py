@@ -5,12 +5,11 @@ from typing import Annotated
 import msgspec
 
 from tonne.platform.db.pool import Database
-from tonne.platform.http.errors import AccountNotFound
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
 from tonne.platform.values.clock import to_wire
 from tonne.platform.values.same_named import same_named
 from tonne.platform.values.scope import Mode
-from tonne.selling.accounts import store
+from tonne.selling.accounts.lookup import require_account
 from tonne.selling.accounts.model import Account, AccountKind, PaymentMethod
 
 
@@ -63,10 +62,7 @@ class AccountEndpoints:
 
         Returns the account that the API key, or the account header, selects.
         """
-        account = await self._database.run(store.find_account, request.scope)
-        if account is None:
-            raise AccountNotFound
-        return json_response(_account_out(account))
+        return json_response(_account_out(await self._database.run(require_account, request.scope)))
 
 
 def account_routes(endpoints: AccountEndpoints) -> list[Route]:

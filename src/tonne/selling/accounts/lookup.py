@@ -1,8 +1,9 @@
-"""Finding what the operator names by id, with an error that says where to look when there is no such id."""
+"""Finding organisations and accounts, with an error when there is none; for the operator it says where to look."""
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.http.errors import AccountNotFound
 from tonne.platform.values.language import DEFAULT_LANGUAGE
+from tonne.platform.values.scope import Scope
 from tonne.selling.accounts import store
 from tonne.selling.accounts.errors import OrganisationNotFound
 from tonne.selling.accounts.keys import store as key_store
@@ -15,6 +16,13 @@ async def require_organisation(connection: Connection, organisation_id: str) -> 
         raise OrganisationNotFound(
             f"There is no organisation {organisation_id}. Run `tonne org list` to see all organisations."
         )
+    return found
+
+
+async def require_account(connection: Connection, scope: Scope) -> Account:
+    found = await store.find_account(connection, scope)
+    if found is None:
+        raise AccountNotFound
     return found
 
 

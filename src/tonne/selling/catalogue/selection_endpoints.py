@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, structs
+from msgspec import Meta, Struct, structs
 
 from tonne.platform.db.pool import Database
 from tonne.platform.http.errors import AccountClosed
@@ -29,14 +29,11 @@ class SelectedBundleOut(msgspec.Struct):
     percentage: Annotated[DecimalText, Meta(description="Share of the bundle. All sum to 100.", examples=["100"])]
 
 
-class BundleSelectionEndpoints:
-    def __init__(
-        self, database: Database, catalogues: Catalogues, directory: AccountDirectory, *, clock: Clock
-    ) -> None:
-        self._database = database
-        self._catalogues = catalogues
-        self._directory = directory
-        self._clock = clock
+class BundleSelectionEndpoints(Struct, frozen=True):
+    database: Database
+    catalogues: Catalogues
+    directory: AccountDirectory
+    clock: Clock
 
     async def read_selection(self, request: Request) -> Response:
         """Read the default selection of bundles.
@@ -44,8 +41,8 @@ class BundleSelectionEndpoints:
         Returns the bundles of orders that name none: those of the account, or else of its organisation, or else of the
         catalogue. The array is empty if there is no default.
         """
-        terms = await self._directory.terms_of(request.scope)
-        catalogue = await self._catalogues.current(request.scope.mode)
+        terms = await self.directory.terms_of(request.scope)
+        catalogue = await self.catalogues.current(request.scope.mode)
         stored = terms.default_selection if terms.default_selection is not None else catalogue.default_selection
         return json_response(shown_selection(stored or []))
 
@@ -55,15 +52,15 @@ class BundleSelectionEndpoints:
         Percentages are optional. Bundles without one share equally what the others leave of 100. An empty array removes
         the account's own selection: the default of its organisation or of the catalogue then applies.
         """
-        if (await self._directory.terms_of(request.scope)).is_closed:
+        if (await self.directory.terms_of(request.scope)).is_closed:
             raise AccountClosed
         choices = with_percentages(read_items(request.json_array(), BundleChoiceIn, MAX_BUNDLES))
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             try:
-                await set_account_default(tx, request.scope, choices, actor=request.actor, now=self._clock())
+                await set_account_default(tx, request.scope, choices, actor=request.actor, now=self.clock())
             except (Invalid, RatiosInvalid) as error:
                 raise Invalid([_in_array(fault) for fault in error.faults]) from error
-        self._directory.forget_terms(request.scope)
+        self.directory.forget_terms(request.scope)
         return await self.read_selection(request)
 
     def routes(self) -> list[Route]:

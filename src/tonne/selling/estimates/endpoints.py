@@ -1,6 +1,7 @@
 """Endpoints of estimates."""
 
 import msgspec
+from msgspec import Struct
 
 from tonne.platform.db.pool import Database
 from tonne.platform.http.client_fields import idempotency_of, metadata_text, replay
@@ -22,14 +23,11 @@ from tonne.selling.estimates.record_estimate import new_estimate, record_estimat
 from tonne.selling.estimates.schemas import EstimateIn, EstimateOut, estimate_out
 
 
-class EstimateEndpoints:
-    def __init__(
-        self, database: Database, catalogues: Catalogues, directory: AccountDirectory, *, clock: Clock
-    ) -> None:
-        self._database = database
-        self._catalogues = catalogues
-        self._directory = directory
-        self._clock = clock
+class EstimateEndpoints(Struct, frozen=True):
+    database: Database
+    catalogues: Catalogues
+    directory: AccountDirectory
+    clock: Clock
 
     async def create_estimate(self, request: Request) -> Response:
         """Create an estimate.
@@ -46,7 +44,7 @@ class EstimateEndpoints:
             _require_price_in_range(estimate, terms, catalogue)
             return estimate
 
-        estimate, original_digest = await self._database.run(record_estimate_once, request.scope, idempotency, compose)
+        estimate, original_digest = await self.database.run(record_estimate_once, request.scope, idempotency, compose)
         shown = estimate_out(estimate, _quote(estimate, terms, catalogue))
         if original_digest is None:
             return json_response(shown, 201)
@@ -57,7 +55,7 @@ class EstimateEndpoints:
 
         Returns one estimate of the account with a quote for offsetting it now.
         """
-        estimate = await self._database.run(store.find_estimate, request.scope, request.path("estimate_id"))
+        estimate = await self.database.run(store.find_estimate, request.scope, request.path("estimate_id"))
         if estimate is None:
             raise EstimateNotFound
         return json_response(estimate_out(estimate, _quote(estimate, *await self._price_basis(request.scope))))
@@ -69,14 +67,14 @@ class EstimateEndpoints:
             body.mass.amount,
             body.mass.unit,
             body.description,
-            now=self._clock(),
+            now=self.clock(),
             idempotency_key=body.idempotency_key,
             metadata=metadata_text(document),
             quantity_trunc=body.quantity_trunc,
         )
 
     async def _price_basis(self, scope: Scope) -> tuple[Terms, Catalogue]:
-        return await self._directory.terms_of(scope), await self._catalogues.current(scope.mode)
+        return await self.directory.terms_of(scope), await self.catalogues.current(scope.mode)
 
     def routes(self) -> list[Route]:
         route, shown = RouteMaker("Estimates"), {200: EstimateOut, 201: EstimateOut}

@@ -1,5 +1,7 @@
 """Endpoints that place, quote, read and list orders."""
 
+from msgspec import Struct
+
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.db.pool import Database
 from tonne.platform.http.client_fields import idempotency_of, metadata_text, replay
@@ -24,14 +26,11 @@ from tonne.selling.orders.schemas import position_of
 _NO_KEY = Idempotency(None, b"")
 
 
-class OrderEndpoints:
-    def __init__(
-        self, database: Database, catalogues: Catalogues, directory: AccountDirectory, place_orders: PlaceOrders
-    ) -> None:
-        self._database = database
-        self._catalogues = catalogues
-        self._directory = directory
-        self._place_orders = place_orders
+class OrderEndpoints(Struct, frozen=True):
+    database: Database
+    catalogues: Catalogues
+    directory: AccountDirectory
+    place_orders: PlaceOrders
 
     async def place_by_estimate(self, request: Request) -> Response:
         """Place an order by estimate.
@@ -90,7 +89,7 @@ class OrderEndpoints:
 
         Returns one order of the account in its current state.
         """
-        document = await self._database.run(store.find_by_id, request.scope, request.path("order_id"))
+        document = await self.database.run(store.find_by_id, request.scope, request.path("order_id"))
         if document is None:
             raise OrderNotFound
         return Response(document)
@@ -102,7 +101,7 @@ class OrderEndpoints:
 
         URL-encode the key: a slash in it is `%2F`.
         """
-        found = await self._database.run(store.find_by_key, request.scope, request.path("idempotency_key"))
+        found = await self.database.run(store.find_by_key, request.scope, request.path("idempotency_key"))
         if found is None:
             raise OrderNotFound
         return Response(found[0])
@@ -117,7 +116,7 @@ class OrderEndpoints:
         paging = Paging.of(request, f"orders {request.scope.account_id} {requested.name}")
         if requested != OrderFilter():
             return await self._list_filtered(request, requested, paging)
-        found = await self._database.run(store.list_orders, request.scope, paging.start, paging.fetch)
+        found = await self.database.run(store.list_orders, request.scope, paging.start, paging.fetch)
         if found.number < paging.fetch:
             return raw_list_response(found.joined, None)
         last, surplus = found.last_sizes
@@ -126,14 +125,14 @@ class OrderEndpoints:
         return raw_list_response(page, paging.cursor(position_of(page[-last:])))
 
     async def _list_filtered(self, request: Request, requested: OrderFilter, paging: Paging) -> Response:
-        found = await self._database.run(list_filtered, request.scope, requested, paging.start, paging.limit)
+        found = await self.database.run(list_filtered, request.scope, requested, paging.start, paging.limit)
         cursor = None if found.next is None else paging.cursor(found.next)
         return raw_list_response(b",".join(found.documents), cursor)
 
     async def _place(self, request: Request, shape: type[bodies.OrderIn]) -> Response:
         document = request.json()
         idempotency = idempotency_of(shape.__name__, document)
-        body, original_digest = await self._place_orders.place(
+        body, original_digest = await self.place_orders.place(
             request.scope,
             idempotency,
             lambda terms: read_request(request, document, shape, terms, idempotency),
@@ -143,12 +142,12 @@ class OrderEndpoints:
 
     async def _quote(self, request: Request, shape: type[bodies.OrderIn]) -> Response:
         document, scope = request.json(), request.scope
-        terms, catalogue = await self._directory.terms_of(scope), await self._catalogues.current(scope.mode)
+        terms, catalogue = await self.directory.terms_of(scope), await self.catalogues.current(scope.mode)
         terms.require_open()
         order_request = read_request(request, document, shape, terms, _NO_KEY)
         requested = order_request.requested
         if order_request.estimate_id is not None:
-            requested = await self._database.run(resolve_amount, scope, order_request)
+            requested = await self.database.run(resolve_amount, scope, order_request)
         return json_response(
             quote_out(
                 quote_order(requested, terms, catalogue).priced, requested, terms, estimate_id=order_request.estimate_id

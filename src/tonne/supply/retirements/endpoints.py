@@ -2,6 +2,8 @@
 
 from collections.abc import Awaitable, Callable
 
+from msgspec import Struct
+
 from tonne.platform.db.pool import Database
 from tonne.platform.events.notification import WorkKind
 from tonne.platform.events.notify import Notifier
@@ -27,23 +29,13 @@ from tonne.supply.stock.simulate_supply import simulate_supply
 Step = Callable[[Scope, str], Awaitable[bytes]]
 
 
-class RetirementEndpoints:
-    def __init__(
-        self,
-        database: Database,
-        retire_test_order: RetireTestOrder,
-        directory: AccountDirectory,
-        *,
-        clock: Clock,
-        settings: Settings,
-        notifier: Notifier,
-    ) -> None:
-        self._database = database
-        self._directory = directory
-        self._retire_test_order = retire_test_order
-        self._clock = clock
-        self._settings = settings
-        self._notifier = notifier
+class RetirementEndpoints(Struct, frozen=True):
+    database: Database
+    retire_test_order: RetireTestOrder
+    directory: AccountDirectory
+    clock: Clock
+    settings: Settings
+    notifier: Notifier
 
     async def rename_order(self, request: Request) -> Response:
         """Correct the name on the certificate.
@@ -53,7 +45,7 @@ class RetirementEndpoints:
         so. In between, returns 409. An order in test mode works the same way.
         """
         scope, order_id, document = request.scope, request.path("order_id"), request.json()
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             # Before the body: an order of another account is unknown, whatever the body says.
             if await order_store.find_by_id(tx, scope, order_id) is None:
                 raise OrderNotFound
@@ -64,11 +56,11 @@ class RetirementEndpoints:
                 order_id,
                 Beneficiary(body.name, body.kind),
                 reason=body.reason,
-                settings=self._settings,
+                settings=self.settings,
                 actor=request.actor,
-                now=self._clock(),
+                now=self.clock(),
             )
-        self._notifier.notify(WorkKind.EVENTS, WorkKind.CERTIFICATES, WorkKind.MAILS, scope=request.scope)
+        self.notifier.notify(WorkKind.EVENTS, WorkKind.CERTIFICATES, WorkKind.MAILS, scope=request.scope)
         return Response(order_document(order))
 
     async def list_retirements(self, request: Request) -> Response:
@@ -78,7 +70,7 @@ class RetirementEndpoints:
         order.
         """
         paging = Paging.of(request, f"retirements {request.scope.organisation_id} {request.scope.mode}")
-        async with self._database.snapshot() as connection:
+        async with self.database.snapshot() as connection:
             found = await retirement_store.list_retirements(connection, request.scope, paging.start, paging.fetch)
         page, cursor = paging.cut(found, lambda retirement: retirement.place)
         return list_response([retirement.wire for retirement in page], cursor)
@@ -90,14 +82,14 @@ class RetirementEndpoints:
 
         The order is `retiring` afterwards and completes within seconds.
         """
-        return await self._help(request, self._retire_test_order.retire)
+        return await self._help(request, self.retire_test_order.retire)
 
     async def complete(self, request: Request) -> Response:
         """Complete a paid order.
 
         Retires its credits if necessary and issues its certificate. Test keys only.
         """
-        return await self._help(request, self._retire_test_order.complete)
+        return await self._help(request, self.retire_test_order.complete)
 
     async def simulate_supply(self, request: Request) -> Response:
         """Simulate short supply.
@@ -111,10 +103,10 @@ class RetirementEndpoints:
         require_test_mode(request.scope)
         requested = read(request.json(), SupplyIn).available_quantity
         grams = None if requested is None else min(MAX_GRAMS, to_grams(requested, MassUnit.T))
-        async with self._database.transaction() as tx:
-            await simulate_supply(tx, request.scope, grams, actor=request.actor, now=self._clock())
-        self._directory.forget_terms(request.scope)
-        self._notifier.notify(WorkKind.PAID_ORDERS)
+        async with self.database.transaction() as tx:
+            await simulate_supply(tx, request.scope, grams, actor=request.actor, now=self.clock())
+        self.directory.forget_terms(request.scope)
+        self.notifier.notify(WorkKind.PAID_ORDERS)
         return json_response(SupplyOut(None if grams is None else format_tonnes(grams)))
 
     async def _help(self, request: Request, step: Step) -> Response:
@@ -122,5 +114,5 @@ class RetirementEndpoints:
             raise RouteNotFound
         document = await step(request.scope, request.path("order_id"))
         kinds = (WorkKind.EVENTS, WorkKind.PAID_ORDERS, WorkKind.POOLED_UNITS, WorkKind.CERTIFICATES, WorkKind.MAILS)
-        self._notifier.notify(*kinds, scope=request.scope)
+        self.notifier.notify(*kinds, scope=request.scope)
         return Response(document)

@@ -2,21 +2,19 @@ from datetime import datetime
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.http.errors import AccountNotFound
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.logos.store import Logo, set_logo
-from tonne.selling.accounts.store import find_account, lock_account
+from tonne.selling.accounts.lookup import require_account
+from tonne.selling.accounts.store import lock_account
 
 
 async def change_logo(tx: Connection, scope: Scope, logo: Logo | None, *, actor: Actor, now: datetime) -> str | None:
     """Returns the version of the new logo, which is part of its address; None without a logo."""
     await lock_account(tx, scope)
-    before = await find_account(tx, scope)
+    before = await require_account(tx, scope)
     await set_logo(tx, scope, logo)
-    after = await find_account(tx, scope)
-    if before is None or after is None:
-        raise AccountNotFound
+    after = await require_account(tx, scope)
     await audit.record(
         tx,
         scope,

@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import TypeVar
 
 from tonne.platform.db.pool import Connection, Database
-from tonne.platform.http.errors import AccountNotFound
 from tonne.platform.http.json_body import Document, read
 from tonne.platform.http.lists import Paging, list_response
 from tonne.platform.http.route import Request, Response, json_response
@@ -39,6 +38,7 @@ from tonne.selling.accounts.errors import (
     BillingInvalid,
     LiveAccountRequired,
 )
+from tonne.selling.accounts.lookup import require_account
 from tonne.selling.accounts.model import Account, AccountKind, PagesVisibility, PaymentMethod
 from tonne.selling.accounts.open_account import open_account
 from tonne.selling.accounts.organisations.activity import AccountActivity, ActivityReaders, find_activity
@@ -218,9 +218,7 @@ class ManageAccountEndpoints:
         return await self._archive(request, archived=False)
 
     async def _acting(self, request: Request, kind: AccountKind) -> Account:
-        account = await self._database.run(store.find_account, request.scope)
-        if account is None:
-            raise AccountNotFound
+        account = await self._database.run(require_account, request.scope)
         if account.kind is not kind:
             path = "/v1/accounts/client/me" if account.kind is _CLIENT else "/v1/accounts/me"
             raise AccountScopeIncorrect(f"The request acts for an account with the scope {account.kind}. Use {path}.")
@@ -229,10 +227,7 @@ class ManageAccountEndpoints:
     async def _managed(self, request: Request, kind: AccountKind) -> Account:
         async with self._database.connection() as connection:
             scope = await require_managed(connection, request, _account_id(request, kind), kind)
-            account = await store.find_account(connection, scope)
-        if account is None:
-            raise AccountNotFound
-        return account
+            return await require_account(connection, scope)
 
     async def _list(
         self, request: Request, kind: AccountKind

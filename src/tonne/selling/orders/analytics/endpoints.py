@@ -2,6 +2,8 @@
 
 from datetime import UTC
 
+from msgspec import Struct
+
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.json_body import read
 from tonne.platform.http.route import Parameter, Request, Response, Route, RouteMaker, json_response
@@ -60,14 +62,11 @@ _METADATA = Parameter(
 _ALL_ROWS = 1_000_000
 
 
-class AnalyticsEndpoints:
-    def __init__(
-        self, database: Database, catalogues: Catalogues, directory: AccountDirectory, *, clock: Clock
-    ) -> None:
-        self._database = database
-        self._catalogues = catalogues
-        self._directory = directory
-        self._clock = clock
+class AnalyticsEndpoints(Struct, frozen=True):
+    database: Database
+    catalogues: Catalogues
+    directory: AccountDirectory
+    clock: Clock
 
     async def read_cumulative(self, request: Request) -> Response:
         """Read running totals of orders by bundle.
@@ -77,7 +76,7 @@ class AnalyticsEndpoints:
         """
         period = self._period(request)
         sums, catalogue = await self._sum_bundles(request, period, Grouping(interval=Interval.DAY, by_bundle=True))
-        terms = await self._directory.terms_of(request.scope)
+        terms = await self.directory.terms_of(request.scope)
         return json_response(running_totals(sums, period, catalogue, terms.currency))
 
     async def read_metrics(self, request: Request) -> Response:
@@ -97,7 +96,7 @@ class AnalyticsEndpoints:
         """
         grouping = Grouping(by_bundle=True, by_project=True)
         sums, catalogue = await self._sum_bundles(request, self._period(request), grouping)
-        terms = await self._directory.terms_of(request.scope)
+        terms = await self.directory.terms_of(request.scope)
         return json_response(Aggregation(sums, catalogue, terms.currency).shown())
 
     async def read_calculations(self, request: Request) -> Response:
@@ -110,7 +109,7 @@ class AnalyticsEndpoints:
         if text not in {None, *Interval}:
             raise Invalid([Fault("validation_error", "interval is not valid: write day or month.", "interval")])
         interval = Interval(text or Interval.DAY)
-        counts = await self._database.run(store.count_estimates, request.scope, accounts, period, interval)
+        counts = await self.database.run(store.count_estimates, request.scope, accounts, period, interval)
         starts = period.starts(interval)
         return json_response(CalculationsOut([DayCountOut(str(day), counts.get(day, 0)) for day in starts]))
 
@@ -123,8 +122,8 @@ class AnalyticsEndpoints:
         """
         query = query_of(request.query_values("group_by"), request.query_map("metadata"))
         period, accounts = self._period(request), _accounts(request)
-        catalogue = await self._catalogues.current(request.scope.mode)
-        async with self._database.snapshot() as tx:
+        catalogue = await self.catalogues.current(request.scope.mode)
+        async with self.database.snapshot() as tx:
             found = await read_orders(tx, request.scope, accounts, period, query)
         rows = [order_row(sums, query.grouping, catalogue) for sums in found]
         group_by = request.query_values("group_by")
@@ -135,7 +134,7 @@ class AnalyticsEndpoints:
 
         Returns the keys of order metadata by which `GET /v1/analytics/orders` can group and filter.
         """
-        return await self._database.run(self._show_keys, request)
+        return await self.database.run(self._show_keys, request)
 
     async def replace_keys(self, request: Request) -> Response:
         """Replace the metadata keys of analytics.
@@ -145,8 +144,8 @@ class AnalyticsEndpoints:
         of which the first 200 characters count.
         """
         body = read(request.json(), MetadataKeysIn)
-        async with self._database.transaction() as tx:
-            await set_keys(tx, request.scope, body.keys, actor=request.actor, now=self._clock())
+        async with self.database.transaction() as tx:
+            await set_keys(tx, request.scope, body.keys, actor=request.actor, now=self.clock())
             return await self._show_keys(tx, request)
 
     async def _show_keys(self, connection: Connection, request: Request) -> Response:
@@ -155,15 +154,15 @@ class AnalyticsEndpoints:
 
     def _period(self, request: Request) -> DayRange:
         first, last = request.query("from", "through")
-        return period_of(first, last, self._clock().astimezone(UTC).date())
+        return period_of(first, last, self.clock().astimezone(UTC).date())
 
     async def _sum_bundles(
         self, request: Request, period: DayRange, grouping: Grouping
     ) -> tuple[list[BundleSums], Catalogue]:
         scope = request.scope
         own = Accounts(scope.account_id)
-        sums = await self._database.run(store.sum_bundles, scope, own, period, grouping, limit=_ALL_ROWS)
-        return sums, await self._catalogues.current(scope.mode)
+        sums = await self.database.run(store.sum_bundles, scope, own, period, grouping, limit=_ALL_ROWS)
+        return sums, await self.catalogues.current(scope.mode)
 
     def routes(self) -> list[Route]:
         route = RouteMaker("Analytics")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 import structlog
+from msgspec import Struct
 
 from tonne.platform.http.client_fields import idempotency_of
 from tonne.platform.http.errors import STATUS, InternalError, ServiceUnavailable
@@ -24,14 +25,11 @@ class _RawBatch(msgspec.Struct):
     orders: list[msgspec.Raw]
 
 
-class BatchEndpoints:
-    def __init__(
-        self, place_orders: PlaceOrders, directory: AccountDirectory, charge: Callable[[str, int], None]
-    ) -> None:
-        """`charge` counts further requests against the rate limit of an API key."""
-        self._place_orders = place_orders
-        self._directory = directory
-        self._charge = charge
+class BatchEndpoints(Struct, frozen=True):
+    place_orders: PlaceOrders
+    directory: AccountDirectory
+    # Counts further requests against the rate limit of an API key.
+    charge: Callable[[str, int], None]
 
     async def place_batch(self, request: Request) -> Response:
         """Place up to 100 orders at once.
@@ -46,12 +44,12 @@ class BatchEndpoints:
         batch_key = read(document, OrderBatchIn).idempotency_key
         raw = msgspec.json.decode(document.raw, type=_RawBatch).orders
         items = list(zip(raw, document.members["orders"], strict=True))
-        self._charge(request.actor.key_id or "", len(items) - 1)
+        self.charge(request.actor.key_id or "", len(items) - 1)
         placing = [
             (bytes(raw), members, None if batch_key is None else f"{batch_key}/{number}")
             for number, (raw, members) in enumerate(items)
         ]
-        if await self._directory.limits_of(request.scope, request.actor.key_id):
+        if await self.directory.limits_of(request.scope, request.actor.key_id):
             # In their order, so that the first orders use up what is left of a limit.
             results = [await self._place(request, *each) for each in placing]
         else:
@@ -66,7 +64,7 @@ class BatchEndpoints:
             item.add_idempotency_key(default_key)
         idempotency = idempotency_of(shape.__name__, item)
         try:
-            order, original_digest = await self._place_orders.place(
+            order, original_digest = await self.place_orders.place(
                 request.scope,
                 idempotency,
                 lambda terms: read_request(request, item, shape, terms, idempotency),

@@ -2,6 +2,8 @@
 
 from datetime import datetime
 
+from msgspec import Struct
+
 from tonne.platform.db.pool import Connection
 from tonne.platform.values.clock import to_wire
 from tonne.platform.values.scope import Scope
@@ -16,16 +18,13 @@ from tonne.selling.orders.quotes.store import StoredQuote, find_quote
 _FIELD = "quote_id"
 
 
-class QuotedOrder:
+class QuotedOrder(Struct, frozen=True):
     """What an order asks for, to compare it with the quote that it names."""
 
-    def __init__(
-        self, quote_id: str, requested: PriceRequest, estimate_id: str | None, *, reject_if_short: bool
-    ) -> None:
-        self.quote_id = quote_id
-        self.requested = requested
-        self.estimate_id = estimate_id
-        self.reject_if_short = reject_if_short
+    quote_id: str
+    requested: PriceRequest
+    estimate_id: str | None
+    reject_if_short: bool
 
 
 async def require_open_quote(
