@@ -8,9 +8,8 @@ from msgspec import Meta
 from tonne.apps.privacy.errors import PersonInvalid
 from tonne.apps.privacy.export_person import PersonRecord
 from tonne.apps.privacy.model import Erasure, FoundBy, Person, parse_person
-from tonne.platform.values.clock import to_wire
+from tonne.platform.values.clock import Timestamp, to_wire
 from tonne.platform.values.scope import Mode
-from tonne.selling.catalogue.schemas import Timestamp
 
 _PERSON = "One of `email` and `name` is required, not both."
 

@@ -9,11 +9,11 @@ from tonne.money.cards.gateways.payment_record import DisputeState
 from tonne.money.refunds.model import MAX_REASON, Refund, RefundMethod, RefundState
 from tonne.platform.http.client_fields import IdempotencyKey
 from tonne.platform.http.json_body import JsonNumber
-from tonne.platform.values.clock import to_wire
+from tonne.platform.values.clock import Timestamp, to_wire
 from tonne.platform.values.decimals import PATTERN, parse_decimal
 from tonne.platform.values.money import format_money
 from tonne.platform.values.same_named import same_named
-from tonne.selling.catalogue.schemas import CurrencyCode, Money, Timestamp
+from tonne.selling.catalogue.schemas import CurrencyCode, Money
 from tonne.selling.orders.schemas import OrderId
 
 

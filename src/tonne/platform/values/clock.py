@@ -2,8 +2,13 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Annotated
+
+from msgspec import Meta
 
 Clock = Callable[[], datetime]
+# What `to_wire` makes, as a field of the API.
+Timestamp = Annotated[str, Meta(examples=["2026-11-15T10:00:00.123Z"], extra_json_schema={"format": "date-time"})]
 
 
 def utc_now() -> datetime:

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from tonne.platform.http.client_fields import IdempotencyKey
 from tonne.platform.http.json_body import JsonNumber
-from tonne.platform.values.clock import to_wire
+from tonne.platform.values.clock import Timestamp, to_wire
 from tonne.platform.values.language import LanguageCode
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.scope import Mode
@@ -193,14 +193,7 @@ class _ProfileOut(msgspec.Struct, kw_only=True):
     external_pages_visibility: Annotated[PagesVisibility, _VISIBILITY]
     language: Annotated[str, _LANGUAGE]
     payment_method: Annotated[PaymentMethod, _METHOD]
-    created_at: Annotated[
-        str,
-        Meta(
-            description="When the account was created.",
-            examples=["2026-11-15T10:00:00.123Z"],
-            extra_json_schema={"format": "date-time"},
-        ),
-    ]
+    created_at: Annotated[Timestamp, Meta(description="When the account was created.")]
 
 
 class OwnAccountOut(_ProfileOut, kw_only=True):
@@ -227,12 +220,8 @@ class ClientAccountOut(_ProfileOut, kw_only=True):
         str | None, Meta(description="What your records call this client, or null.", examples=["Customer 20817"])
     ]
     archived_at: Annotated[
-        str | None,
-        Meta(
-            description="Since when nothing can be ordered for the account, or null.",
-            examples=[None],
-            extra_json_schema={"format": "date-time"},
-        ),
+        Timestamp | None,
+        Meta(description="Since when nothing can be ordered for the account, or null.", examples=[None]),
     ]
 
 

@@ -15,7 +15,7 @@ from tonne.platform.events.audit.store import AuditFilter, StoredEntry
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response
 from tonne.platform.http.route import Parameter, Request, Response, Route, RouteMaker
 from tonne.platform.values.actor import Actor, ActorKind
-from tonne.platform.values.clock import to_wire
+from tonne.platform.values.clock import Timestamp, to_wire
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.platform.values.same_named import same_named
 from tonne.platform.values.scope import Mode
@@ -80,14 +80,7 @@ class AuditActorOut(msgspec.Struct):
 
 class AuditEntryOut(msgspec.Struct):
     id: Annotated[str, Meta(description="Id of the entry.", examples=["aud_06gtv67pjgdsg50qjnffgu5fio"])]
-    created_at: Annotated[
-        str,
-        Meta(
-            description="When the change was made.",
-            examples=["2026-11-15T10:00:00.123Z"],
-            extra_json_schema={"format": "date-time"},
-        ),
-    ]
+    created_at: Annotated[Timestamp, Meta(description="When the change was made.")]
     account_type: Annotated[
         Mode | None,
         Meta(

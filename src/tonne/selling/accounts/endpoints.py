@@ -6,7 +6,7 @@ import msgspec
 
 from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
-from tonne.platform.values.clock import to_wire
+from tonne.platform.values.clock import Timestamp, to_wire
 from tonne.platform.values.same_named import same_named
 from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.lookup import require_account
@@ -43,14 +43,7 @@ class AccountOut(msgspec.Struct):
             examples=["en"],
         ),
     ]
-    created_at: Annotated[
-        str,
-        msgspec.Meta(
-            description="When the account was created.",
-            examples=["2026-11-15T10:00:00.123Z"],
-            extra_json_schema={"format": "date-time"},
-        ),
-    ]
+    created_at: Annotated[Timestamp, msgspec.Meta(description="When the account was created.")]
 
 
 class AccountEndpoints:

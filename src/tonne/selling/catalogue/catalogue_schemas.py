@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from tonne.platform.values.clock import Timestamp
 from tonne.selling.catalogue.details import (
     Approach,
     CarbonPermanence,
@@ -35,7 +36,6 @@ from tonne.selling.catalogue.schemas import (
     ProjectType,
     Registry,
     RegistryProjectId,
-    Timestamp,
     Tonnes,
 )
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.platform.values.clock import to_wire
+from tonne.platform.values.clock import Timestamp, to_wire
 from tonne.platform.values.decimals import format_scaled
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.money import format_money
@@ -18,7 +18,6 @@ Money = Annotated[DecimalText, Meta(description="With exactly the currency's dec
 Tonnes = Annotated[
     DecimalText, Meta(description="In tonnes, at most 6 decimals, no trailing zeros.", examples=["1.105697"])
 ]
-Timestamp = Annotated[str, Meta(examples=["2026-11-15T10:00:00.123Z"], extra_json_schema={"format": "date-time"})]
 CurrencyCode = Annotated[str, Meta(description="ISO 4217 code of all amounts of money here.", examples=["EUR"])]
 BundleId = Annotated[str, Meta(description="Id of the bundle.", examples=["bun_06gtv168k5mt6mitjtjihcsfns"])]
 BundleName = Annotated[str, Meta(description="Name of the bundle.", examples=["Wind power"])]

@@ -8,8 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from tonne.platform.http.client_fields import IdempotencyKey, Metadata
+from tonne.platform.values.clock import Timestamp
 from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
-from tonne.selling.catalogue.schemas import DecimalText, EstimateId, Timestamp, Tonnes
+from tonne.selling.catalogue.schemas import DecimalText, EstimateId, Tonnes
 from tonne.selling.catalogue.selection import BundleChoiceIn
 from tonne.selling.estimates.factors.schemas import EmissionFactorOut
 from tonne.selling.estimates.schemas import MetadataOut

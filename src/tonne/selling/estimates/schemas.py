@@ -7,10 +7,10 @@ import msgspec
 from msgspec import Meta
 
 from tonne.platform.http.client_fields import IdempotencyKey, Metadata
-from tonne.platform.values.clock import to_wire
+from tonne.platform.values.clock import Timestamp, to_wire
 from tonne.platform.values.mass import MassUnit, format_tonnes
 from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
-from tonne.selling.catalogue.schemas import DecimalText, EstimateId, QuoteOut, Timestamp, Tonnes
+from tonne.selling.catalogue.schemas import DecimalText, EstimateId, QuoteOut, Tonnes
 from tonne.selling.estimates.model import Estimate
 
 MetadataOut = Annotated[

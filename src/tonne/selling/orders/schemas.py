@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tonne.platform.values.clock import to_wire
+from tonne.platform.values.clock import Timestamp, to_wire
 from tonne.platform.values.erased import ERASED
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.money import format_money
@@ -22,7 +22,6 @@ from tonne.selling.catalogue.schemas import (
     ProjectName,
     ProjectSlug,
     ProjectType,
-    Timestamp,
     Tonnes,
     bundle_item_out,
 )

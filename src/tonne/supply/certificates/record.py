@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from tonne.platform.values.clock import Timestamp
 from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.schemas import (
@@ -15,7 +16,6 @@ from tonne.selling.catalogue.schemas import (
     ProjectType,
     Registry,
     RegistryProjectId,
-    Timestamp,
     Tonnes,
 )
 from tonne.selling.orders.schemas import OrderId

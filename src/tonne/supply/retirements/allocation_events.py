@@ -15,9 +15,8 @@ from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.notification import Stream
 from tonne.platform.events.optional_events import OptionalEvent, find_recording, record_optional
-from tonne.platform.values.clock import to_wire
+from tonne.platform.values.clock import Timestamp, to_wire
 from tonne.platform.values.mass import format_tonnes
-from tonne.selling.catalogue.schemas import Timestamp
 from tonne.selling.orders.model import Order, ProjectStatus
 from tonne.selling.orders.schemas import OrderId
 

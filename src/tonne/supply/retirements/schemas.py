@@ -7,15 +7,8 @@ import msgspec
 from msgspec import Meta
 
 from tonne.platform.http.json_body import JsonNumber
-from tonne.selling.catalogue.schemas import (
-    Country,
-    ProjectId,
-    ProjectName,
-    Registry,
-    RegistryProjectId,
-    Timestamp,
-    Tonnes,
-)
+from tonne.platform.values.clock import Timestamp
+from tonne.selling.catalogue.schemas import Country, ProjectId, ProjectName, Registry, RegistryProjectId, Tonnes
 from tonne.selling.orders.beneficiary import BeneficiaryIn
 from tonne.selling.orders.schemas import OrderId
 from tonne.supply.stock.schemas import Day, RetirementUrl

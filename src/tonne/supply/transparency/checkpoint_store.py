@@ -5,7 +5,8 @@ from datetime import datetime
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
-from tonne.supply.transparency.log_store import LOG_COLUMNS, log_from_row
+from tonne.platform.db.rows import value_of
+from tonne.supply.transparency.log_store import LOG_COLUMNS
 from tonne.supply.transparency.model import Log
 
 CLAIM_GROWN = f"""
@@ -20,7 +21,7 @@ RETURNING {LOG_COLUMNS}
 async def claim_grown(connection: Connection, now: datetime, leased_until: datetime) -> Log | None:
     """Lease a log that has entries without a checkpoint."""
     row = await connection.fetchrow(CLAIM_GROWN, now, leased_until)
-    return None if row is None else log_from_row(row)
+    return None if row is None else value_of(Log, row)
 
 
 # The proof of an entry is against the first checkpoint that covers it: a smaller one may not be added later.

@@ -2,8 +2,6 @@
 
 from datetime import datetime
 
-import asyncpg
-
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.rows import value_of
 from tonne.platform.values.scope import Mode
@@ -29,7 +27,7 @@ LOCK_LOG = f"SELECT {LOG_COLUMNS} FROM logs WHERE mode = $1 AND closed_at IS NUL
 async def lock_log(tx: Connection, mode: Mode) -> Log | None:
     """The open log of a mode. Only the transaction that holds the lock may write its tree."""
     row = await tx.fetchrow(LOCK_LOG, mode)
-    return None if row is None else log_from_row(row)
+    return None if row is None else value_of(Log, row)
 
 
 CLOSE_LOG = """
@@ -55,7 +53,7 @@ LIST_LOGS = f"SELECT {LOG_COLUMNS} FROM logs ORDER BY mode, generation"  # noqa:
 
 async def list_logs(connection: Connection) -> list[Log]:
     """All logs of both modes, also those that were closed."""
-    return [log_from_row(row) for row in await connection.fetch(LIST_LOGS)]
+    return [value_of(Log, row) for row in await connection.fetch(LIST_LOGS)]
 
 
 FIND_LOG = f"SELECT {LOG_COLUMNS} FROM logs WHERE mode = $1 AND generation = $2"  # noqa: S608 - columns above
@@ -63,9 +61,4 @@ FIND_LOG = f"SELECT {LOG_COLUMNS} FROM logs WHERE mode = $1 AND generation = $2"
 
 async def find_log(connection: Connection, mode: Mode, generation: int) -> Log | None:
     row = await connection.fetchrow(FIND_LOG, mode, generation)
-    return None if row is None else log_from_row(row)
-
-
-def log_from_row(row: asyncpg.Record) -> Log:
-    """From `LOG_COLUMNS`."""
-    return value_of(Log, row)
+    return None if row is None else value_of(Log, row)

@@ -7,7 +7,7 @@ import msgspec
 
 from tonne.channels.checkout.links.model import MAX_OVERLAP_S, MAX_URL, LinkBeneficiary, OffsetLink
 from tonne.platform.http.json_body import JsonNumber
-from tonne.platform.values.clock import to_wire
+from tonne.platform.values.clock import Timestamp, to_wire
 from tonne.platform.values.decimals import PATTERN, parse_decimal
 from tonne.platform.values.language import LanguageCode
 from tonne.platform.values.mass import format_tonnes
@@ -15,7 +15,7 @@ from tonne.platform.values.money import format_money
 from tonne.platform.values.same_named import same_named
 from tonne.platform.values.scope import Mode
 from tonne.platform.web.fields import FIELD, Field
-from tonne.selling.catalogue.schemas import Money, Timestamp, Tonnes
+from tonne.selling.catalogue.schemas import Money, Tonnes
 from tonne.selling.catalogue.selection import BundleChoiceIn
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-import asyncpg
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
@@ -49,7 +48,7 @@ SELECT {_CHANGE} FROM price_changes WHERE mode = $1 ORDER BY next_attempt_at IS 
 
 async def list_changes(connection: Connection, mode: Mode, limit: int) -> list[PriceChange]:
     """Those that wait first, otherwise the newest first."""
-    return [_change(row) for row in await connection.fetch(LIST_CHANGES, mode, limit)]
+    return [value_of(PriceChange, row) for row in await connection.fetch(LIST_CHANGES, mode, limit)]
 
 
 LOCK_CHANGE = f"SELECT {_CHANGE} FROM price_changes WHERE mode = $1 AND id = $2 FOR UPDATE"  # noqa: S608 - a constant
@@ -57,7 +56,7 @@ LOCK_CHANGE = f"SELECT {_CHANGE} FROM price_changes WHERE mode = $1 AND id = $2 
 
 async def lock_change(tx: Connection, mode: Mode, change_id: str) -> PriceChange | None:
     row = await tx.fetchrow(LOCK_CHANGE, mode, change_id)
-    return None if row is None else _change(row)
+    return None if row is None else value_of(PriceChange, row)
 
 
 MARK_CANCELLED = "UPDATE price_changes SET cancelled_at = $3, next_attempt_at = NULL WHERE mode = $1 AND id = $2"
@@ -75,7 +74,7 @@ ORDER BY next_attempt_at, starts_at, id LIMIT $2 FOR UPDATE SKIP LOCKED
 
 async def claim_changes(tx: Connection, now: datetime, limit: int) -> list[PriceChange]:
     """Lock those whose time has come, in the order of their times."""
-    return [_change(row) for row in await tx.fetch(CLAIM_CHANGES, now, limit)]
+    return [value_of(PriceChange, row) for row in await tx.fetch(CLAIM_CHANGES, now, limit)]
 
 
 MARK_APPLIED = "UPDATE price_changes SET applied_at = $3, next_attempt_at = NULL WHERE mode = $1 AND id = $2"
@@ -110,7 +109,3 @@ SAVE_PRICE = "UPDATE bundles SET unit_price_minor = $3 WHERE mode = $1 AND id = 
 
 async def save_price(tx: Connection, mode: Mode, bundle_id: str, unit_price_minor: int) -> None:
     await tx.execute(SAVE_PRICE, mode, bundle_id, unit_price_minor)
-
-
-def _change(row: asyncpg.Record) -> PriceChange:
-    return value_of(PriceChange, row)

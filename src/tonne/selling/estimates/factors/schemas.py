@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.platform.values.clock import to_wire
+from tonne.platform.values.clock import Timestamp, to_wire
 from tonne.platform.values.same_named import same_named
 from tonne.selling.estimates.factors.model import Factor
 
@@ -54,12 +54,7 @@ class EmissionFactorOut(msgspec.Struct, kw_only=True):
         str, Meta(description="Show it where you show the factor.", examples=["Our World in Data, CC BY 4.0."])
     ]
     created_at: Annotated[
-        str,
-        Meta(
-            description="When this version was added.",
-            examples=["2026-11-17T00:00:00.000Z"],
-            extra_json_schema={"format": "date-time"},
-        ),
+        Timestamp, Meta(description="When this version was added.", examples=["2026-11-17T00:00:00.000Z"])
     ]
     gas_emissions: Annotated[
         dict[str, str] | None,

@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from tonne.platform.http.client_fields import IdempotencyKey, Metadata
-from tonne.selling.catalogue.schemas import DecimalText, Timestamp
+from tonne.platform.values.clock import Timestamp
+from tonne.selling.catalogue.schemas import DecimalText
 from tonne.selling.estimates.calculated_schemas import CalculatedOut, CommonIn, EstimateMassOut, Moment
 from tonne.selling.estimates.factors.schemas import EmissionFactorOut
 from tonne.selling.estimates.geography.places import CountryCode, PlaceIn

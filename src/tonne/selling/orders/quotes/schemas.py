@@ -9,10 +9,10 @@ from msgspec import Meta
 
 from tonne.platform.http.client_fields import IdempotencyKey
 from tonne.platform.http.json_body import Document, read
-from tonne.platform.values.clock import to_wire
+from tonne.platform.values.clock import Timestamp, to_wire
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
-from tonne.selling.catalogue.schemas import EstimateId, QuoteOut, Timestamp
+from tonne.selling.catalogue.schemas import EstimateId, QuoteOut
 from tonne.selling.catalogue.selection import FIELD, MASSES_FIELD
 from tonne.selling.estimates.schemas import MassIn
 from tonne.selling.orders.placing.bodies import ESTIMATE, MASS, TRUNC, Masses, Selection, Value

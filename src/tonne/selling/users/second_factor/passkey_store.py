@@ -2,7 +2,6 @@
 
 from datetime import datetime
 
-import asyncpg
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
@@ -40,7 +39,7 @@ LIST_PASSKEYS = f"SELECT {_PASSKEY} FROM passkeys WHERE user_id = $1 ORDER BY cr
 
 
 async def list_passkeys(connection: Connection, user_id: str) -> list[Passkey]:
-    return [_passkey(row) for row in await connection.fetch(LIST_PASSKEYS, user_id)]
+    return [Passkey(**row) for row in await connection.fetch(LIST_PASSKEYS, user_id)]
 
 
 LOCK_PASSKEY = f"SELECT {_PASSKEY} FROM passkeys WHERE credential_id = $1 FOR NO KEY UPDATE"  # noqa: S608 - columns above
@@ -49,7 +48,7 @@ LOCK_PASSKEY = f"SELECT {_PASSKEY} FROM passkeys WHERE credential_id = $1 FOR NO
 async def lock_passkey(tx: Connection, credential_id: bytes) -> Passkey | None:
     """Two uses of one passkey are decided one after the other, so that the sign count is compared with the last."""
     row = await tx.fetchrow(LOCK_PASSKEY, credential_id)
-    return None if row is None else _passkey(row)
+    return None if row is None else Passkey(**row)
 
 
 NOTE_PASSKEY_USED = "UPDATE passkeys SET sign_count = $2, is_synced = $3, last_used_at = $4 WHERE id = $1"
@@ -109,7 +108,3 @@ WHERE binding IN (SELECT binding FROM passkey_challenges WHERE expires_at < $1 L
 
 async def prune_challenges(connection: Connection, now: datetime, limit: int) -> int:
     return int((await connection.execute(PRUNE_CHALLENGES, now, limit)).split()[1])
-
-
-def _passkey(row: asyncpg.Record) -> Passkey:
-    return Passkey(**row)
