@@ -7,8 +7,6 @@ from tonne.supply.transparency.tree import GrownTile, TreeBroken, last_tiles
 from tonne_verify.merkle import HASH_SIZE
 from tonne_verify.tiles import TILE_WIDTH, TileId, join_entries
 
-# An entry is a SHA-256, with its length before it.
-ENTRY_SIZE = 2 + 32
 READ_TILES = """
 SELECT tile.level, tile.number, tile.hashes FROM log_tiles tile
 JOIN unnest($2::smallint[], $3::bigint[]) AS keys (level, number)

@@ -35,10 +35,6 @@ class KeyRestrictions(Struct, frozen=True):
     expires_at: datetime | None = None
 
     @property
-    def is_unrestricted(self) -> bool:
-        return self.permissions is None and self.account_ids is None and not self.networks and not self.expires_at
-
-    @property
     def rights(self) -> tuple[KeyRight, ...]:
         """The rights that the permissions include."""
         groups = {group_of(permission) for permission in self.permissions or ()}

@@ -35,6 +35,13 @@ from tonne.selling.orders.quotes.locked_price import LockedPrice, encode_locked
 from tonne.selling.orders.quotes.schemas import LockedQuoteIn, quote_document, with_status
 from tonne.selling.orders.quotes.store import NewQuote, StoredQuote, find_quote_by_key, insert_quotes, sum_held_grams
 
+QUOTE_LIFE = timedelta(minutes=30)
+# An order that is placed in the last moment of a quote still finds its hold.
+HOLD_GRACE = timedelta(minutes=1)
+
+# The JSON of the new quote and None; or of the original with the key, and the digest of the original request.
+Locked = tuple[bytes, bytes | None]
+
 
 class HoldSupply(Protocol):
     """Hold the grams of these lines for a quote, and return how many are reserved, in whole units of the registries.
@@ -45,14 +52,6 @@ class HoldSupply(Protocol):
     async def __call__(
         self, tx: Connection, scope: Scope, quote_id: str, lines: Sequence[PricedLine], expires_at: datetime
     ) -> int: ...
-
-
-QUOTE_LIFE = timedelta(minutes=30)
-# An order that is placed in the last moment of a quote still finds its hold.
-HOLD_GRACE = timedelta(minutes=1)
-
-# The JSON of the new quote and None; or of the original with the key, and the digest of the original request.
-Locked = tuple[bytes, bytes | None]
 
 
 class _KeyTaken(Exception):

@@ -69,9 +69,9 @@ async def record_confirmed_parcels(
         )
     entries += [
         audit.Entry(
-            action="parcel.serials_changed", subject_id=now.id, mode=mode, before=_place(was), after=_place(now)
+            action="parcel.serials_changed", subject_id=new.id, mode=mode, before=_place(old), after=_place(new)
         )
-        for was, now in book.changed
+        for old, new in book.changed
     ]
     entries += [
         audit.Entry(
