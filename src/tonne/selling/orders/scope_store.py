@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import scope_of
 from tonne.platform.values.ids import made_at
 from tonne.platform.values.scope import Mode, Scope
 
@@ -21,7 +22,7 @@ async def find_scope_any_account(connection: Connection, order_id: str) -> Scope
     if at is not None:
         row = await connection.fetchrow(FIND_SCOPE_BY_TIME, order_id, at - _NEAR, at + _NEAR)
         if row is not None:
-            return Scope(row["organisation_id"], row["account_id"], Mode(row["mode"]))
+            return scope_of(row)
     return await _find_scope_by_probing_any_account(connection, order_id)
 
 
@@ -34,7 +35,7 @@ FROM accounts JOIN orders ON orders.account_id = accounts.id AND orders.id = $1
 
 async def _find_scope_by_probing_any_account(connection: Connection, order_id: str) -> Scope | None:
     row = await connection.fetchrow(FIND_SCOPE, order_id)
-    return None if row is None else Scope(row["organisation_id"], row["account_id"], Mode(row["mode"]))
+    return None if row is None else scope_of(row)
 
 
 FIND_SCOPE_IN_ORGANISATION = """

@@ -10,6 +10,7 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.values.errors import Kind, TonneError
 
 
@@ -90,7 +91,5 @@ async def count_unsent(connection: Connection, start: datetime, end: datetime) -
 
 
 def _mail(row: asyncpg.Record) -> StoredMail:
-    values = dict(row)
-    raw = values.pop("message")
-    message = message_from_bytes(raw, policy=SMTP)
-    return StoredMail(raw=raw, message=message, state=MailState(values.pop("state")), **values)
+    raw = row["message"]
+    return value_of(StoredMail, row, raw=raw, message=message_from_bytes(raw, policy=SMTP))

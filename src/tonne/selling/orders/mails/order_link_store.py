@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import scope_of
 from tonne.platform.keys.sealed import SealedSecrets
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.scope import Scope
 from tonne.selling.orders.model import Order, OrderKey
 
 
@@ -59,7 +60,7 @@ async def find_linked_order(connection: Connection, secret_hash: bytes) -> tuple
     row = await connection.fetchrow(FIND_LINK, secret_hash)
     if row is None:
         return None
-    return Scope(row["organisation_id"], row["account_id"], Mode(row["mode"])), row["order_id"]
+    return scope_of(row), row["order_id"]
 
 
 SEALED = SealedSecrets(

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import scope_of, value_of
 from tonne.platform.values.actor import Actor
 from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.orders.model import OrderKey
@@ -194,6 +195,4 @@ async def wake_resupply(tx: Connection, mode: Mode) -> None:
 
 
 def _case(row: asyncpg.Record) -> LotCase:
-    values = dict(row)
-    scope = Scope(values.pop("organisation_id"), values.pop("account_id"), Mode(values.pop("mode")))
-    return LotCase(scope=scope, state=CaseState(values.pop("state")), **values)
+    return value_of(LotCase, row, scope=scope_of(row))

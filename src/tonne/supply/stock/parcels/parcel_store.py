@@ -7,8 +7,8 @@ import asyncpg
 
 from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import value_of
 from tonne.platform.values.scope import Mode
-from tonne.supply.stock.model import LotStatus, ParcelStatus
 from tonne.supply.stock.parcels.confirm_retirements import Confirmation
 from tonne.supply.stock.parcels.parcel_book import BookedParcel, LotPlace
 from tonne.supply.stock.serial_runs import SerialRun
@@ -155,9 +155,5 @@ async def correct_retirements_any_account(
 
 
 def _booked(row: asyncpg.Record) -> BookedParcel:
-    values = dict(row)
-    lot = LotPlace(
-        values.pop("lot_id"), values.pop("canonical"), values.pop("serial_block"), values.pop("lot_first_number")
-    )
-    status, lot_status = ParcelStatus(values.pop("status")), LotStatus(values.pop("lot_status"))
-    return BookedParcel(lot=lot, status=status, lot_status=lot_status, **values)
+    lot = LotPlace(row["lot_id"], row["canonical"], row["serial_block"], row["lot_first_number"])
+    return value_of(BookedParcel, row, lot=lot)
