@@ -46,6 +46,10 @@ def test_a_host_of_another_machine(host: str) -> None:
     assert host in refusal_of("serve", host=host, port=free_port(), database_url=NOWHERE)
 
 
+def test_an_invalid_setting_of_a_command_that_reads_settings_first() -> None:
+    assert "port" in refusal_of("link", "show", "lnk_1", port="0", database_url=NOWHERE)
+
+
 def test_a_data_folder_that_is_a_file(tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.write_text("I am a file.")

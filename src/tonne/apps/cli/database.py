@@ -79,7 +79,8 @@ def _tls_failure(error: ssl.SSLError) -> str:
 
 
 def settings_from_environment() -> Settings:
-    settings = load_settings(os.environ)
+    with plain_failures():
+        settings = load_settings(os.environ)
     if ignored := kubernetes_variables(os.environ):
         others = f" and {len(ignored) - 1} more" if len(ignored) > 1 else ""
         click.echo(

@@ -10,7 +10,7 @@ import aiohttp
 import click
 import msgspec
 
-from tonne.apps.cli.database import plain_failures, settings_from_environment
+from tonne.apps.cli.database import settings_from_environment
 from tonne.channels.webhooks.sending.signing import new_secret, signed_headers
 from tonne.platform.events.payload import message_id
 from tonne.platform.settings.environment import API_KEY_VARIABLE, API_URL_VARIABLE, LISTEN_VARIABLE
@@ -57,8 +57,7 @@ def listen(target: str, api_key: str, api_url: str | None, *, secret: str | None
 
     Other users of the machine can read the options of a running command. Pass key and secret in the environment.
     """
-    with plain_failures():
-        settings = settings_from_environment()
+    settings = settings_from_environment()
     if not api_key.startswith("tonne_test_"):
         raise click.ClickException("Use a test key (tonne_test_...). Live events go only to registered webhooks.")
     if urlsplit(target).scheme not in {"http", "https"}:

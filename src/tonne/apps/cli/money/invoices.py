@@ -202,8 +202,7 @@ def resend(number: str, mode: str | None) -> None:
 
     The mail of a paid or cancelled invoice says so and does not ask for money.
     """
-    with plain_failures():
-        settings = settings_from_environment()
+    settings = settings_from_environment()
 
     async def work(tx: Connection) -> tuple[Invoice, list[str]]:
         found = await _find(tx, number, mode)
@@ -260,8 +259,7 @@ def import_(file: Path, mode: str, dates: str | None, decimals: str | None, iban
     spelling = Spelling(DateOrder(dates) if dates else None, DecimalMark(decimals) if decimals else None)
     if iban is not None and not is_iban(iban):
         raise click.BadParameter("its check digits are wrong", param_hint="--iban")
-    with plain_failures():
-        settings = settings_from_environment()
+    settings = settings_from_environment()
     options = StatementOptions(spelling, iban)
     with reported_errors():
         booked = run_in_transaction(

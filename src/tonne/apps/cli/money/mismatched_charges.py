@@ -29,8 +29,7 @@ def refund_charge(charge_id: str, reason: str) -> None:
     A payment for an invoice cancels all its orders. The worker refunds everything that the gateway captured. To refund
     an order that was paid as it should be, use `tonne order refund`.
     """
-    with plain_failures():
-        settings = settings_from_environment()
+    settings = settings_from_environment()
 
     async def decide(tx: Connection, payment: RecordedPayment | None) -> Order:
         return await return_mismatched(tx, charge_id, payment, actor=ACTOR, reason=reason, now=utc_now())
@@ -48,8 +47,7 @@ def accept_charge(charge_id: str, reason: str) -> None:
 
     If more arrived than the order costs, the difference is refunded.
     """
-    with plain_failures():
-        settings = settings_from_environment()
+    settings = settings_from_environment()
 
     async def decide(tx: Connection, payment: RecordedPayment | None) -> Order:
         return await accept_mismatched(tx, charge_id, payment, actor=ACTOR, reason=reason, now=utc_now())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from tonne.apps.cli.database import plain_failures, run_in_transaction, settings_from_environment
+from tonne.apps.cli.database import run_in_transaction, settings_from_environment
 from tonne.apps.cli.output import Format, MoneyColumn, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
 from tonne.money.accounting.reports.account_statement import (
@@ -97,8 +97,7 @@ def statement(
     first, last = _day(first_day), _day(last_day)
     if last < first:
         raise click.BadParameter("must not be before --from", param_hint="--to")
-    with plain_failures():
-        settings = settings_from_environment()
+    settings = settings_from_environment()
 
     async def work(tx: Connection) -> list[tuple[AccountStatement, PrintedStatement]]:
         await require_organisation(tx, organisation_id)

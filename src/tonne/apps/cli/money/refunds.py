@@ -2,7 +2,7 @@
 
 import click
 
-from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
+from tonne.apps.cli.database import ACTOR, run_in_transaction, settings_from_environment
 from tonne.apps.cli.output import STATUS_STYLES, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE, REASON
 from tonne.money.cards.gateways.payment_record import DisputeState
@@ -173,8 +173,7 @@ def refund_order(order_id: str, amount: str | None, reason: str) -> None:
     A payment by card goes back to the card, one by bank transfer to the account that it came from. To cancel a paid
     order as well, use `tonne order cancel --refund`.
     """
-    with plain_failures():
-        settings = settings_from_environment()
+    settings = settings_from_environment()
 
     async def work(tx: Connection) -> Refund:
         scope = await find_scope_any_account(tx, order_id)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
+from tonne.apps.cli.database import ACTOR, run_in_transaction, settings_from_environment
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
 from tonne.money.bank.export_returns import ReturnFile, export_returns, find_return_file
@@ -51,8 +51,7 @@ def return_(transfer_id: str, reason: str, amount: str | None, iban: str | None,
     The money goes to the account that it came from. `tonne transfer export-returns` then writes the payments for
     your bank.
     """
-    with plain_failures():
-        settings = settings_from_environment()
+    settings = settings_from_environment()
 
     async def work(tx: Connection) -> BankReturn:
         [*found] = await find_transfers_any_account(tx, [transfer_id])
@@ -73,8 +72,7 @@ def return_(transfer_id: str, reason: str, amount: str | None, iban: str | None,
 @output_options
 def returns(mode: str | None, output: Output) -> None:
     """List returns that are planned or exported."""
-    with plain_failures():
-        limit = settings_from_environment().return_approval_above
+    limit = settings_from_environment().return_approval_above
     found = run_in_transaction(list_open_returns_any_account, None if mode is None else Mode(mode))
     waits = ValueColumn[BankReturn](
         "waits_for_approval", lambda each: each.waits_for_approval(limit), head="unapproved"
@@ -126,8 +124,7 @@ def returned(return_id: str, note: str) -> None:
     Only needed if no bank statement shows it: lines of imported statements with the id of the return do this by
     themselves.
     """
-    with plain_failures():
-        settings = settings_from_environment()
+    settings = settings_from_environment()
     text = check_text(note, "--note")
     found = run_in_transaction(confirm_return, return_id, text, settings=settings, actor=ACTOR, now=utc_now())
     click.echo(f"Return {found.id} of {found.amount} has gone back.")
@@ -169,8 +166,7 @@ def failed(return_id: str, note: str, incoming_id: str | None) -> None:
 )
 def export(mode: str, format_: str, currency: str, batch: str | None, path: Path) -> None:
     """Write the planned returns into a file for your bank. Each is exported once."""
-    with plain_failures():
-        settings = settings_from_environment()
+    settings = settings_from_environment()
     if currency not in DECIMALS:
         raise click.BadParameter("expected a code such as EUR", param_hint="--currency")
 

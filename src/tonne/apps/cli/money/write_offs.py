@@ -2,7 +2,7 @@
 
 import click
 
-from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
+from tonne.apps.cli.database import ACTOR, run_in_transaction, settings_from_environment
 from tonne.apps.cli.money.credit_notes import MAX_REASON
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
@@ -45,8 +45,7 @@ def write_off(number: str, mode: str | None, reason: str, *, release_credit: boo
     refund_approval_above a second person must approve it.
     """
     reason = _reason(reason)
-    with plain_failures():
-        settings = settings_from_environment()
+    settings = settings_from_environment()
 
     async def work(tx: Connection) -> WriteOff:
         found = await find_by_number_any_account(tx, number, None if mode is None else Mode(mode))

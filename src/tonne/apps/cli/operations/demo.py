@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from tonne.apps.cli.database import ACTOR, plain_failures, settings_from_environment
+from tonne.apps.cli.database import ACTOR, settings_from_environment
 from tonne.channels.checkout.links.create_link import create_account_link
 from tonne.channels.checkout.links.schemas import OffsetLinkIn
 from tonne.channels.public_pages.change_page import PageChange, change_page
@@ -127,8 +127,7 @@ def print_again() -> None:
 
     They are printed when `tonne serve --demo` starts, and stored in demo.json in the data folder.
     """
-    with plain_failures():
-        settings = settings_from_environment()
+    settings = settings_from_environment()
     try:
         demo = msgspec.json.decode((settings.data_path / DEMO_FILE).read_bytes(), type=Demo)
     except (OSError, msgspec.MsgspecError) as error:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import click
 
-from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
+from tonne.apps.cli.database import ACTOR, run_in_transaction, settings_from_environment
 from tonne.apps.cli.imports import FILE, read_file, reported_errors
 from tonne.apps.cli.output import MoneyColumn, Output, TonnesColumn, ValueColumn, columns, output_options, print_table
 from tonne.apps.cli.parameters import MODE
@@ -120,8 +120,7 @@ def disable(bundle_id: str) -> None:
 
 
 def _import(mode: Mode, files: Files, currency: str | None, *, allow_large_change: bool = False) -> None:
-    with plain_failures():
-        factor = Decimal(str(settings_from_environment().rate_change_factor))
+    factor = Decimal(str(settings_from_environment().rate_change_factor))
     try:
         with reported_errors():
             report = run_in_transaction(

@@ -5,7 +5,7 @@ from typing import Any
 import click
 import msgspec
 
-from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
+from tonne.apps.cli.database import ACTOR, run_in_transaction, settings_from_environment
 from tonne.apps.cli.money.refunds import refund_order
 from tonne.apps.cli.output import (
     STATUS_STYLES,
@@ -123,8 +123,7 @@ def _columns(names: Names) -> tuple[ValueColumn[FoundOrder], ...]:
 @output_options
 def show(order_id: str, output: Output) -> None:
     """Show an order, its timeline and what it waits for."""
-    with plain_failures():
-        settings = settings_from_environment()
+    settings = settings_from_environment()
 
     async def work(tx: Connection) -> tuple[ShownOrder, list[TimelineEntry]]:
         scope = await find_scope_any_account(tx, order_id)
@@ -148,8 +147,7 @@ def cancel(order_id: str, *, reason: str, refund: bool) -> None:
     invoice gets a mail with the reason. If a card is charged meanwhile, the charge is refunded. Once credits are
     allocated, no order can be cancelled: only a goodwill refund remains (`tonne order refund`).
     """
-    with plain_failures():
-        settings = settings_from_environment()
+    settings = settings_from_environment()
 
     async def work(tx: Connection) -> Order:
         scope = await find_scope_any_account(tx, order_id)

@@ -1,5 +1,8 @@
 """tonne user"""
 
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
 import click
 
 from tonne.apps.cli.database import ACTOR, run_connected, run_in_transaction
@@ -25,6 +28,7 @@ from tonne.selling.users.oidc.oidc_sign_in import unlink_user
 from tonne.selling.users.second_factor.second_factor import reset_second_factors
 from tonne.selling.users.second_factor.totp import current_code
 
+T = TypeVar("T")
 ROLE = click.Choice([role.value for role in Role])
 COLUMNS: tuple[ValueColumn[User], ...] = (
     *columns("email", "name", shrinks=True),
@@ -107,11 +111,7 @@ def remove(email: str, organisation_id: str) -> None:
 @click.argument("email", type=EMAIL)
 def disable(email: str) -> None:
     """Disable a user: all sessions end, and signing in is refused."""
-
-    async def change(tx: Connection) -> None:
-        await disable_user(tx, await require_user(tx, email), actor=ACTOR, now=utc_now())
-
-    run_in_transaction(change)
+    run_in_transaction(_change, email, disable_user)
     click.echo(f"{email} is disabled.")
 
 
@@ -119,11 +119,7 @@ def disable(email: str) -> None:
 @click.argument("email", type=EMAIL)
 def enable(email: str) -> None:
     """Let a disabled user sign in again."""
-
-    async def change(tx: Connection) -> None:
-        await enable_user(tx, await require_user(tx, email), actor=ACTOR, now=utc_now())
-
-    run_in_transaction(change)
+    run_in_transaction(_change, email, enable_user)
     click.echo(f"{email} can sign in again.")
 
 
@@ -135,11 +131,7 @@ def delete(email: str) -> None:
 
     Entries of the audit log stay, with the id of the user.
     """
-
-    async def change(tx: Connection) -> None:
-        await delete_user(tx, await require_user(tx, email), actor=ACTOR, now=utc_now())
-
-    run_in_transaction(change)
+    run_in_transaction(_change, email, delete_user)
     click.echo(f"{email} is deleted.")
 
 
@@ -150,11 +142,7 @@ def unlink(email: str) -> None:
 
     The next sign-in there with this verified address links an account again.
     """
-
-    async def change(tx: Connection) -> int:
-        return await unlink_user(tx, await require_user(tx, email), actor=ACTOR, now=utc_now())
-
-    if not run_in_transaction(change):
+    if not run_in_transaction(_change, email, unlink_user):
         raise click.ClickException(f"{email} has no account at a sign-in provider.")
     click.echo(f"{email} has no account at a sign-in provider any more.")
 
@@ -198,3 +186,7 @@ def reset(email: str, *, second_factor: bool) -> None:
             return await create_password_link(connection, settings, found, actor=ACTOR, now=now)
 
     click.echo(run_connected(change))
+
+
+async def _change(tx: Connection, email: str, change: Callable[..., Awaitable[T]]) -> T:
+    return await change(tx, await require_user(tx, email), actor=ACTOR, now=utc_now())

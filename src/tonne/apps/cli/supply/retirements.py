@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
+from tonne.apps.cli.database import ACTOR, run_in_transaction, settings_from_environment
 from tonne.apps.cli.imports import FILE, read_file, reported_errors
 from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
@@ -84,8 +84,7 @@ def import_(mode: str, file: Path) -> None:
     If the file has errors, all of them are listed, nothing is imported, and the exit code is 1.
     """
     upload = read_file(file)
-    with plain_failures():
-        pages = settings_from_environment().retirement_pages
+    pages = settings_from_environment().retirement_pages
     with reported_errors():
         report = run_in_transaction(import_confirmations, Mode(mode), upload, now=utc_now(), actor=ACTOR, pages=pages)
     if report.confirmed_count:

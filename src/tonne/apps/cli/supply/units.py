@@ -2,7 +2,7 @@
 
 import click
 
-from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
+from tonne.apps.cli.database import ACTOR, run_in_transaction, settings_from_environment
 from tonne.apps.cli.output import Output, TonnesColumn, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
 from tonne.platform.db.pool import Connection
@@ -54,7 +54,6 @@ def close(unit_id: str) -> None:
 
     Its rest serves later fractions of any account.
     """
-    with plain_failures():
-        service_name = settings_from_environment().seller_name
+    service_name = settings_from_environment().seller_name
     run_in_transaction(close_unit_any_account, unit_id, service_name=service_name, actor=ACTOR, now=utc_now())
     click.echo(f"Unit {unit_id} is on the work list, in the name of {service_name}.")
