@@ -41,8 +41,8 @@ ONE = "/orders/{order_id}"
 CANCELLABLE = (OrderStatus.RECEIVED, OrderStatus.PLACED, OrderStatus.PAID)
 # Mails go to customers: per organisation 20 at once, then one every minute.
 MAILS = 20
-LIFE = "order_life.html"
 MAILS_PER_S = 1 / 60
+LIFE = "order_life.html"
 ERRORS: tuple[type[TonneError], ...] = (RateLimited, RouteNotFound)
 _TOO_MANY_MAILS = "Too many mails. Wait a few minutes, then try again."
 _WHY = "Say why: the reason is in the audit log, and on the credit note if there is one."

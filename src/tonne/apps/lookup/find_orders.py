@@ -92,22 +92,21 @@ def _values(filters: OrderFilter, start: Position, limit: int) -> tuple[object, 
     """The parameters of the statements below."""
     before = filters.latest(start)
     return (
-        *(
-            filters.organisation_id,
-            filters.mode,
-            before.created_at,
-            before.id,
-            filters.created_after or _EARLIEST,
-            limit,
-        ),
-        *(
-            filters.account_id,
-            filters.status,
-            filters.payment_state,
-            filters.payment_method,
-            filters.metadata_part,
-        ),
-        *(filters.estimate_id, filters.offset_link_id, filters.bundle_id, *filters.metadata_arrays),
+        filters.organisation_id,
+        filters.mode,
+        before.created_at,
+        before.id,
+        filters.created_after or _EARLIEST,
+        limit,
+        filters.account_id,
+        filters.status,
+        filters.payment_state,
+        filters.payment_method,
+        filters.metadata_part,
+        filters.estimate_id,
+        filters.offset_link_id,
+        filters.bundle_id,
+        *filters.metadata_arrays,
     )
 
 
@@ -118,13 +117,14 @@ async def list_page(
     if filters.organisation_id is None:
         raise LookupError("the filter names no organisation")
     if filters.account_id is not None:
-        rows = await _list_of_account(connection, filters.organisation_id, _values(filters, start, limit + 1))
+        list_rows = _list_of_account
     elif filters.status is not None and filters.status is not OrderStatus.COMPLETE:
-        rows = await _list_of_status(connection, filters.organisation_id, _values(filters, start, limit + 1))
+        list_rows = _list_of_status
     elif filters.payment_state in {PaymentState.REFUNDED, PaymentState.DISPUTED}:
-        rows = await _list_of_payment_state(connection, filters.organisation_id, _values(filters, start, limit + 1))
+        list_rows = _list_of_payment_state
     else:
-        rows = await _list_of_organisation(connection, filters.organisation_id, _values(filters, start, limit + 1))
+        list_rows = _list_of_organisation
+    rows = await list_rows(connection, filters.organisation_id, _values(filters, start, limit + 1))
     return _page(rows, limit)
 
 
