@@ -142,7 +142,8 @@ FIND_PAYMENT = """
 SELECT orders.wire_document
 FROM checkouts
 JOIN orders ON orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id
-JOIN charges ON charges.account_id = orders.account_id AND charges.order_id = orders.id AND charges.status = 'captured'
+JOIN charges ON charges.account_id = orders.account_id AND charges.order_id = orders.id
+            AND charges.status IN ('captured', 'refunded') AND NOT charges.is_surplus
 WHERE checkouts.temporary_id_hash = $1 AND checkouts.organisation_id = $2 AND checkouts.mode = $3
   AND charges.settled_at > $4 AND ($5::text[] IS NULL OR orders.account_id = ANY($5))
 """

@@ -26,7 +26,7 @@ class PaymentLookup:
     def __init__(self, database: Database, *, clock: Clock, settings: Settings) -> None:
         self._database = database
         self._clock = clock
-        # Only misses count, so that looking up real payments is never throttled.
+        # Only misses count and are limited: an id that exists is found, however many wrong ones came before it.
         self._misses = TokenBuckets(
             "payment_lookup", settings.failed_lookup_per_minute / 60, settings.failed_lookup_burst
         )
@@ -49,13 +49,12 @@ class PaymentLookup:
             well_formed = False
         if not well_formed:
             raise Invalid([Fault("validation_error", "temporary_id must be a UUID.", "temporary_id")])
-        self._misses.require(str(request.actor), 0)
         async with self._database.connection() as connection:
             paid_after = self._clock() - TEMPORARY_ID_LIFE
             document = await find_payment(
                 connection, request.scope, hash_temporary_id(text), paid_after, request.accounts
             )
         if document is None:
-            self._misses.consume(str(request.actor))
+            self._misses.require(str(request.actor))
             raise PaymentNotFound
         return Response(b'{"order":%b,"type":"order"}' % document)
