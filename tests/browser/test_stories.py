@@ -37,7 +37,6 @@ def settings(settings: Settings, authority: Authority) -> Settings:
     return msgspec.structs.replace(
         settings,
         webhook_allow_private="127.0.0.0/8",
-        webhook_ports="*",
         webhook_ca_file=str(authority.ca_file),
         webhook_time_scale=600.0,
     )

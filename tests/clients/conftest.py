@@ -70,7 +70,6 @@ def service(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         "rate_limit_per_second": 1_000_000,
         "rate_limit_burst": 1_000_000,
         "webhook_allow_private": "127.0.0.0/8",
-        "webhook_ports": "*",
         "webhook_ca_file": authority.ca_file,
     }
     service = Service(folder, server.world, authority, settings, port)

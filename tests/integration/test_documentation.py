@@ -130,7 +130,6 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
         "port": port,
         "public_url": url,
         "webhook_allow_private": "127.0.0.0/8",
-        "webhook_ports": "*",
     }
     tonne = Process("tonne", "serve", "--demo", settings=settings, log=folder / "tonne.log")
     programs = folder / ".venv" / "bin"

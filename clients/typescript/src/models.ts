@@ -3400,7 +3400,7 @@ export interface MetadataKeysInput {
 }
 
 export interface WebhookInput {
-  /** A public https address on port 443 or 8443. */
+  /** An https URL whose host has public addresses. */
   url: string;
   /** Only events of these accounts. An empty list means all accounts of the organisation. */
   account_ids?: string[] | null | undefined;

@@ -29,7 +29,6 @@ def settings(settings: Settings, authority: Authority, tmp_path: Path) -> Settin
         settings,
         data_dir=str(tmp_path),
         webhook_allow_private="127.0.0.0/8",
-        webhook_ports="*",
         webhook_ca_file=str(authority.ca_file),
         webhook_time_scale=0.001,
         worker_poll_s=0.005,

@@ -42,7 +42,7 @@ def start(server: Server, authority: Authority, tmp_path: Path) -> Iterator[Star
     def start(command: str, **settings: object) -> int:
         port, metrics_port = free_port(), free_port()
         common = {"port": port, "metrics_port": metrics_port, "data_dir": tmp_path / "data", "database_url": url}
-        common |= {"secret_key": secret_key, "webhook_allow_private": "127.0.0.0/8", "webhook_ports": "*"}
+        common |= {"secret_key": secret_key, "webhook_allow_private": "127.0.0.0/8"}
         common |= {"webhook_ca_file": authority.ca_file, "tracing": "true", "worker_poll_s": 0.05}
         process = Process("tonne", command, settings=common | settings, log=tmp_path / f"{command}.log")
         started.append(process)

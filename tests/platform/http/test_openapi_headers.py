@@ -30,7 +30,7 @@ BODIES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    return msgspec.structs.replace(settings, webhook_allow_private="127.0.0.0/8", webhook_ports="*")
+    return msgspec.structs.replace(settings, webhook_allow_private="127.0.0.0/8")
 
 
 @pytest.fixture

@@ -3736,7 +3736,7 @@ class WebhookInput(TypedDict):
     """WebhookInput"""
 
     url: str
-    """A public https address on port 443 or 8443."""
+    """An https URL whose host has public addresses."""
     account_ids: NotRequired[Sequence[str] | None]
     """Only events of these accounts. An empty list means all accounts of the organisation."""
     event_types: NotRequired[Sequence[EventType] | None]

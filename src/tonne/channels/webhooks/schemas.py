@@ -23,7 +23,7 @@ _ADDRESS = "https://hooks.example.com/tonne"
 _Url = Annotated[
     str,
     Meta(
-        description="A public https address on port 443 or 8443.",
+        description="An https URL whose host has public addresses.",
         extra_json_schema={"maxLength": 2048, "format": "uri"},
         examples=[_ADDRESS],
     ),

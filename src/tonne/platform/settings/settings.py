@@ -79,7 +79,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     document_pkcs11_pin: str = ""
     document_time_stamp_url: Annotated[str, msgspec.Meta(max_length=2048)] = ""
     webhook_allow_private: str = ""
-    webhook_ports: Annotated[str, msgspec.Meta(pattern=r"^(\*|[0-9]{1,5}( *, *[0-9]{1,5})*)\Z")] = "443,8443"
+    webhook_ports: Annotated[str, msgspec.Meta(pattern=r"^(\*|[0-9]{1,5}( *, *[0-9]{1,5})*)\Z")] = "*"
     webhook_ca_file: str = ""
     webhook_client_certificate_file: str = ""
     webhook_client_key_file: str = ""

@@ -19,7 +19,6 @@ def settings(settings: Settings, tmp_path: Path) -> Settings:
         archive_tables="events,webhook_attempts,mails",
         archive_dir=str(tmp_path / "archive"),
         webhook_allow_private="127.0.0.0/8",
-        webhook_ports="*",
     )
 
 

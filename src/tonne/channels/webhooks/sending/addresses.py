@@ -42,7 +42,7 @@ class AddressPolicy(Struct, frozen=True):
     """`opened` lists private networks that are allowed for development. An empty `ports` allows all ports."""
 
     opened: tuple[Network, ...] = ()
-    ports: frozenset[int] = frozenset({443, 8443})
+    ports: frozenset[int] = frozenset()
 
     def permits(self, text: str) -> bool:
         """A wrapped IPv4 address is checked too: a translator on the route would connect to it."""
