@@ -3409,6 +3409,11 @@ export interface WebhookInput {
    * `order.received` to `order.completed`. Other types go only to webhooks that name them.
    */
   event_types?: EventType[] | null | undefined;
+  /**
+   * Whether a response with status 410 disables the webhook. Otherwise its events are sent again until the receiver
+   * responds with 2xx. Default: `false`.
+   */
+  disable_on_gone?: boolean | undefined;
 }
 
 /** New types may be added: ignore those that you do not know. */
@@ -3431,8 +3436,13 @@ export interface Webhook {
    */
   event_types: EventType[];
   /**
-   * Why Tonne has disabled the webhook. `gone`: the receiver answered with status 410. Null when it is enabled, or a
-   * person disabled it.
+   * Whether a response with status 410 disables the webhook. Otherwise its events are sent again until the receiver
+   * responds with 2xx.
+   */
+  disable_on_gone: boolean;
+  /**
+   * Why Tonne has disabled the webhook. `gone`: the receiver answered with status 410, and `disable_on_gone` is set.
+   * Null when it is enabled, or a person disabled it.
    */
   disabled_reason: DisabledReason | null;
   /** When it was registered. */
@@ -3510,6 +3520,11 @@ export interface WebhookChangeInput {
    * `order.received` to `order.completed`. Other types go only to webhooks that name them.
    */
   event_types?: EventType[] | null | undefined;
+  /**
+   * Whether a response with status 410 disables the webhook. Otherwise its events are sent again until the receiver
+   * responds with 2xx.
+   */
+  disable_on_gone?: boolean | null | undefined;
 }
 
 export interface RotateInput {

@@ -46,7 +46,12 @@ class Stage(Scene):
         self._workers: list[Worker] = []
 
     async def register(
-        self, url: str, *accounts: Scope, scope: Scope | None = None, event_types: Sequence[str] = ()
+        self,
+        url: str,
+        *accounts: Scope,
+        scope: Scope | None = None,
+        event_types: Sequence[str] = (),
+        disable_on_gone: bool = False,
     ) -> Hook:
         async with self.database.transaction() as tx:
             webhook, secret = await register_webhook(
@@ -55,6 +60,7 @@ class Stage(Scene):
                 url,
                 [account.account_id for account in accounts],
                 event_types=event_types,
+                disable_on_gone=disable_on_gone,
                 box=self.services.box,
                 actor=TESTER,
                 now=utc_now(),

@@ -28,6 +28,7 @@ FIELDS = [
     "account_type",
     "account_ids",
     "event_types",
+    "disable_on_gone",
     "disabled_reason",
     "created_at",
     "secret",
@@ -60,12 +61,13 @@ async def test_a_registration_returns_the_webhook_with_its_delivery_state(
     assert SECRET.fullmatch(webhook["secret"])
     assert MOMENT.fullmatch(webhook["created_at"])
     assert webhook["created_at"] >= before.isoformat()[:19]
-    assert {name: webhook[name] for name in FIELDS[1:7]} == {
+    assert {name: webhook[name] for name in FIELDS[1:8]} == {
         "url": URL,
         "enabled": True,
         "account_type": "test",
         "account_ids": [],
         "event_types": [],
+        "disable_on_gone": False,
         "disabled_reason": None,
     }
     assert webhook["delivery"] == {

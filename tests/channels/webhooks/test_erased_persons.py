@@ -7,14 +7,14 @@ from tests.channels.webhooks.stage import Stage, verify
 from tests.support.api_client import ApiClient
 from tests.support.receivers import Receiver, reply
 from tests.support.world import World
-from tonne.channels.webhooks.event_types import ORDER_TYPES
+from tonne.channels.webhooks.event_types import STATUS_TYPES
 
 
 async def test_waiting_and_rewound_events_are_sent_without_the_person(
     stage: Stage, world: World, api: ApiClient, browser: httpx.AsyncClient, receiver: Receiver
 ) -> None:
     persons = Persons(stage.services, world, api, browser)
-    hook = await stage.register(receiver.url, event_types=[*ORDER_TYPES, "allocation.new"])
+    hook = await stage.register(receiver.url, event_types=[*STATUS_TYPES, "order.person_erased", "allocation.new"])
     await persons.buys()
     receiver.next(reply(200, f"thanks, {EMAIL}".encode()))
     await stage.deliver()

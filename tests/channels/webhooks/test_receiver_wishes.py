@@ -78,11 +78,23 @@ async def test_no_probe_follows_a_receiver_that_asks_to_wait(stage: Stage, recei
     assert 20 < await stage.fetchval(PAUSE, hook.id) <= 30
 
 
-async def test_gone_disables_the_webhook_mails_the_admins_and_loses_nothing(
+async def test_gone_is_a_failure_like_any_other(stage: Stage, api: ApiClient, receiver: Receiver) -> None:
+    hook = await stage.register(receiver.url)
+    receiver.next(reply(410))
+    [event] = await stage.emit(stage.one)
+    async with stage.working():
+        await stage.until(lambda: stage.fetchval("SELECT acknowledged_count FROM webhooks WHERE id = $1", hook.id))
+    shown = (await api.get(f"/v1/webhooks/{hook.id}")).json()
+    assert (shown["enabled"], shown["disable_on_gone"]) == (True, False)
+    assert [delivery.event_ids for delivery in receiver.deliveries] == [[event], [event]]
+
+
+async def test_gone_disables_a_webhook_that_asks_for_it_mails_the_admins_and_loses_nothing(
     stage: Stage, api: ApiClient, receiver: Receiver
 ) -> None:
     await add_admins(stage, "ada@ours.test")
     hook = await stage.register(receiver.url)
+    assert (await put(api, hook.id, {"disable_on_gone": True})).json()["disable_on_gone"]
     accepted = await stage.emit(stage.one)
     await stage.deliver()
     receiver.next(reply(410))
@@ -110,7 +122,7 @@ async def test_gone_disables_the_webhook_mails_the_admins_and_loses_nothing(
 
 
 async def test_gone_for_a_parked_account_disables_the_webhook_too(stage: Stage, receiver: Receiver) -> None:
-    hook = await stage.register(receiver.url)
+    hook = await stage.register(receiver.url, disable_on_gone=True)
     receiver.rule = lambda delivery: reply(422) if stage.one.account_id in delivery.account_ids else OK
     await stage.emit(stage.one, stage.two)
     async with stage.working():

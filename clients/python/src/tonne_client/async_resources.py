@@ -2622,6 +2622,7 @@ class AsyncWebhooksResource:
         url: str,
         account_ids: Sequence[str] | Omit | None = OMIT,
         event_types: Sequence[models.EventType] | Omit | None = OMIT,
+        disable_on_gone: bool | Omit = OMIT,
     ) -> models.Webhook:
         """Register a webhook.
 
@@ -2632,7 +2633,12 @@ class AsyncWebhooksResource:
             models.Webhook,
             "POST",
             "/v1/webhooks",
-            body={"url": url, "account_ids": account_ids, "event_types": event_types},
+            body={
+                "url": url,
+                "account_ids": account_ids,
+                "event_types": event_types,
+                "disable_on_gone": disable_on_gone,
+            },
         )
 
     def list(
@@ -2662,6 +2668,7 @@ class AsyncWebhooksResource:
         enabled: bool | Omit | None = OMIT,
         account_ids: Sequence[str] | Omit | None = OMIT,
         event_types: Sequence[models.EventType] | Omit | None = OMIT,
+        disable_on_gone: bool | Omit | None = OMIT,
     ) -> models.Webhook:
         """Change a webhook.
 
@@ -2672,7 +2679,13 @@ class AsyncWebhooksResource:
             models.Webhook,
             "PUT",
             f"/v1/webhooks/{segment('webhook_id', webhook_id)}",
-            body={"url": url, "enabled": enabled, "account_ids": account_ids, "event_types": event_types},
+            body={
+                "url": url,
+                "enabled": enabled,
+                "account_ids": account_ids,
+                "event_types": event_types,
+                "disable_on_gone": disable_on_gone,
+            },
         )
 
     async def delete(self, webhook_id: str) -> None:

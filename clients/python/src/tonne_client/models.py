@@ -3743,6 +3743,10 @@ class WebhookInput(TypedDict):
     """The types of events that the webhook gets. An empty list means the seven types that report the status of an
     order, `order.received` to `order.completed`. Other types go only to webhooks that name them.
     """
+    disable_on_gone: NotRequired[bool]
+    """Whether a response with status 410 disables the webhook. Otherwise its events are sent again until the receiver
+    responds with 2xx. Default: `false`.
+    """
 
 
 EventType = Literal[
@@ -3788,9 +3792,13 @@ class Webhook(Model):
     """The types of events that the webhook gets. An empty list means the seven types that report the status of an
     order, `order.received` to `order.completed`. Other types go only to webhooks that name them.
     """
+    disable_on_gone: bool
+    """Whether a response with status 410 disables the webhook. Otherwise its events are sent again until the receiver
+    responds with 2xx.
+    """
     disabled_reason: DisabledReason | None
-    """Why Tonne has disabled the webhook. `gone`: the receiver answered with status 410. Null when it is enabled, or a
-    person disabled it.
+    """Why Tonne has disabled the webhook. `gone`: the receiver answered with status 410, and `disable_on_gone` is set.
+    Null when it is enabled, or a person disabled it.
     """
     created_at: dt.datetime
     """When it was registered."""
@@ -3869,6 +3877,10 @@ class WebhookChangeInput(TypedDict):
     event_types: NotRequired[Sequence[EventType] | None]
     """The types of events that the webhook gets. An empty list means the seven types that report the status of an
     order, `order.received` to `order.completed`. Other types go only to webhooks that name them.
+    """
+    disable_on_gone: NotRequired[bool | None]
+    """Whether a response with status 410 disables the webhook. Otherwise its events are sent again until the receiver
+    responds with 2xx.
     """
 
 

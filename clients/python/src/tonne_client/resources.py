@@ -2610,6 +2610,7 @@ class WebhooksResource:
         url: str,
         account_ids: Sequence[str] | Omit | None = OMIT,
         event_types: Sequence[models.EventType] | Omit | None = OMIT,
+        disable_on_gone: bool | Omit = OMIT,
     ) -> models.Webhook:
         """Register a webhook.
 
@@ -2620,7 +2621,12 @@ class WebhooksResource:
             models.Webhook,
             "POST",
             "/v1/webhooks",
-            body={"url": url, "account_ids": account_ids, "event_types": event_types},
+            body={
+                "url": url,
+                "account_ids": account_ids,
+                "event_types": event_types,
+                "disable_on_gone": disable_on_gone,
+            },
         )
 
     def list(
@@ -2650,6 +2656,7 @@ class WebhooksResource:
         enabled: bool | Omit | None = OMIT,
         account_ids: Sequence[str] | Omit | None = OMIT,
         event_types: Sequence[models.EventType] | Omit | None = OMIT,
+        disable_on_gone: bool | Omit | None = OMIT,
     ) -> models.Webhook:
         """Change a webhook.
 
@@ -2660,7 +2667,13 @@ class WebhooksResource:
             models.Webhook,
             "PUT",
             f"/v1/webhooks/{segment('webhook_id', webhook_id)}",
-            body={"url": url, "enabled": enabled, "account_ids": account_ids, "event_types": event_types},
+            body={
+                "url": url,
+                "enabled": enabled,
+                "account_ids": account_ids,
+                "event_types": event_types,
+                "disable_on_gone": disable_on_gone,
+            },
         )
 
     def delete(self, webhook_id: str) -> None:

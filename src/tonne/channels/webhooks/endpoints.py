@@ -67,6 +67,7 @@ class WebhookEndpoints:
                 body.url,
                 accounts,
                 event_types=body.event_types or (),
+                disable_on_gone=body.disable_on_gone,
                 box=self._box,
                 actor=actor,
                 now=now,

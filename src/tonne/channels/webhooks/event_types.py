@@ -35,8 +35,6 @@ class EventType(StrEnum):
 NAMEABLE = tuple(each for each in EventType if each is not EventType.WEBHOOK_TEST)
 # The seven types that report the status of an order. A webhook that names no types gets these.
 STATUS_TYPES = tuple(each.value for each in NAMEABLE[:7])
-# All types that are about an order as a whole.
-ORDER_TYPES = tuple(each.value for each in NAMEABLE[:9])
 
 
 def delivered_types(named: tuple[str, ...]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from tonne.platform.values.scope import Mode
 class DisabledReason(StrEnum):
     """Why Tonne has disabled a webhook."""
 
-    # The receiver answered with 410.
+    # The receiver answered with 410, and the webhook asks for it.
     GONE = "gone"
 
 
@@ -33,6 +33,8 @@ class Webhook(Struct, frozen=True):
     created_at: datetime
     secret_last_four: str
     event_types: tuple[str, ...] = ()
+    # Whether a 410 of the receiver disables it.
+    disable_on_gone: bool = False
     disabled_reason: DisabledReason | None = None
 
     @property

@@ -45,6 +45,7 @@ async def register_webhook(
     account_ids: Sequence[str],
     *,
     event_types: Sequence[str] = (),
+    disable_on_gone: bool = False,
     box: SecretBox,
     actor: Actor,
     now: datetime,
@@ -64,6 +65,7 @@ async def register_webhook(
         created_at=now,
         secret_last_four=secret[-4:],
         event_types=in_order(event_types),
+        disable_on_gone=disable_on_gone,
     )
     await registration_store.insert_webhook(tx, webhook, box.seal(secret, webhook.id))
     await _record(tx, webhook, "webhook.registered", actor, now, after=_audited_values(webhook))
@@ -148,4 +150,5 @@ def _audited_values(webhook: Webhook) -> audit.Values:
         "enabled": webhook.enabled,
         "account_ids": list(webhook.account_ids),
         "event_types": list(webhook.delivered_types),
+        "disable_on_gone": webhook.disable_on_gone,
     }

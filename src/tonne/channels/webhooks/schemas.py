@@ -42,6 +42,11 @@ _EventTypes = Annotated[
         examples=[["order.completed", "refund.succeeded"]],
     ),
 ]
+_OnGone = Meta(
+    description="Whether a response with status 410 disables the webhook. Otherwise its events are sent again until "
+    "the receiver responds with 2xx.",
+    examples=[False],
+)
 _EventId = Annotated[str, Meta(max_length=100, description="The id of an event.", examples=[_EVENT])]
 _Acknowledged = Annotated[bool, Meta(description="Whether the receiver returned a 2xx status.", examples=[False])]
 _Status = Annotated[
@@ -70,6 +75,7 @@ class WebhookIn(msgspec.Struct, forbid_unknown_fields=True):
     url: _Url
     account_ids: Annotated[_AccountIds | None, _OnlyAccounts] = None
     event_types: _EventTypes | None = None
+    disable_on_gone: Annotated[bool, _OnGone] = False
 
 
 class WebhookChangeIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -79,6 +85,7 @@ class WebhookChangeIn(msgspec.Struct, forbid_unknown_fields=True):
     enabled: Annotated[bool | None, Meta(description="False stops deliveries; events wait.", examples=[False])] = None
     account_ids: Annotated[_AccountIds | None, _OnlyAccounts] = None
     event_types: _EventTypes | None = None
+    disable_on_gone: Annotated[bool | None, _OnGone] = None
 
     def applied_to(self, webhook: Webhook) -> Webhook:
         given: dict[str, Any] = {
@@ -158,11 +165,12 @@ class WebhookOut(msgspec.Struct):
     account_type: Annotated[Mode, Meta(description="The mode of its events.", examples=["live"])]
     account_ids: Annotated[list[str], _OnlyAccounts]
     event_types: _EventTypes
+    disable_on_gone: Annotated[bool, _OnGone]
     disabled_reason: Annotated[
         DisabledReason | None,
         Meta(
-            description="Why Tonne has disabled the webhook. `gone`: the receiver answered with status 410. Null when "
-            "it is enabled, or a person disabled it.",
+            description="Why Tonne has disabled the webhook. `gone`: the receiver answered with status 410, and "
+            "`disable_on_gone` is set. Null when it is enabled, or a person disabled it.",
             examples=["gone"],
         ),
     ]

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from tonne.apps.dashboard.form import Form
-from tonne.channels.webhooks.event_types import NAMEABLE, ORDER_TYPES
+from tonne.channels.webhooks.event_types import NAMEABLE
 from tonne.channels.webhooks.schemas import RewindIn
 
 # In hours: both secrets sign for that long.
@@ -30,22 +30,20 @@ CAUSES = {
 }
 
 
-# What the form of a new webhook proposes: a receiver must learn which data it has to erase.
-PROPOSED_TYPES = ORDER_TYPES
-
-
 class Receiver(NamedTuple):
     url: str
-    account_ids: list[str]
+    account_ids: tuple[str, ...]
     event_types: tuple[str, ...]
+    disable_on_gone: bool
 
 
 def read_receiver(form: Form) -> Receiver:
-    accounts = form.value("account_ids").replace(",", " ").split()
+    accounts = tuple(form.value("account_ids").replace(",", " ").split())
     if len(accounts) > 1000:
         form.fail("account_ids", "Enter at most 1,000 accounts, or none for all.")
     types = tuple(each.value for each in NAMEABLE if form.is_checked(type_field(each)))
-    return Receiver(form.text("url", "Enter the address of your receiver.", longest=2048), accounts, types)
+    url = form.text("url", "Enter the address of your receiver.", longest=2048)
+    return Receiver(url, accounts, types, form.is_checked("disable_on_gone"))
 
 
 def type_field(event_type: str) -> str:

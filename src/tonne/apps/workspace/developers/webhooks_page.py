@@ -15,7 +15,6 @@ from tonne.apps.workspace.developers.webhook_forms import (
     CAUSES,
     FIRST_OVERLAP,
     OVERLAPS,
-    PROPOSED_TYPES,
     read_receiver,
     read_rewind,
     type_choices,
@@ -24,6 +23,7 @@ from tonne.channels.webhooks import attempt_store, progress_store, register, reg
 from tonne.channels.webhooks.delivery.outcomes import SendOutcome
 from tonne.channels.webhooks.endpoints import WebhookEndpoints, position_before
 from tonne.channels.webhooks.errors import WebhookNotFound
+from tonne.channels.webhooks.event_types import STATUS_TYPES
 from tonne.channels.webhooks.model import Progress, Webhook
 from tonne.channels.webhooks.schemas import DeliveryState, delivery_state
 from tonne.platform.db.pool import Connection
@@ -89,7 +89,7 @@ class WebhooksPage(DashboardPage, frozen=True):
 
     async def register(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
         form = Form(fields)
-        url, account_ids, types = read_receiver(form)
+        url, account_ids, types, disable_on_gone = read_receiver(form)
         if not form.faults:
             try:
                 await register.check_url(self.endpoints.sender, url)
@@ -100,6 +100,7 @@ class WebhooksPage(DashboardPage, frozen=True):
                         url,
                         account_ids,
                         event_types=types,
+                        disable_on_gone=disable_on_gone,
                         box=self.box,
                         actor=viewer.actor,
                         now=self.clock(),
@@ -115,11 +116,11 @@ class WebhooksPage(DashboardPage, frozen=True):
 
     async def change(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
         form = Form(fields)
-        url, account_ids, types = read_receiver(form)
+        receiver = read_receiver(form)
         if not form.faults:
             try:
-                await register.check_url(self.endpoints.sender, url)
-                await self._update(request, viewer, url=url, account_ids=tuple(account_ids), event_types=types)
+                await register.check_url(self.endpoints.sender, receiver.url)
+                await self._update(request, viewer, **receiver._asdict())
             except TonneError as error:
                 _fail(form, error)
             else:
@@ -250,7 +251,8 @@ class WebhooksPage(DashboardPage, frozen=True):
             webhooks=shown,
             url=form.value("url"),
             account_ids=form.value("account_ids"),
-            type_choices=type_choices(form, PROPOSED_TYPES),
+            disable_on_gone=form.is_checked("disable_on_gone"),
+            type_choices=type_choices(form, STATUS_TYPES),
             at_limit=len(shown) >= register.MAX_WEBHOOKS,
         )
 
@@ -276,6 +278,7 @@ class WebhooksPage(DashboardPage, frozen=True):
             url=form.value("url") or shown.webhook.url,
             account_ids=form.value("account_ids") or " ".join(shown.webhook.account_ids),
             type_choices=type_choices(form, shown.webhook.delivered_types),
+            disable_on_gone=form.is_checked("disable_on_gone") if form.faults else shown.webhook.disable_on_gone,
             event_id=form.value("event_id") or request.query("event_id")[0] or "",
             day=form.value("day"),
             time=form.value("time"),

@@ -1,4 +1,4 @@
-"""Disable a webhook whose receiver answers with 410: it does not want any more requests."""
+"""Disable a webhook whose receiver answers with 410, if the webhook asks for that."""
 
 from datetime import datetime
 from typing import Any
@@ -20,13 +20,13 @@ _log = structlog.get_logger()
 DISABLE = """
 WITH parked AS (UPDATE webhook_parked SET suspended = true WHERE organisation_id = $1 AND webhook_id = $2)
 UPDATE webhooks SET enabled = false, disabled_reason = $5, version = version + 1
-WHERE organisation_id = $1 AND id = $2 AND lease_token = $3 AND version = $4 AND enabled
+WHERE organisation_id = $1 AND id = $2 AND lease_token = $3 AND version = $4 AND enabled AND disable_on_gone
 RETURNING clock_timestamp()
 """
 
 
 async def disable_gone(tx: Connection, lease: Lease, settings: Settings) -> bool:
-    """Disable the webhook, record it and mail the admins. False if its registration has changed meanwhile."""
+    """Disable the webhook, record it and mail the admins. False if it did not ask for that, or has changed."""
     now: datetime | None = await tx.fetchval(DISABLE, *lease.fence, DisabledReason.GONE)
     if now is None:
         return False

@@ -43,7 +43,7 @@ class Retry(ReceiverResponse, frozen=True):
 
 
 class Gone(Retry, frozen=True):
-    """410: the receiver does not want any more requests. The webhook is disabled, and its events wait."""
+    """410: the receiver does not want any more requests. A webhook that asks for it is disabled."""
 
 
 class NotSigned(Retry, frozen=True):

@@ -48,6 +48,8 @@ CREATE TABLE webhooks (
     due_at              timestamptz,
     -- The types of events that the webhook gets. Empty: the seven that report the status of an order.
     event_types         text[] NOT NULL DEFAULT '{}',
+    -- Whether a 410 of the receiver disables it. Otherwise its events are sent again, as after any other refusal.
+    disable_on_gone     boolean NOT NULL DEFAULT false,
     -- Why Tonne has disabled it; null if a person did, or if it is enabled.
     disabled_reason     text,
     PRIMARY KEY (organisation_id, mode, id),
