@@ -19,7 +19,7 @@ from tests.support.postgres import Databases, PostgresServer
 from tests.support.processes import HOST, Process, free_port
 from tests.support.tls import Authority
 from tests.support.world import TESTER, add_account
-from tonne.channels.webhooks.event_types import ORDER_TYPES
+from tonne.channels.webhooks.event_types import STATUS_TYPES
 from tonne.money.cards.gateways.card import CardDetails
 from tonne.money.cards.stored_cards.stored_cards import store_card
 from tonne.platform.db.pool import Connection
@@ -274,7 +274,8 @@ class Cluster:
 
     async def register(self, organisation: Organisation, receiver: Receiver, account_ids: Sequence[str] = ()) -> Hook:
         # All events of orders: those that report a payment are not sent unless they are named.
-        body = {"url": receiver.url, "account_ids": list(account_ids), "event_types": [*ORDER_TYPES]}
+        types = [*STATUS_TYPES, "order.payment_updated", "order.person_erased"]
+        body = {"url": receiver.url, "account_ids": list(account_ids), "event_types": types}
         started = time.monotonic()
         created = await self.call(organisation, "POST", "/v1/webhooks", body)
         hook = Hook(created["id"], organisation, [receiver], [Secret(created["secret"], started)])

@@ -656,13 +656,15 @@ export interface WebhookTestEvent {
   account_id: string;
   /** Increases strictly within an account. A timestamp in milliseconds. */
   sequence: string;
-  /** Not about an order. */
+  /** A message, and a sample of an order. */
   data: WebhookTestData;
 }
 
 export interface WebhookTestData {
   /** For people. */
   message: string;
+  /** A sample. The order does not exist. */
+  order: Order;
 }
 
 export interface OrderByEstimateInput {

@@ -3,12 +3,15 @@
 import json
 from typing import Any
 
+import msgspec
+
 from tests.channels.webhooks.stage import Stage, verify
 from tests.channels.webhooks.test_endpoints import MOMENT, put, register
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.processes import free_port
 from tests.support.receivers import OK, Receiver, cut, reply
 from tests.support.world import World
+from tonne.selling.orders.schemas import OrderOut
 
 
 async def test_a_test_event_is_marked_signed_and_sent_and_its_response_returned(
@@ -27,7 +30,8 @@ async def test_a_test_event_is_marked_signed_and_sent_and_its_response_returned(
     assert set(event) == {"api_version", "event_id", "account_id", "event_type", "sequence", "data"}
     assert (event["event_type"], event["event_id"]) == ("webhook.test", result["event_id"])
     assert MOMENT.fullmatch(event["sequence"])
-    assert "order" not in event["data"]
+    sample = msgspec.json.decode(json.dumps(event["data"]["order"]), type=OrderOut)
+    assert (await api.get(f"/v1/orders/{sample.id}")).status_code == 404
     # It is not stored.
     assert await stage.fetch("SELECT FROM events") == []
     assert (await api.get(f"/v1/events/{result['event_id']}")).status_code == 404

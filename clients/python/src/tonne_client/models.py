@@ -736,7 +736,7 @@ class WebhookTestEvent(Model):
     sequence: str
     """Increases strictly within an account. A timestamp in milliseconds."""
     data: WebhookTestData
-    """Not about an order."""
+    """A message, and a sample of an order."""
 
 
 class WebhookTestData(Model):
@@ -744,6 +744,8 @@ class WebhookTestData(Model):
 
     message: str
     """For people."""
+    order: Order
+    """A sample. The order does not exist."""
 
 
 class OrderByEstimateInput(TypedDict):

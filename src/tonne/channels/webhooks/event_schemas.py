@@ -31,6 +31,7 @@ class OrderEventDataOut(msgspec.Struct):
 
 class WebhookTestDataOut(msgspec.Struct):
     message: Annotated[str, Meta(description="For people.", examples=["This is a test of your webhook."])]
+    order: Annotated[OrderOut, Meta(description="A sample. The order does not exist.")]
 
 
 class _AnyEvent(msgspec.Struct, tag_field="event_type"):
@@ -243,7 +244,7 @@ class WebhookTestEvent(_AnyEvent, tag=EventType.WEBHOOK_TEST.value):
     `POST /v1/webhooks/{webhook_id}/test` sends it. It is not in the event log.
     """
 
-    data: Annotated[WebhookTestDataOut, Meta(description="Not about an order.")]
+    data: Annotated[WebhookTestDataOut, Meta(description="A message, and a sample of an order.")]
 
 
 WebhookEvent = (

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cache
+from typing import Any
 
 import msgspec
 
@@ -10,8 +12,10 @@ from tonne.channels.webhooks.model import Webhook
 from tonne.channels.webhooks.sending.sender import Sender
 from tonne.channels.webhooks.sending.signing import signed_headers
 from tonne.platform.events.payload import API_VERSION, message_id
+from tonne.platform.http.openapi.schemas import Schemas
 from tonne.platform.values.clock import to_wire
 from tonne.platform.values.ids import new_id
+from tonne.selling.orders.schemas import OrderOut
 
 
 async def send_test_event(
@@ -25,7 +29,7 @@ async def send_test_event(
         "account_id": account_id,
         "event_type": "webhook.test",
         "sequence": to_wire(now),
-        "data": {"message": "This is a test of your webhook. It does not belong to an order."},
+        "data": {"message": "This is a test of your webhook. Its order is a sample.", "order": _sample_order()},
     }
     body = msgspec.json.encode({"events": [event]})
     headers = signed_headers(
@@ -37,3 +41,10 @@ async def send_test_event(
         timestamp=int(now.timestamp()),
     )
     return event_id, await sender.post(webhook.url, body, headers)
+
+
+@cache
+def _sample_order() -> Any:
+    """The order that the API documentation shows: receivers read `data.order` of every event."""
+    schemas = Schemas([OrderOut], {})
+    return schemas.example_of(schemas.of(OrderOut))
