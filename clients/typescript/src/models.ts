@@ -698,7 +698,7 @@ export interface OrderByEstimateInput {
 export interface BundleChoiceInput {
   /** Id of a bundle on sale. */
   bundle_id: string;
-  /** Above 0, at most 2 decimals. Give it for all bundles, with a sum of exactly 100, or for none. */
+  /** Above 0, at most 12 decimals. For all bundles, with a sum of exactly 100, or for none. */
   percentage?: Decimal | null | undefined;
 }
 

@@ -79,7 +79,9 @@ async def test_a_bad_selection_changes_nothing_and_says_why(api: ApiClient, worl
         (["40", None, None, None], ["40", "20", "20", "20"]),
         (["0.01", None, None], ["0.01", "50", "49.99"]),
         (["99.98", None, None], ["99.98", "0.01", "0.01"]),
-        (["99.99", None, None], "nothing is left"),
+        (["99.99", None, None], ["99.99", "0.005", "0.005"]),
+        (["33.333333333333", None], ["33.333333333333", "66.666666666667"]),
+        (["99.999999999999", None, None], "nothing is left"),
     ],
 )
 def test_bundles_without_a_percentage_share_the_rest(given: list[str | None], expected: Any) -> None:

@@ -115,7 +115,7 @@ BAD_CELLS = [
     (FileKind.LOTS, "retirement_url", "https://example.org/r", "held lot"),
     (FileKind.LOTS, "retired_on", "2024-05-06", "held lot"),
     (FileKind.LOTS, "retired_on", "6.5.2024", "not a date"),
-    (FileKind.DEFAULTS, "percentage", "33.333", "at most 2 decimals"),
+    (FileKind.DEFAULTS, "percentage", "33.3333333333333", "number above 0 and up to 100"),
     (FileKind.DEFAULTS, "percentage", "101", "up to 100"),
 ]
 

@@ -15,7 +15,7 @@ from tonne.platform.values.errors import TonneError
 from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.errors import PriceUnavailable
 from tonne.selling.catalogue.model import Bundle, Catalogue
-from tonne.selling.catalogue.selection import BundleChoiceIn, resolve, resolve_default
+from tonne.selling.catalogue.selection import WHOLE, BundleChoiceIn, resolve, resolve_default
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -41,12 +41,15 @@ def _faults(choices: Sequence[BundleChoiceIn]) -> list[tuple[str, str | None]]:
 
 def test_percentages_become_weights_in_the_order_given() -> None:
     shares = resolve(_choices(("b", "33.33"), ("a", "66.67")), _catalogue())
-    assert [(share.bundle.id, share.weight) for share in shares] == [("b", 3333), ("a", 6667)]
+    assert [(share.bundle.id, share.weight) for share in shares] == [
+        ("b", 33_330_000_000_000),
+        ("a", 66_670_000_000_000),
+    ]
 
 
 @pytest.mark.parametrize("percentage", ["100", "100.0", "100.00", "0100"])
 def test_the_whole_may_be_spelled_as_one_likes(percentage: str) -> None:
-    assert [share.weight for share in resolve(_choices(("a", percentage)), _catalogue())] == [10_000]
+    assert [share.weight for share in resolve(_choices(("a", percentage)), _catalogue())] == [WHOLE]
 
 
 def test_no_percentages_mean_equal_parts() -> None:
@@ -63,7 +66,7 @@ def test_any_hundredths_that_sum_to_the_whole_are_taken(cuts: list[int]) -> None
     edges = [0, *sorted(cuts), 10_000]
     weights = [after - before for before, after in itertools.pairwise(edges)]
     choices = _choices(*((name, format_scaled(weight, 2)) for name, weight in zip("abcd", weights, strict=False)))
-    assert [share.weight for share in resolve(choices, _catalogue())] == weights
+    assert [share.weight * 10_000 // WHOLE for share in resolve(choices, _catalogue())] == weights
 
 
 @pytest.mark.parametrize(
@@ -102,7 +105,7 @@ def test_percentages_for_some_but_not_all_are_refused() -> None:
             "NaN",
             "Infinity",
             "٥٠",
-            "33.333",
+            "33.3333333333333",
             "100.01",
             "1" * 40,
             "+50",

@@ -1,5 +1,6 @@
 """Valid and invalid values of `bundle_selection`."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -43,8 +44,8 @@ async def test_percentages_must_sum_to_exactly_100(
     await assert_refused(api, populated_db, selection, [(RATIOS, WHOLE)])
 
 
-@pytest.mark.parametrize("percentage", [0, "0.00", -1, "-1", "abc", "", 33.333, "33.333", 100.01, "1e1", True, []])
-async def test_a_percentage_must_be_a_number_above_0_with_two_decimals(
+@pytest.mark.parametrize("percentage", [0, "0.00", -1, "-1", "abc", "", "33.3333333333333", 100.01, "1e1", True, []])
+async def test_a_percentage_must_be_a_number_above_0_with_twelve_decimals(
     percentage: Any, api: ApiClient, world: World, populated_db: Database
 ) -> None:
     first, second, *_ = _bundles(world)
@@ -53,12 +54,23 @@ async def test_a_percentage_must_be_a_number_above_0_with_two_decimals(
 
 
 async def test_a_percentage_is_read_digit_by_digit(api: ApiClient, world: World) -> None:
-    for number in ("1e999", "1e1", "-0", "1" * 40, "50.001", "0.000"):
+    for number in ("1e999", "1e1", "-0", "1" * 40, "50.0000000000001", "0.000"):
         choice = f'{{"bundle_id":"{_bundles(world)[0]}","percentage":{number}}}'
         raw = f'{{"mass":{{"amount":"1","unit":"t"}},"bundle_selection":[{choice}]}}'
         for path in ("/v1/orders/by-mass", "/v1/orders/by-mass/quote"):
             answer = await api.post_raw(path, raw.encode())
             assert (answer.status_code, codes(answer)) == (400, [FORMAT]), number
+
+
+@pytest.mark.parametrize(
+    "percentages", [["33.333", "33.333", "33.334"], [33.3, 33.3, 33.4], ["33.333333333333"] * 2 + ["33.333333333334"]]
+)
+async def test_thirds_are_taken_and_returned_as_orders(percentages: list[Any], api: ApiClient, world: World) -> None:
+    bundles = _bundles(world)[:3]
+    selection = [{"bundle_id": bundle, "percentage": part} for bundle, part in zip(bundles, percentages, strict=True)]
+    order = await api.order(bundle_selection=selection)
+    assert [each["bundle_id"] for each in order["bundles"]] == bundles
+    assert sum(Decimal(each["quantity"]) for each in order["bundles"]) == 1
 
 
 async def test_some_but_not_all_percentages_are_refused(api: ApiClient, world: World, populated_db: Database) -> None:
@@ -97,7 +109,7 @@ async def test_every_error_of_a_selection_is_reported_at_once(
 ) -> None:
     good = _bundles(world)[0]
     selection = [
-        {"bundle_id": good, "percentage": 33.333},
+        {"bundle_id": good, "percentage": "33.3333333333333"},
         {"bundle_id": "bun_unknown", "percentage": "abc"},
         {"bundle_id": good},
     ]

@@ -781,7 +781,7 @@ class BundleChoiceInput(TypedDict):
     bundle_id: str
     """Id of a bundle on sale."""
     percentage: NotRequired[DecimalInput | None]
-    """Above 0, at most 2 decimals. Give it for all bundles, with a sum of exactly 100, or for none."""
+    """Above 0, at most 12 decimals. For all bundles, with a sum of exactly 100, or for none."""
 
 
 class BeneficiaryInput(TypedDict):

@@ -7,14 +7,13 @@ from typing import Any
 import msgspec
 
 from tonne.apps.dashboard.form import Form
-from tonne.platform.values.decimals import format_scaled, parse_decimal
+from tonne.platform.values.decimals import parse_decimal
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.money import apportion
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.errors import PriceUnavailable
 from tonne.selling.catalogue.model import Bundle, Catalogue
 from tonne.selling.catalogue.prices.pricing import BundleShare, PriceList
-from tonne.selling.catalogue.selection import WHOLE, BundleChoiceIn, resolve, resolve_default
+from tonne.selling.catalogue.selection import BundleChoiceIn, percentages_of, resolve, resolve_default
 
 # The field of faults that concern no single bundle.
 MIX = "mix"
@@ -108,11 +107,8 @@ def _on_sale(catalogue: Catalogue) -> list[Bundle]:
 
 
 def _as_shares(shares: Sequence[BundleShare]) -> dict[str, str]:
-    hundredths = apportion(WHOLE, [share.weight for share in shares])
-    return {
-        share.bundle.id: format_scaled(part, 2).removesuffix("00").rstrip(".")
-        for share, part in zip(shares, hundredths, strict=True)
-    }
+    texts = percentages_of([share.weight for share in shares])
+    return {share.bundle.id: text for share, text in zip(shares, texts, strict=True)}
 
 
 def _mechanism(bundle: Bundle) -> str:

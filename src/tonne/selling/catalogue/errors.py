@@ -39,12 +39,15 @@ class RatiosInvalid(TonneError, kind=Kind.INVALID, code="bundle_selection_ratios
 
 
 class RatiosInvalidFormat(TonneError, kind=Kind.INVALID, code="bundle_selection_ratios_invalid_format"):
-    """A percentage is not a number above 0 and up to 100 with at most 2 decimals.
+    """A percentage is not a number above 0 and up to 100 with at most 12 decimals.
 
     Send `33.34` or `"33.34"`.
     """
 
-    message = "A percentage is a number above 0 and at most 100, with at most 2 decimals, such as 33.34."
+    message = (
+        "A percentage is a number above 0 and at most 100, with at most 12 decimals, such as 33.34. Leave a bundle out "
+        "instead of giving it 0."
+    )
 
 
 class BundleInvalid(TonneError, kind=Kind.INVALID, code="bundle_selection_bundle_invalid"):

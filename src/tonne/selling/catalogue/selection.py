@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from tonne.platform.values.decimals import format_scaled, parse_decimal, scaled
 from tonne.platform.values.errors import Fault, Invalid, TonneError
+from tonne.platform.values.money import apportion
 from tonne.selling.catalogue.errors import (
     BundleInvalid,
     PriceUnavailable,
@@ -21,8 +22,11 @@ from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit, cut_quant
 
 FIELD = "bundle_selection"
 MASSES_FIELD = "bundle_masses"
-# Percentages have two decimals, so the whole is 10,000 hundredths.
-WHOLE = 10_000
+# Percentages have at most as many decimals as `parse_decimal` reads, and are exact: thirds can sum to 100.
+DIGITS = 12
+WHOLE = 100 * 10**DIGITS
+# Shares that we choose have two decimals where that is possible.
+HUNDREDTH = WHOLE // 10_000
 
 
 class BundleChoiceIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -32,9 +36,9 @@ class BundleChoiceIn(msgspec.Struct, forbid_unknown_fields=True):
     percentage: Annotated[
         Any,
         Meta(
-            description="Above 0, at most 2 decimals. Give it for all bundles, with a sum of exactly 100, or for none.",
+            description="Above 0, at most 12 decimals. For all bundles, with a sum of exactly 100, or for none.",
             extra_json_schema={
-                "anyOf": [{"type": "string", "pattern": r"^[0-9]{1,3}(\.[0-9]{1,2})?$"}, {"type": "null"}]
+                "anyOf": [{"type": "string", "pattern": r"^[0-9]{1,3}(\.[0-9]{1,12})?$"}, {"type": "null"}]
             },
             examples=["100"],
         ),
@@ -94,7 +98,7 @@ def resolve(choices: Sequence[BundleChoiceIn], catalogue: Catalogue) -> list[Bun
                 "This bundle is selected twice. Select it once.", field=f"{FIELD}[{i}].bundle_id"
             ).faults
         seen.add(choice.bundle_id)
-        weight = hundredths(choice.percentage) if choice.percentage is not None else 1
+        weight = weight_of(choice.percentage) if choice.percentage is not None else 1
         if weight is None:
             faults += RatiosInvalidFormat(field=f"{FIELD}[{i}].percentage").faults
         elif bundle is not None:
@@ -106,7 +110,8 @@ def resolve(choices: Sequence[BundleChoiceIn], catalogue: Catalogue) -> list[Bun
     if faults:
         raise Invalid(faults)
     if all(given) and sum(share.weight for share in shares) != WHOLE:
-        raise RatiosInvalid(f"The percentages sum to {_percent(shares)}. They must sum to exactly 100.", field=FIELD)
+        total = percent_text(sum(share.weight for share in shares))
+        raise RatiosInvalid(f"The percentages sum to {total}. They must sum to exactly 100.", field=FIELD)
     return shares
 
 
@@ -132,12 +137,19 @@ def resolve_default(account_default: list[dict[str, Any]] | None, catalogue: Cat
         raise PriceUnavailable("The default selection of bundles cannot be used now. Send bundle_selection.") from error
 
 
-def hundredths(percentage: object) -> int | None:
-    """A percentage in hundredths of a per cent; None if it is not valid."""
+def weight_of(percentage: object) -> int | None:
+    """A percentage as a weight, of which `WHOLE` is 100 per cent; None if it is not valid."""
     number = parse_decimal(percentage) if isinstance(percentage, str) else None
-    weight = None if number is None else scaled(number, 2)
+    weight = None if number is None else scaled(number, DIGITS)
     return weight if weight is not None and 0 < weight <= WHOLE else None
 
 
-def _percent(shares: Sequence[BundleShare]) -> str:
-    return format_scaled(sum(share.weight for share in shares), 2)
+def percent_text(weight: int) -> str:
+    return format_scaled(weight, DIGITS).rstrip("0").rstrip(".")
+
+
+def percentages_of(weights: Sequence[int]) -> list[str]:
+    """Percentages that sum to 100: those that were given, or with two decimals for other weights."""
+    if sum(weights) != WHOLE:
+        weights = [part * HUNDREDTH for part in apportion(WHOLE // HUNDREDTH, weights)]
+    return [percent_text(each) for each in weights]

@@ -11,13 +11,20 @@ from tonne.platform.http.errors import AccountClosed
 from tonne.platform.http.json_body import read_items
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
 from tonne.platform.values.clock import Clock
-from tonne.platform.values.decimals import format_scaled
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.platform.values.money import apportion
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.catalogue.errors import BundleInvalid, PriceUnavailable, RatiosInvalid, RatiosInvalidFormat
 from tonne.selling.catalogue.schemas import BundleId, DecimalText
-from tonne.selling.catalogue.selection import FIELD, WHOLE, BundleChoiceIn, hundredths
+from tonne.selling.catalogue.selection import (
+    FIELD,
+    HUNDREDTH,
+    WHOLE,
+    BundleChoiceIn,
+    percent_text,
+    percentages_of,
+    weight_of,
+)
 from tonne.selling.catalogue.set_default_selection import set_account_default
 from tonne.selling.catalogue.snapshot import Catalogues
 
@@ -90,34 +97,30 @@ def with_percentages(choices: Sequence[BundleChoiceIn]) -> list[BundleChoiceIn]:
     missing = [i for i, choice in enumerate(choices) if choice.percentage is None]
     if not missing or len(missing) == len(choices):
         return list(choices)
-    given = [hundredths(choice.percentage) for choice in choices if choice.percentage is not None]
+    given = [weight_of(choice.percentage) for choice in choices if choice.percentage is not None]
     invalid = [
-        i for i, choice in enumerate(choices) if choice.percentage is not None and not hundredths(choice.percentage)
+        i for i, choice in enumerate(choices) if choice.percentage is not None and not weight_of(choice.percentage)
     ]
     if invalid:
         raise Invalid([fault for i in invalid for fault in RatiosInvalidFormat(field=f"[{i}].percentage").faults])
     rest = WHOLE - sum(each or 0 for each in given)
     if rest < len(missing):
         raise RatiosInvalid(
-            f"The percentages sum to {_percent(WHOLE - rest)}, so nothing is left for the bundles without one. Lower "
-            "the percentages, or leave these bundles out."
+            f"The percentages sum to {percent_text(WHOLE - rest)}, so nothing is left for the bundles without one. "
+            "Lower the percentages, or leave these bundles out."
         )
-    shares = dict(zip(missing, apportion(rest, [1] * len(missing)), strict=True))
+    step = HUNDREDTH if rest % HUNDREDTH == 0 and rest // HUNDREDTH >= len(missing) else 1
+    shares = dict(zip(missing, apportion(rest // step, [1] * len(missing)), strict=True))
     return [
-        BundleChoiceIn(choice.bundle_id, _percent(shares[i])) if i in shares else choice
+        BundleChoiceIn(choice.bundle_id, percent_text(shares[i] * step)) if i in shares else choice
         for i, choice in enumerate(choices)
     ]
 
 
 def shown_selection(stored: Sequence[Mapping[str, Any]]) -> list[SelectedBundleOut]:
     """With percentages that sum to 100, also if the selection is split equally."""
-    equal = apportion(WHOLE, [1] * len(stored)) if stored else []
+    equal = percentages_of([1] * len(stored)) if stored else []
     return [
-        SelectedBundleOut(each["bundle_id"], _percent(share) if each.get("percentage") is None else each["percentage"])
+        SelectedBundleOut(each["bundle_id"], each.get("percentage") or share)
         for each, share in zip(stored, equal, strict=True)
     ]
-
-
-def _percent(share: int) -> str:
-    text = format_scaled(share, 2)
-    return text.rstrip("0").rstrip(".")

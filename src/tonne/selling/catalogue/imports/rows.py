@@ -27,10 +27,11 @@ from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import RowError
 from tonne.platform.documents.sheets.read_sheet import Row, Sheet, Values, read_sheet
 from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.decimals import format_scaled, scaled
+from tonne.platform.values.decimals import scaled
 from tonne.selling.catalogue.details import Approach, CarbonPermanence
 from tonne.selling.catalogue.imports.detail_columns import check_details, parse_colour
 from tonne.selling.catalogue.imports.project_rows import ProjectReference, ProjectRow
+from tonne.selling.catalogue.selection import DIGITS, percent_text
 
 MAX_PRICE = 10**9
 MAX_RATE = 10**12 - 1
@@ -54,7 +55,7 @@ Files = Mapping[FileKind, SheetFile]
 
 def _percentage(cell: str) -> str:
     """As it is stored: without trailing zeros."""
-    return format_scaled(scaled(decimal(2, 100)(cell), 2) or 0, 2).rstrip("0").rstrip(".")
+    return percent_text(scaled(decimal(DIGITS, 100)(cell), DIGITS) or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

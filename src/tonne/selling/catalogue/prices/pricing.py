@@ -21,7 +21,7 @@ MAX_MINOR = 2**63 - 1
 
 
 class BundleShare(msgspec.Struct, frozen=True):
-    """A bundle and its weight: hundredths of a per cent, 1 for each bundle of an equal split, or its own grams."""
+    """A bundle and its weight: a part of `WHOLE` per cent, 1 for each bundle of an equal split, or its own grams."""
 
     bundle: Bundle
     weight: int
