@@ -95,7 +95,7 @@ class Server(Databases):
 
 def pytest_xdist_auto_num_workers() -> int:
     """More than there are cores: tests wait for other processes a third of their time."""
-    return (os.cpu_count() or 1) + 2
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -167,6 +167,7 @@ SERVER_SETTINGS = {
     "checkpoint_timeout": "1h",
     "max_wal_size": "1GB",
     "wal_level": "minimal",
+    "max_connections": "200",
     "max_wal_senders": "0",
 }
 

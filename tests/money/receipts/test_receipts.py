@@ -144,8 +144,11 @@ async def test_a_payment_that_is_rolled_back_makes_no_receipt(payer: PayerScene)
     await connection.execute("BEGIN")
     schedule = RetrySchedule(payer.settings)
     await settle_charges(connection, results, [], payer.clock(), schedule)
+    pid = connection.get_server_pid()
     connection.terminate()
     payer.database.release(connection, reusable=False)
+    # Its locks are gone when the server has noticed.
+    await payer.until(lambda: payer.fetchval("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)", pid))
     assert await payer.mails() == []
     payer.clock.advance(minutes=5)
     await payer.work()

