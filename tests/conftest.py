@@ -33,6 +33,7 @@ from tests.support.cpu_times import (
 from tests.support.document_key import shared_document_key
 from tests.support.kept_database import KeptDatabase
 from tests.support.postgres import Databases
+from tests.support.rewriting import pytest_configure
 from tests.support.shuffle import pytest_collection_modifyitems
 from tests.support.world import World, build_world
 from tonne.apps.wiring.app import Services, build_app
@@ -45,6 +46,7 @@ from tonne.platform.values.clock import Clock, utc_now
 
 __all__ = [
     "pytest_collection_modifyitems",
+    "pytest_configure",
     "pytest_runtest_logreport",
     "pytest_runtest_makereport",
     "pytest_runtest_setup",
@@ -95,7 +97,7 @@ class Server(Databases):
 
 def pytest_xdist_auto_num_workers() -> int:
     """More than there are cores: tests wait for other processes a third of their time."""
-    return (os.cpu_count() or 1) + 1
+    return (os.cpu_count() or 1) + 2
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

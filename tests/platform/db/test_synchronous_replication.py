@@ -28,7 +28,9 @@ async def without_replica(tmp_path: Path) -> AsyncIterator[PostgresServer]:
     async with server.connection() as admin:
         await admin.execute("CREATE TABLE numbers (n integer)")
         await admin.execute("ALTER SYSTEM SET synchronous_standby_names = 'away'")
-        await admin.execute("SELECT pg_reload_conf()")
+    # After a mere reload, commits do not wait until another process of the server has read the setting, too.
+    await server.close()
+    await server.start()
     yield server
     await server.stop_hard()
 
