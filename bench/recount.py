@@ -7,8 +7,8 @@ from bench.environment import Environment
 from tonne.platform.db.pool import Connection
 
 COUNT_ORDERS = """
-INSERT INTO order_deltas (organisation_id, mode, month, currency, status, orders, grams, cost_minor, tax_minor,
-                          refunded_minor)
+INSERT INTO order_totals AS total (organisation_id, mode, month, currency, status, orders, grams, cost_minor, tax_minor,
+                                   refunded_minor)
 SELECT organisation_id, mode, month, currency, status, sum(orders), sum(grams), sum(cost_minor), sum(tax_minor),
        sum(refunded_minor)
 FROM (SELECT organisation_id, mode, date_trunc('month', created_at AT TIME ZONE 'UTC')::date AS month,
@@ -24,6 +24,12 @@ FROM (SELECT organisation_id, mode, date_trunc('month', created_at AT TIME ZONE 
       FROM order_deltas) counted
 GROUP BY organisation_id, mode, month, currency, status
 HAVING sum(orders) <> 0 OR sum(grams) <> 0 OR sum(cost_minor) <> 0 OR sum(tax_minor) <> 0 OR sum(refunded_minor) <> 0
+ON CONFLICT (organisation_id, mode, month, currency, status) DO UPDATE
+SET orders = total.orders + excluded.orders,
+    grams = total.grams + excluded.grams,
+    cost_minor = total.cost_minor + excluded.cost_minor,
+    tax_minor = total.tax_minor + excluded.tax_minor,
+    refunded_minor = total.refunded_minor + excluded.refunded_minor
 """
 COUNT_ESTIMATES = """
 INSERT INTO estimate_deltas (account_id, day, estimates)
