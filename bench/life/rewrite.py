@@ -28,7 +28,9 @@ INSERTED = (
 UPDATED = ("orders", "parcels", "lots", "event_streams")
 # Sums over many orders, a few rows in all. The limit writes them once, at the end.
 COUNTED = ("retired_totals", "retired_vintages")
-SAVED = sorted({*INSERTED, *UPDATED, *COUNTED})
+# Sums that triggers and the worker keep. A round that is undone must leave nothing in them.
+FOLDED = ("order_deltas", "order_totals", "account_totals", "bundle_totals")
+SAVED = sorted({*INSERTED, *UPDATED, *COUNTED, *FOLDED})
 # The column that connects a row to its order, or to a charge or parcel of it.
 _OWNER = dict.fromkeys(INSERTED, "order_id") | {"simulated_charges": "id", "parcels": "id", "events": "subject_id"}
 BATCH = 200
@@ -48,6 +50,12 @@ async def save_state(connection: Connection) -> AsyncIterator[None]:
 async def undo(connection: Connection) -> None:
     """Return to the saved state, vacuumed and on disk."""
     async with connection.transaction():
+        # Without triggers, which would count what is undone, and while the worker adds nothing to the sums.
+        await connection.execute("SET LOCAL session_replication_role = replica")
+        await connection.execute("LOCK TABLE order_deltas IN EXCLUSIVE MODE")
+        for table in FOLDED:
+            await connection.execute(f"DELETE FROM {table}")
+            await connection.execute(f"INSERT INTO {table} OVERRIDING SYSTEM VALUE TABLE before_{table}")
         for table in (*reversed(INSERTED), *COUNTED):
             columns = await column_names(connection, table)
             await connection.execute(f"DELETE FROM {table} AS now WHERE {_is_new(table, columns)}")
