@@ -17,7 +17,7 @@ from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.filter_store import list_filtered
 from tonne.selling.orders.order_filter import OrderFilter, read_filter
 from tonne.selling.orders.placing import bodies
-from tonne.selling.orders.placing.place_order import OrderRequest, resolve_amount
+from tonne.selling.orders.placing.place_order import OrderRequest, with_mass_of_estimate
 from tonne.selling.orders.placing.place_orders import PlaceOrders
 from tonne.selling.orders.placing.quote_order import quote_order
 from tonne.selling.orders.schemas import position_of
@@ -147,7 +147,7 @@ class OrderEndpoints(Struct, frozen=True):
         order_request = read_request(request, document, shape, terms, _NO_KEY)
         requested = order_request.requested
         if order_request.estimate_id is not None:
-            requested = await self.database.run(resolve_amount, scope, order_request)
+            requested = await self.database.run(with_mass_of_estimate, scope, requested, order_request.estimate_id)
         return json_response(
             quote_out(
                 quote_order(requested, terms, catalogue).priced, requested, terms, estimate_id=order_request.estimate_id

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import msgspec
-from msgspec import structs
 
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.db.pool import Connection
@@ -15,6 +14,7 @@ from tonne.platform.values.actor import Actor
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.mass import format_tonnes
 from tonne.platform.values.money import format_money
+from tonne.platform.values.replace import replace
 from tonne.platform.values.scope import Scope
 from tonne.platform.values.spending_limit import SpendingLimit
 from tonne.selling.accounts.model import PaymentMethod, Terms
@@ -99,15 +99,16 @@ async def place_order(
     locks the event stream.
     """
     terms.require_open()
+    requested = request.requested
     locked = None
-    if request.quote_id is None:
-        requested = await resolve_amount(tx, scope, request)
-    else:
+    if request.quote_id is not None:
         quoted = QuotedOrder(
             request.quote_id, request.requested, request.estimate_id, reject_if_short=request.reject_if_short
         )
         locked = await require_open_quote(tx, scope, quoted, terms, catalogue, now=now)
         requested = locked.requested
+    elif request.estimate_id is not None:
+        requested = await with_mass_of_estimate(tx, scope, requested, request.estimate_id)
     new, events = compose_order(
         scope, request, requested, terms, catalogue, now=now, retry_after=retry_after, locked=locked
     )
@@ -120,7 +121,7 @@ async def place_order(
     if limits:
         await count_spending(tx, new.order, limits)
     if request.user is not None:
-        await _record(tx, new.order, actor=request.user, now=now)
+        await _record_placing(tx, new.order, actor=request.user, now=now)
     await append(tx, scope, events, now)
     return PlacedOrder(new.order, new.document)
 
@@ -144,13 +145,13 @@ def compose_order(
         terms = terms.at_checkout()
     elif request.payment_method is not None:
         terms = terms.paid_by(request.payment_method)
-    price = _locked_or_current_price(request, requested, terms, catalogue, locked)
-    order = _compose(scope, request, requested, terms, price=price, now=now)
+    priced, tax = _locked_or_current_price(request, requested, terms, catalogue, locked)
+    order = _make_order(scope, request, requested, terms, priced=priced, tax=tax, now=now)
     if request.shown_offer is not None:
-        offer = None if order.priced is None else digest_offer(order.priced, order.tax, catalogue)
+        offer = None if priced is None else digest_offer(priced, tax, catalogue)
         if offer != request.shown_offer:
             raise OfferChanged
-    is_waiting = order.priced is None
+    is_waiting = priced is None
     if is_waiting:
         document = order_document(order)
         events = [event_of(order, document)]
@@ -172,7 +173,8 @@ def _locked_or_current_price(
 ) -> tuple[Priced | None, OrderTax]:
     if locked is not None:
         return locked.priced, locked.tax
-    priced = (_price_now if request.reject_if_short else price_if_available)(requested, terms, catalogue)
+    price_order = _price_now if request.reject_if_short else price_if_available
+    priced = price_order(requested, terms, catalogue)
     return priced, OrderTax() if priced is None else tax_of(priced, terms)
 
 
@@ -183,31 +185,26 @@ def _price_now(requested: PriceRequest, terms: Terms, catalogue: Catalogue) -> P
     return priced
 
 
-async def resolve_amount(connection: Connection, scope: Scope, request: OrderRequest) -> PriceRequest:
-    """What the request wants, with the mass of its estimate if it names one."""
-    if request.estimate_id is None:
-        return request.requested
-    return await find_amount(connection, scope, request.requested, request.estimate_id)
-
-
-async def find_amount(connection: Connection, scope: Scope, requested: PriceRequest, estimate_id: str) -> PriceRequest:
-    """With the mass of the estimate."""
+async def with_mass_of_estimate(
+    connection: Connection, scope: Scope, requested: PriceRequest, estimate_id: str
+) -> PriceRequest:
+    """Raises EstimateUnknown."""
     mass_grams = await find_mass_grams(connection, scope, estimate_id)
     if mass_grams is None:
         raise EstimateUnknown(field="estimate_id")
-    return structs.replace(requested, mass_grams=mass_grams)
+    return replace(requested, mass_grams=mass_grams)
 
 
-def _compose(
+def _make_order(
     scope: Scope,
     request: OrderRequest,
     requested: PriceRequest,
     terms: Terms,
     *,
-    price: tuple[Priced | None, OrderTax],
+    priced: Priced | None,
+    tax: OrderTax,
     now: datetime,
 ) -> Order:
-    priced, tax = price
     customer, beneficiary = request.customer, request.beneficiary or Beneficiary(terms.beneficiary)
     return Order(
         scope=scope,
@@ -238,7 +235,7 @@ def _compose(
     )
 
 
-async def _record(tx: Connection, order: Order, *, actor: Actor, now: datetime) -> None:
+async def _record_placing(tx: Connection, order: Order, *, actor: Actor, now: datetime) -> None:
     """Orders of API keys and checkouts name their key or link. Users are named in the audit log only."""
     due_minor = order.amount_due_minor
     await audit.record(

@@ -27,7 +27,7 @@ from tonne.selling.catalogue.schemas import QuoteOut, quote_out
 from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.selling.orders.errors import NotEnoughInStock, SupplyInsufficient
 from tonne.selling.orders.placing.bodies import price_request
-from tonne.selling.orders.placing.place_order import find_amount
+from tonne.selling.orders.placing.place_order import with_mass_of_estimate
 from tonne.selling.orders.placing.quote_order import quote_order
 from tonne.selling.orders.quotes.errors import HoldQuotaExceeded
 from tonne.selling.orders.quotes.hold_quota_store import HoldQuota, has_quota, list_of_organisation, lock_quota
@@ -152,7 +152,7 @@ class LockQuotes:
         if body.estimate_id is None:
             return requested
         async with self._connection(scope) as connection:
-            return await find_amount(connection, scope, requested, body.estimate_id)
+            return await with_mass_of_estimate(connection, scope, requested, body.estimate_id)
 
     async def _may_hold(self, scope: Scope) -> bool:
         known = self._has_quota.get(scope.account_id)
