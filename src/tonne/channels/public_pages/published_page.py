@@ -23,7 +23,7 @@ from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.logos.store import find_organisation_logo
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.model import Catalogue
-from tonne.selling.catalogue.show_catalogue import CatalogueOfAccount, ShapeCache
+from tonne.selling.catalogue.show_catalogue import CatalogueOfAccount, PreparedCatalogues
 from tonne.selling.catalogue.snapshot import Catalogues
 
 
@@ -47,7 +47,7 @@ class PublishedPageEndpoints:
         self._catalogues = catalogues
         self._directory = directory
         self._base_url = settings.base_url
-        self._shapes = ShapeCache()
+        self._prepared = PreparedCatalogues()
 
     async def read_by_slug(self, request: Request) -> Response:
         """Read a public Sustainability page by its slug.
@@ -111,7 +111,7 @@ class PublishedPageEndpoints:
 
     def _bundles(self, found: _Published, catalogue: Catalogue, terms: Terms) -> list[published_schemas.PageBundleOut]:
         """Without bundles that are no longer in the catalogue; the shares are those of the whole total."""
-        of_account = CatalogueOfAccount(catalogue, self._shapes.of(catalogue), terms)
+        of_account = CatalogueOfAccount(catalogue, self._prepared.of(catalogue), terms)
         # Tenths of a per cent, apportioned so that they add up to exactly 100 %.
         tenths = apportion(1000, [each.grams for each in found.bundles]) if found.bundles else []
         return [

@@ -15,8 +15,8 @@ from tonne.selling.catalogue.model import Bundle, Catalogue, Project
 from tonne.selling.catalogue.show_catalogue import (
     RECENTLY,
     CatalogueOfAccount,
-    CatalogueShapes,
-    ShapeCache,
+    PreparedCatalogue,
+    PreparedCatalogues,
     is_disabled_since,
 )
 from tonne.selling.catalogue.snapshot import Catalogues
@@ -40,7 +40,7 @@ class CatalogueEndpoints:
         self._catalogues = catalogues
         self._directory = directory
         self._clock = clock
-        self._shapes = ShapeCache()
+        self._prepared = PreparedCatalogues()
 
     async def list_bundles(self, request: Request) -> Response:
         """List the bundles on sale.
@@ -74,15 +74,15 @@ class CatalogueEndpoints:
 
         Returns the projects of the catalogue, newest first.
         """
-        catalogue, shapes, shown = await self._show(request)
+        catalogue, prepared, shown = await self._show(request)
         disabled_too = _flag(request)
         since = self._clock() - RECENTLY
         listed = (
             project
             for project in catalogue.projects.values()
             if disabled_too is None
-            or shapes.is_on_sale(project)
-            or (disabled_too and shapes.was_disabled_since(project, since))
+            or prepared.is_on_sale(project)
+            or (disabled_too and prepared.was_disabled_since(project, since))
         )
         page, cursor = _page(request, listed, f"projects {request.scope.mode} {disabled_too}")
         return list_response([shown.project(project) for project in page], cursor)
@@ -103,17 +103,17 @@ class CatalogueEndpoints:
 
         Returns the project with this name in URLs. Slugs are unique in each mode.
         """
-        _, shapes, shown = await self._show(request)
-        project = shapes.by_slug.get(request.path("project_slug"))
+        _, prepared, shown = await self._show(request)
+        project = prepared.projects_by_slug.get(request.path("project_slug"))
         if project is None:
             raise ProjectNotFound
         return json_response(shown.project(project))
 
-    async def _show(self, request: Request) -> tuple[Catalogue, CatalogueShapes, CatalogueOfAccount]:
+    async def _show(self, request: Request) -> tuple[Catalogue, PreparedCatalogue, CatalogueOfAccount]:
         catalogue = await self._catalogues.current(request.scope.mode)
         terms = await self._directory.terms_of(request.scope)
-        shapes = self._shapes.of(catalogue)
-        return catalogue, shapes, CatalogueOfAccount(catalogue, shapes, terms)
+        prepared = self._prepared.of(catalogue)
+        return catalogue, prepared, CatalogueOfAccount(catalogue, prepared, terms)
 
     async def read_image(self, request: Request) -> Response:
         """A picture of the demo catalogue.

@@ -25,19 +25,19 @@ _SHOWN_DETAILS = (
 )
 
 
-class CatalogueShapes:
-    """What does not depend on the account, made once for each version of the catalogue."""
+class PreparedCatalogue:
+    """What the API shows of a catalogue to every account, made once for each version."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.source = catalogue.projects
         self.bundles_of = facts.bundles_by_project(catalogue)
-        self.by_slug = {project.slug: project for project in catalogue.projects.values()}
-        self.projects = {id_: self._project(project) for id_, project in catalogue.projects.items()}
-        self.bundles = {id_: _bundle(bundle) for id_, bundle in catalogue.bundles.items()}
+        self.projects_by_slug = {project.slug: project for project in catalogue.projects.values()}
+        self.project_fields = {id_: self._project(project) for id_, project in catalogue.projects.items()}
+        self.bundle_fields = {id_: _bundle(bundle) for id_, bundle in catalogue.bundles.items()}
         self.members = {
             id_: [
                 catalogue_schemas.BundleProjectOut(
-                    **self.projects[share.project.id],
+                    **self.project_fields[share.project.id],
                     project_id=share.project.id,
                     project_name=share.project.name,
                     project_slug=share.project.slug,
@@ -117,41 +117,41 @@ def _bundle(bundle: Bundle) -> dict[str, Any]:
     }
 
 
-class ShapeCache:
-    """The shapes of the current version of each mode's catalogue."""
+class PreparedCatalogues:
+    """The current version of each mode's catalogue."""
 
     def __init__(self) -> None:
-        self._shapes: dict[Mode, CatalogueShapes] = {}
+        self._prepared: dict[Mode, PreparedCatalogue] = {}
 
-    def of(self, catalogue: Catalogue) -> CatalogueShapes:
+    def of(self, catalogue: Catalogue) -> PreparedCatalogue:
         # The projects are the same object until another version of the catalogue is loaded.
-        known = self._shapes.get(catalogue.mode)
+        known = self._prepared.get(catalogue.mode)
         if known is None or known.source is not catalogue.projects:
-            known = self._shapes[catalogue.mode] = CatalogueShapes(catalogue)
+            known = self._prepared[catalogue.mode] = PreparedCatalogue(catalogue)
         return known
 
 
 class CatalogueOfAccount:
     """The catalogue with the prices and the supply of one account."""
 
-    def __init__(self, catalogue: Catalogue, shapes: CatalogueShapes, terms: Terms) -> None:
+    def __init__(self, catalogue: Catalogue, prepared: PreparedCatalogue, terms: Terms) -> None:
         self._catalogue = catalogue
-        self._shapes = shapes
+        self._prepared = prepared
         self._terms = terms
         self._prices: PriceList | None = None
         with suppress(PriceUnavailable):
             self._prices = PriceList(catalogue, terms.currency, terms.fee_rate)
 
     def bundle(self, bundle: Bundle) -> catalogue_schemas.BundleOut:
-        return catalogue_schemas.BundleOut(**self._bundle_fields(bundle), projects=self._shapes.members[bundle.id])
+        return catalogue_schemas.BundleOut(**self._bundle_fields(bundle), projects=self._prepared.members[bundle.id])
 
     def project(self, project: Project) -> catalogue_schemas.ProjectOut:
-        details, shapes = project.details, self._shapes
+        details, prepared = project.details, self._prepared
         return catalogue_schemas.ProjectOut(
-            **shapes.projects[project.id],
+            **prepared.project_fields[project.id],
             bundles=[
                 catalogue_schemas.BundleSummaryOut(**self._bundle_fields(self._catalogue.bundles[bundle.id]))
-                for bundle in shapes.bundles_of.get(project.id, ())
+                for bundle in prepared.bundles_of.get(project.id, ())
             ],
             carbon_credits=self._credits(project),
             quality_assessment=_quality(details),
@@ -169,7 +169,7 @@ class CatalogueOfAccount:
         currency, prices = self._terms.currency, self._prices
         net_minor = self._net_minor(bundle)
         return {
-            **self._shapes.bundles[bundle.id],
+            **self._prepared.bundle_fields[bundle.id],
             "currency": currency,
             "unit_price": None if net_minor is None else format_money(net_minor, currency),
             "gross_unit_price": None
@@ -192,7 +192,7 @@ class CatalogueOfAccount:
         )
 
     def _inventory(self, project: Project) -> list[catalogue_schemas.InventoryOut] | None:
-        sold = [bundle for bundle in self._shapes.bundles_of.get(project.id, ()) if bundle.enabled]
+        sold = [bundle for bundle in self._prepared.bundles_of.get(project.id, ()) if bundle.enabled]
         prices = [net for net in map(self._net_minor, sold) if net is not None]
         if not prices:
             return None
