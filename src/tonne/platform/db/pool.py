@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import asyncpg
-import msgspec
 
 from tonne.platform.db.errors import DATABASE_ERRORS
 from tonne.platform.db.server.hosts import connect_to_any
@@ -18,6 +17,7 @@ from tonne.platform.db.traced_statements import trace_statements
 from tonne.platform.process.telemetry import instruments, tracing
 from tonne.platform.process.wait_queue import WaitQueue
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.replace import replace
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -26,7 +26,7 @@ else:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-NAMED = {"application_name": "tonne", "TimeZone": "UTC"}
+_COMMON_SETTINGS = {"application_name": "tonne", "TimeZone": "UTC"}
 CLOSE_WITHIN_S = 5.0
 # The server ends a statement first; the client gives up a little later, if the server or the network hangs.
 CLIENT_MARGIN_S = 2.0
@@ -37,10 +37,10 @@ async def connect(url: str, settings: Settings, *, direct: bool = False) -> Conn
 
     `direct` means that the URL leads to PostgreSQL itself, whatever `database_pooling` says.
     """
-    options: dict[str, Any] = {"server_settings": {**NAMED, **session_settings(settings)}}
+    options: dict[str, Any] = {"server_settings": {**_COMMON_SETTINGS, **session_settings(settings)}}
     if settings.database_pooling == "transaction" and not direct:
         # PgBouncer refuses other parameters, and prepared statements would be missing on the next server connection.
-        options = {"server_settings": NAMED, "statement_cache_size": 0}
+        options = {"server_settings": _COMMON_SETTINGS, "statement_cache_size": 0}
     connection = await connect_to_any(
         url,
         within_s=settings.database_connect_s,
@@ -56,13 +56,13 @@ async def connect(url: str, settings: Settings, *, direct: bool = False) -> Conn
 def _keep_alive(connection: Connection) -> None:
     """Detect a host that vanished without closing its connections, also while no statement runs."""
     transport = getattr(connection, "_transport", None)
-    found = None if transport is None else transport.get_extra_info("socket")
-    if found is None or found.family not in {socket.AF_INET, socket.AF_INET6}:
+    sock = None if transport is None else transport.get_extra_info("socket")
+    if sock is None or sock.family not in {socket.AF_INET, socket.AF_INET6}:
         return
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 15_000)):
         if hasattr(socket, option):
-            found.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 class PoolTimeout(asyncpg.InterfaceError):
@@ -154,8 +154,8 @@ class Database:
     async def long_snapshot(self, statement_s: float) -> AsyncIterator[Connection]:
         """Like `snapshot`, on a connection outside of the pool: for long statements and slow readers."""
         self._require_open()
-        patient = msgspec.structs.replace(self._settings, statement_timeout_s=statement_s)
-        connection = await connect(self._url, patient, direct=self._direct)
+        settings = replace(self._settings, statement_timeout_s=statement_s)
+        connection = await connect(self._url, settings, direct=self._direct)
         try:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 # Behind PgBouncer a connection has the time limit of its role.
@@ -240,7 +240,7 @@ class Database:
     async def _wait(self) -> Connection | None:
         started = time.monotonic()
         try:
-            connection = await self._waiters.wait(self._give_back)
+            connection = await self._waiters.wait(self._release_unused)
         except TimeoutError as error:
             self._timeouts.inc()
             timeout_s = self._settings.database_acquire_s
@@ -248,7 +248,8 @@ class Database:
         self._waits.of().observe(time.monotonic() - started)
         return connection
 
-    def _give_back(self, connection: Connection | None) -> None:
+    def _release_unused(self, connection: Connection | None) -> None:
+        """Pass on what a waiter got that was cancelled at the same time."""
         if connection is None:
             self._waiters.hand_over(None)
         else:

@@ -17,8 +17,8 @@ class WaitQueue(Generic[T]):
         self._timer: SharedTimer[asyncio.Future[T]] = SharedTimer(timeout_s, _expire)
         self._waiting: deque[asyncio.Future[T]] = deque()
 
-    async def wait(self, give_back: Callable[[T], object]) -> T:
-        """Raises TimeoutError. `give_back` gets the value that is handed over to a waiter that no longer waits."""
+    async def wait(self, release: Callable[[T], object]) -> T:
+        """Raises TimeoutError. `release` gets the value that is handed over to a waiter that no longer waits."""
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[T] = loop.create_future()
         self._waiting.append(turn)
@@ -29,7 +29,7 @@ class WaitQueue(Generic[T]):
         except asyncio.CancelledError:
             # The value may have been handed over just before the cancellation.
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                give_back(turn.result())
+                release(turn.result())
             raise
         finally:
             limit.end()
