@@ -47,7 +47,7 @@ class Seen:
         self.reporter = ErrorReporter([self.reports.append], "worker", is_expected, self.clock)
 
     def see(self, error: BaseException, event: str = "job_failed", **fields: Any) -> None:
-        self.reporter.see({"event": event, "level": "error", **fields}, error)
+        self.reporter.report({"event": event, "level": "error", **fields}, error)
 
     def finish(self) -> list[ErrorReport]:
         self.reporter.stop(10)
@@ -160,7 +160,7 @@ def test_a_hook_that_hangs_or_fails_delays_nobody() -> None:
     before = _counts()
     reporter = ErrorReporter([hang, got.append], "api", is_expected)
     for number in range(MAX_PER_MINUTE):
-        reporter.see({"event": f"event_{number}"}, _raised(ValueError()))
+        reporter.report({"event": f"event_{number}"}, _raised(ValueError()))
     hanging.set()
     reporter.stop(30)
     assert len(got) == 2 * MAX_PER_MINUTE
@@ -173,8 +173,8 @@ def test_sentry_gets_an_event_without_data() -> None:
     with receiving_reports() as sentry:
         sentry.statuses = [500]
         reporter = ErrorReporter([SentryHook(sentry.dsn)], "api", is_expected)
-        reporter.see({"event": "lost"}, _raised(ValueError(CANARY)))
-        reporter.see({"event": "request_failed", "request_id": "req_1"}, _raised(ValueError(CANARY)))
+        reporter.report({"event": "lost"}, _raised(ValueError(CANARY)))
+        reporter.report({"event": "request_failed", "request_id": "req_1"}, _raised(ValueError(CANARY)))
         wait_until(lambda: bool(sentry.events), 30, "the report arrives")
         reporter.stop(10)
     (event,) = sentry.events

@@ -30,9 +30,10 @@ REPORTS = CounterFamily(
 )
 # The same error is reported once in this time, with the number of repeats.
 REPEAT_AFTER_S = 60.0
-# All different errors together.
+# Of all errors together.
 MAX_PER_MINUTE = 30
 PROGRAM_WITHIN_S = 10.0
+STOP_WITHIN_S = 3.0
 _MAX_WAITING = 100
 _MAX_KNOWN = 1000
 _MAX_CAUSES = 5
@@ -59,12 +60,12 @@ class ErrorReporter:
         self._clock = clock
         # By error: when it was last reported, and how often it has been seen since.
         self._known: dict[tuple[str, ...], tuple[float, int]] = {}
-        self._minute, self._in_minute = 0.0, 0
+        self._minute_began_at, self._reports_in_minute = 0.0, 0
         self._waiting: queue.Queue[ErrorReport | None] = queue.Queue(_MAX_WAITING)
         self._thread = threading.Thread(target=self._send_all, name="error-reports", daemon=True)
         self._thread.start()
 
-    def see(self, event: Mapping[str, Any], error: BaseException) -> None:
+    def report(self, event: Mapping[str, Any], error: BaseException) -> None:
         """Called for every log line with an exception. Cheap, and raises nothing."""
         if self._is_expected(error) or str(event.get("source", "")).startswith(_OWN_LIBRARIES):
             return
@@ -75,7 +76,7 @@ class ErrorReporter:
         repeats = self._admit(key)
         if repeats is None:
             return
-        ids = {key: str(value) for key, value in event.items() if key == "job" or key.endswith("_id")}
+        ids = {field: str(value) for field, value in event.items() if field == "job" or field.endswith("_id")}
         report = ErrorReport(name, self._process, __version__, time.time(), errors, ids, repeats)
         try:
             self._waiting.put_nowait(report)
@@ -98,12 +99,12 @@ class ErrorReporter:
             self._known[key] = (last, repeats + 1)
             REPORTS.inc("repeated")
             return None
-        if now - self._minute >= 60:
-            self._minute, self._in_minute = now, 0
-        if self._in_minute >= MAX_PER_MINUTE:
+        if now - self._minute_began_at >= 60:
+            self._minute_began_at, self._reports_in_minute = now, 0
+        if self._reports_in_minute >= MAX_PER_MINUTE:
             REPORTS.inc("dropped")
             return None
-        self._in_minute += 1
+        self._reports_in_minute += 1
         if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
         self._known[key] = (now, 0)
@@ -185,13 +186,13 @@ def start(settings: Settings, process: str, is_expected: Callable[[BaseException
         _reporter = ErrorReporter(hooks, process, is_expected)
 
 
-def see(event: Mapping[str, Any], error: BaseException) -> None:
+def report(event: Mapping[str, Any], error: BaseException) -> None:
     if _reporter is not None:
-        _reporter.see(event, error)
+        _reporter.report(event, error)
 
 
-def stop(within_s: float = 3.0) -> None:
+def stop() -> None:
     global _reporter
     reporter, _reporter = _reporter, None
     if reporter is not None:
-        reporter.stop(within_s)
+        reporter.stop(STOP_WITHIN_S)

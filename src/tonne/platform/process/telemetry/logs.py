@@ -72,7 +72,7 @@ def _count(_logger: Any, method: str, event: Any) -> Any:
 
 def _report(_logger: Any, method: str, event: Any) -> Any:
     if method in {"error", "critical"} and event.get("exc_info") and (error := _exception_of(event)) is not None:
-        error_reports.see(event, error)
+        error_reports.report(event, error)
     return event
 
 
