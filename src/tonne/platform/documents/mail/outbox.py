@@ -15,7 +15,7 @@ from tonne.platform.documents.mail.send_mail import MailGateway, MailRefused
 from tonne.platform.documents.mail.sent_mail import without_attachments
 from tonne.platform.process.telemetry import tracing
 from tonne.platform.process.telemetry.instruments import CounterFamily, Metric
-from tonne.platform.process.telemetry.spans import Span, SpanKind
+from tonne.platform.process.telemetry.spans import SpanKind
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.ids import new_id
 
@@ -62,10 +62,11 @@ RETURNING mails.id, mails.created_at, recipients, message, attempts, lease_token
 
 
 async def claim_mail(connection: Connection) -> list[asyncpg.Record]:
+    """A list of one mail, or an empty one."""
     return await connection.fetch(CLAIM, LEASE)
 
 
-# The time of a mail tells its partition.
+# With `created_at`, which is the partition key: otherwise the statement would look in all partitions.
 SETTLE_SENT = """
 UPDATE mails SET sent_at = clock_timestamp(), last_error = NULL, message = $4
 WHERE id = $1 AND created_at = $2 AND lease_token = $3
@@ -121,32 +122,28 @@ class SendMails(Struct, frozen=True):
     async def run_once(self) -> bool:
         """Send one due mail. After a crash between sending and recording it, the mail is sent again."""
         mails = await self.database.run(claim_mail)
-        await run_each(
+        return await run_each(
             mails, self._send, failure_event="mail_not_settled", describe=lambda mail: {"mail_id": mail["id"]}
         )
-        return bool(mails)
 
     async def _send(self, mail: asyncpg.Record) -> None:
         attributes = {"tonne.mail_id": mail["id"], "tonne.attempt": mail["attempts"]}
         with tracing.span("send mail", SpanKind.CLIENT, attributes) as span:
-            await self._send_within(span, mail)
-
-    async def _send_within(self, span: Span, mail: asyncpg.Record) -> None:
-        refused: MailRefused | None = None
-        left = list(mail["recipients"])
-        try:
-            left = await self.gateway.send(self.settings.mail_from, left, mail["message"])
-            if left:
-                refused = MailRefused(f"{len(left)} recipients were refused for now")
-        except MailRefused as error:
-            refused = error
-        except Exception as error:  # noqa: BLE001 - a mail that breaks the gateway is retried and given up like any other
-            _log.exception("mail_gateway_failed", mail_id=mail["id"])
-            refused = MailRefused(f"the mail gateway failed: {error!r}")
-        async with self.database.connection() as connection:
-            if refused is None:
-                outcome = "sent" if await _settle_sent(connection, mail) else "lease_lost"
-            else:
-                outcome = "failed" if await _settle_refused(connection, mail, refused, left) else "retried"
-        self.outcomes.inc(outcome)
-        span.set("tonne.outcome", outcome)
+            refused: MailRefused | None = None
+            left = list(mail["recipients"])
+            try:
+                left = await self.gateway.send(self.settings.mail_from, left, mail["message"])
+                if left:
+                    refused = MailRefused(f"{len(left)} recipients were refused for now")
+            except MailRefused as error:
+                refused = error
+            except Exception as error:  # noqa: BLE001 - a mail that breaks the gateway is retried like any other
+                _log.exception("mail_gateway_failed", mail_id=mail["id"])
+                refused = MailRefused(f"the mail gateway failed: {error!r}")
+            async with self.database.connection() as connection:
+                if refused is None:
+                    outcome = "sent" if await _settle_sent(connection, mail) else "lease_lost"
+                else:
+                    outcome = "failed" if await _settle_refused(connection, mail, refused, left) else "retried"
+            self.outcomes.inc(outcome)
+            span.set("tonne.outcome", outcome)
