@@ -18,7 +18,7 @@ from tonne.platform.values.scope import Mode, Scope
 class NewEvent(msgspec.Struct, frozen=True):
     """`document` is the JSON of the subject. It is sent unchanged in every delivery.
 
-    The type starts with the name of the subject and a point.
+    The type is the kind of the subject, a dot and what happened: `order.placed`.
     """
 
     event_type: str
@@ -71,13 +71,13 @@ async def append(tx: Connection, scope: Scope, events: Sequence[NewEvent], now: 
         scope.account_id,
         now,
         ids,
-        *_columns(events),
+        *_event_columns(events),
     )
     if status != f"INSERT 0 {len(events)}":
         raise LookupError(f"no event stream for {scope.organisation_id} in {scope.mode} mode")
     if tracing.is_on():
-        traces = [event.trace for event in events]
-        await store_traces(tx, [TracedEvent(scope, *each) for each in zip(ids, traces, strict=True)], now)
+        traced = [TracedEvent(scope, event_id, event.trace) for event_id, event in zip(ids, events, strict=True)]
+        await store_traces(tx, traced, now)
 
 
 LIST_UNLOCKED_STREAMS = """
@@ -88,9 +88,9 @@ FOR UPDATE OF stream SKIP LOCKED
 """
 
 
-async def list_unlocked_streams(connection: Connection, keys: Sequence[Stream]) -> set[Stream]:
+async def list_unlocked_streams(connection: Connection, streams: Sequence[Stream]) -> set[Stream]:
     """The streams that no other transaction has locked. Call it outside of a transaction, so that it keeps no lock."""
-    rows = await connection.fetch(LIST_UNLOCKED_STREAMS, *columns(keys, "organisation_id, mode"))
+    rows = await connection.fetch(LIST_UNLOCKED_STREAMS, *columns(streams, "organisation_id, mode"))
     return {Stream(row["organisation_id"], Mode(row["mode"])) for row in rows}
 
 
@@ -151,7 +151,7 @@ async def append_to_streams(tx: Connection, events: Sequence[tuple[Scope, NewEve
         modes,
         accounts,
         ids,
-        *_columns([event for _, event in events]),
+        *_event_columns([event for _, event in events]),
     )
     if status != f"INSERT 0 {len(events)}":
         raise LookupError("an organisation has no event stream")
@@ -162,7 +162,7 @@ async def append_to_streams(tx: Connection, events: Sequence[tuple[Scope, NewEve
         await store_traces(tx, traced, now)
 
 
-def _columns(events: Sequence[NewEvent]) -> tuple[list[str], list[str], list[bytes]]:
+def _event_columns(events: Sequence[NewEvent]) -> tuple[list[str], list[str], list[bytes]]:
     return (
         [event.event_type for event in events],
         [event.subject_id for event in events],
