@@ -14,8 +14,8 @@ STATUS: dict[Kind, int] = {
     Kind.UNAUTHENTICATED: 401,
     Kind.FORBIDDEN: 403,
     Kind.NOT_FOUND: 404,
-    Kind.TIMED_OUT: 408,
     Kind.METHOD_NOT_ALLOWED: 405,
+    Kind.TIMED_OUT: 408,
     Kind.CONFLICT: 409,
     Kind.TOO_LARGE: 413,
     Kind.WRONG_MEDIA_TYPE: 415,
@@ -45,8 +45,7 @@ class Unauthorised(TonneError, kind=Kind.UNAUTHENTICATED, code="unauthorised"):
 
     Send `Authorization: Bearer <API_KEY>` with a valid key.
 
-    The same response for malformed, unknown and revoked keys, so that it reveals nothing about them.  Only a
-    request without the header gets another message: that reveals nothing but what the client has sent.
+    Malformed, unknown and revoked keys get the same response, so that it reveals nothing about them.
     """
 
     message = "Send a valid API key in the header `Authorization: Bearer <API_KEY>`."

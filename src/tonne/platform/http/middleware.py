@@ -25,7 +25,7 @@ _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 _DISCARD_BYTES = 32 * 1024 * 1024
 _DISCARD_S = 3.0
 # Long enough to be unique, and without characters of addresses, names or markup: it appears in logs and pages.
-_CLIENT_ID = re.compile(rb"[A-Za-z0-9_-]{16,64}")
+_CLIENT_REQUEST_ID = re.compile(rb"[A-Za-z0-9_-]{16,64}")
 _QUIET = {"/health/live", "/health/ready", "/metrics"}
 _HSTS = (b"strict-transport-security", b"max-age=31536000")
 # A connection that stays open until the process ends would lose the request that its client sends at that moment.
@@ -82,7 +82,7 @@ class RequestMiddleware:
 def _request_id(scope: AsgiScope) -> str:
     """The id that the client or a proxy has given the request, if it is well-formed and the only one."""
     given = [value for name, value in scope["headers"] if name == b"x-request-id"]
-    if len(given) == 1 and _CLIENT_ID.fullmatch(given[0]):
+    if len(given) == 1 and _CLIENT_REQUEST_ID.fullmatch(given[0]):
         return str(given[0], "ascii")
     return new_id("req")
 

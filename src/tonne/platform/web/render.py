@@ -45,7 +45,7 @@ _ENGLISH_PAGES = ("/dashboard", "/operator")
 
 class Renderer:
     def __init__(self, settings: Settings, packages: Sequence[str] = ()) -> None:
-        """`packages` are the Python packages that have a folder `templates`, in addition to `tonne.web`."""
+        """`packages` are the Python packages that have a folder `templates`, in addition to `tonne.platform.web`."""
         self._seller_name = settings.seller_name
         self._base_url = settings.base_url
         self.frame = SiteFrame.of(settings)
@@ -81,20 +81,20 @@ class Renderer:
             "refresh_s": None,
         }
         body = self._templates.get_template(template).render({**context, **values})
-        safe = {
+        all_headers = {
             "Content-Security-Policy": POLICY,
             "Cross-Origin-Opener-Policy": "same-origin",
             "Cache-Control": "no-store",
             # A shared cache must not show a page in the language of another visitor.
             "Vary": "Accept-Language, Cookie",
             "Content-Language": language.code,
+            **(headers or {}),
         }
-        combined = {**safe, **(headers or {})}
         cookie = choice_cookie(request) if is_translated else None
         if cookie is None:
-            return Response(body.encode(), status, HTML, combined)
+            return Response(body.encode(), status, HTML, all_headers)
         # A shared cache must not give the cookie to other visitors.
-        return Response(body.encode(), status, HTML, {**combined, "Cache-Control": "no-store"}, cookies=[cookie])
+        return Response(body.encode(), status, HTML, {**all_headers, "Cache-Control": "no-store"}, cookies=[cookie])
 
     def error(self, refusal: TonneError, request_id: str, request: Request) -> Response:
         """Render an error as a page. Internal errors show the request id."""
