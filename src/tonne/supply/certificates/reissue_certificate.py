@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
-from msgspec import structs
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.actor import Actor
+from tonne.platform.values.replace import replace
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.move_order import rewrite_documents
 from tonne.supply.certificates.certificate_events import record_replacement
@@ -31,7 +31,7 @@ from tonne.supply.transparency.record_statements import NewStatement, record_sta
 from tonne_verify.openings import StatementKind
 
 
-class _Current(NamedTuple):
+class _CurrentCertificate(NamedTuple):
     """The current certificate of an order. The totals count the order in the month of `completed_at`."""
 
     record: CertificateRecord
@@ -48,12 +48,12 @@ FROM certificates current WHERE account_id = $1 AND order_id = $2 AND state <> '
 """
 
 
-async def _lock_current(tx: Connection, order: Order) -> _Current:
+async def _lock_current(tx: Connection, order: Order) -> _CurrentCertificate:
     row = await tx.fetchrow(LOCK_CURRENT, order.scope.account_id, order.id)
     if row is None:
         raise CertificateNotAvailable
     record = msgspec.json.decode(row["record"], type=CertificateRecord)
-    return _Current(record, CertificateState(row["state"]), row["is_public"], row["completed_at"])
+    return _CurrentCertificate(record, CertificateState(row["state"]), row["is_public"], row["completed_at"])
 
 
 # The old one first: an order has one current certificate. It needs no mail of its own any more.
@@ -95,9 +95,9 @@ async def _replace(
         None if order.email is None else now,
         is_public,
     )
-    changed = _changed(order, StatementKind.REPLACED, old.number, reason, now)
+    replaced = _statement_with_reason(order, StatementKind.REPLACED, old.number, reason, now)
     issued = NewStatement(order.scope.mode, StatementKind.ISSUED, new.number, now)
-    await record_statements(tx, [changed, issued])
+    await record_statements(tx, [replaced, issued])
     if not is_public:
         await tx.execute(HIDE_CHAIN, order.scope.account_id, order.id)
 
@@ -125,21 +125,22 @@ async def reissue_certificate(
     in the audit log, and lets a worker mail the new certificate to the customer of a checkout. Records the event
     `certificate.replaced`. Returns the order with the new address.
     """
-    old = await _lock_current(tx, order)
+    current = await _lock_current(tx, order)
+    old = current.record
     base_url, issuer = settings.base_url, settings.seller_name
     present = await read_lines(tx, [order], issuer=issuer, assigned_at=assigned_at or now)
-    lines = _kept(old.record, present[order.id], order.beneficiary)
-    replaces = Replacement(old.record.number, reason)
+    lines = _keep_known_lines(old, present[order.id], order.beneficiary)
+    replaces = Replacement(old.number, reason)
     logo = (await keep_logos(tx, [order])).get(order.id)
     new = compose_certificate(order, lines, base_url=base_url, issuer=issuer, now=now, logo=logo, replaces=replaces)
-    if order.beneficiary == old.record.beneficiary:
-        new = msgspec.structs.replace(new, name_erased_on=old.record.name_erased_on)
+    if order.beneficiary == old.beneficiary:
+        new = replace(new, name_erased_on=old.name_erased_on)
     # The new certificate leads to the old one, which may be in a private name.
-    is_public = old.is_public and order.is_named_in_public
-    await _replace(tx, order, old.record, new, reason=reason, is_public=is_public, now=now)
-    await _change_totals(tx, old, former, order)
+    is_public = current.is_public and order.is_named_in_public
+    await _replace(tx, order, old, new, reason=reason, is_public=is_public, now=now)
+    await _change_totals(tx, current, former, order)
     address = public_address(base_url, new.number) if is_public else None
-    reissued = structs.replace(order, public_certificate_url=address)
+    reissued = replace(order, public_certificate_url=address)
     await rewrite_documents(tx, [reissued])
     await audit.record(
         tx,
@@ -149,11 +150,11 @@ async def reissue_certificate(
         at=now,
         subject_id=order.id,
         # Without the names: entries cannot be deleted, and a name may be private.
-        before={"number": old.record.number},
+        before={"number": old.number},
         after={"number": new.number},
         reason=reason,
     )
-    await record_replacement(tx, reissued, new, old.record.number, base_url=base_url, now=now)
+    await record_replacement(tx, reissued, new, old.number, base_url=base_url, now=now)
     return reissued
 
 
@@ -176,7 +177,7 @@ async def withdraw_certificate(tx: Connection, order: Order, *, reason: str, act
         raise CertificateNotValid(f"Certificate {number} was withdrawn before.")
     mail_at = None if order.email is None else now
     await tx.execute(MARK_WITHDRAWN, order.scope.account_id, number, reason, now, mail_at)
-    await record_statements(tx, [_changed(order, StatementKind.WITHDRAWN, number, reason, now)])
+    await record_statements(tx, [_statement_with_reason(order, StatementKind.WITHDRAWN, number, reason, now)])
     await subtract_totals(tx, order, month_of(current.completed_at))
     await audit.record(
         tx,
@@ -193,21 +194,21 @@ async def withdraw_certificate(tx: Connection, order: Order, *, reason: str, act
     return number
 
 
-def _changed(order: Order, kind: StatementKind, number: str, reason: str, now: datetime) -> NewStatement:
-    """With the reason, because a later change of the certificate overwrites it."""
+def _statement_with_reason(order: Order, kind: StatementKind, number: str, reason: str, now: datetime) -> NewStatement:
+    """The statement keeps the reason: a later change of the certificate overwrites it there."""
     names = msgspec.json.encode({"reason": reason}).decode()
     return NewStatement(order.scope.mode, kind, number, now, names)
 
 
-async def _change_totals(tx: Connection, old: _Current, former: Order | None, order: Order) -> None:
+async def _change_totals(tx: Connection, current: _CurrentCertificate, former: Order | None, order: Order) -> None:
     """A withdrawn certificate is not counted. Other projects are counted instead of the former ones."""
-    if old.state is CertificateState.VALID and former is not None:
-        await subtract_totals(tx, former, month_of(old.completed_at))
-    if old.state is CertificateState.WITHDRAWN or former is not None:
-        await add_totals(tx, [order], old.completed_at)
+    if current.state is CertificateState.VALID and former is not None:
+        await subtract_totals(tx, former, month_of(current.completed_at))
+    if current.state is CertificateState.WITHDRAWN or former is not None:
+        await add_totals(tx, [order], current.completed_at)
 
 
-def _kept(old: CertificateRecord, lines: list[CertificateLine], beneficiary: str) -> list[CertificateLine]:
+def _keep_known_lines(old: CertificateRecord, lines: list[CertificateLine], beneficiary: str) -> list[CertificateLine]:
     """The lines as the old certificate states them, with the new name, where it states the same retirement.
 
     The order does not tell any more when credits that were retired in advance were assigned to it.
@@ -222,5 +223,5 @@ def _kept(old: CertificateRecord, lines: list[CertificateLine], beneficiary: str
         advance = before.in_advance
         if advance is not None:
             advance = RetiredInAdvance(advance.retired_by, beneficiary, advance.assigned_on)
-        kept.append(msgspec.structs.replace(before, in_advance=advance, registry_name=line.registry_name))
+        kept.append(replace(before, in_advance=advance, registry_name=line.registry_name))
     return kept
