@@ -24,6 +24,7 @@ from tonne_verify.errors import NotProven
 from tonne_verify.notes import Checkpoint, open_note
 from tonne_verify.tiles import root_plan
 
+# Between two checkpoints of a log, and after a refusal.
 PAUSE = timedelta(seconds=5)
 # Longer than publishing takes, which waits for witnesses.
 LEASE = timedelta(seconds=60)
@@ -38,16 +39,16 @@ class PublishingRefused(Exception):
     """The text says what is wrong, and what to do."""
 
 
-async def without_witnesses(_log_id: int, note: str) -> str:
+async def _without_witnesses(_log_id: int, note: str) -> str:
     return note
 
 
 class PublishCheckpoints:
-    # A checkpoint covers what happened within a minute.
+    # The documentation promises that a checkpoint covers a certificate within a minute.
     EVERY_S: ClassVar[int] = 2
 
     def __init__(
-        self, database: Database, clock: Clock, settings: Settings, keys: LogKeys, cosign: Cosign = without_witnesses
+        self, database: Database, clock: Clock, settings: Settings, keys: LogKeys, cosign: Cosign = _without_witnesses
     ) -> None:
         self._database = database
         self._clock = clock
@@ -71,10 +72,10 @@ class PublishCheckpoints:
         head_file = HeadFile(self._settings, log.mode)
         head = await asyncio.to_thread(head_file.read)
         checkpoint = Checkpoint(log.origin, log.size, await self._root(log, log.size))
-        note = await self._find_unstored(log, head, head_file, checkpoint)
+        note = await self._check_head(log, head, head_file, checkpoint)
         if note is None:
             signed = f"{checkpoint.text}\n{(await self._keys.note_key(log.origin)).sign(checkpoint.text)}"
-            # Before anybody else sees the signature.
+            # Kept before anybody else sees the signature: a restored database must not sign another history.
             if not await asyncio.to_thread(head_file.replace, signed, expected=head):
                 return False
             # Collect cosignatures: outside of a transaction, and before the checkpoint is stored for ever.
@@ -88,12 +89,10 @@ class PublishCheckpoints:
             _log.info("checkpoint_published", origin=log.origin, size=log.size)
         return is_stored
 
-    async def _find_unstored(
-        self, log: Log, head: str | None, head_file: HeadFile, checkpoint: Checkpoint
-    ) -> str | None:
-        """The head, if it is the checkpoint of this tree: a worker stopped before it was stored.
+    async def _check_head(self, log: Log, head: str | None, head_file: HeadFile, checkpoint: Checkpoint) -> str | None:
+        """Raises PublishingRefused if the tree does not continue the head.
 
-        Raises PublishingRefused if the tree does not continue the head.
+        Returns the head if it is the checkpoint of this tree already: a worker stopped before it was stored.
         """
         if head is None:
             if log.published_size:
