@@ -20,7 +20,7 @@ from tonne.selling.users.second_factor.passkeys import Passkeys, Purpose
 from tonne.selling.users.second_factor.totp import accepted_step, hash_recovery_code
 from tonne.selling.users.sessions import Sessions
 
-# Attempts for one address, from anywhere, and from one network address: 10 at once, then one every 90 seconds.
+# Attempts for one email address, and for the codes of one user, from anywhere: 10 at once, then one every 90 seconds.
 ATTEMPTS = 10
 ATTEMPTS_PER_S = 1 / 90
 # Attempts from one network address, for any user.
@@ -38,6 +38,8 @@ def user_actor(user: User, request: Request) -> Actor:
 
 
 class SignIn:
+    """All ways to sign in return the session and the headers that set its cookie."""
+
     def __init__(
         self,
         database: Database,
@@ -69,15 +71,17 @@ class SignIn:
         self.limit_client(request)
         self._by_email.require(email.lower(), message=_TOO_MANY)
         found = await self._database.run(store.find_user_by_email, email)
-        user, stored = found or (None, None)
-        is_right = await self._passwords.is_right(stored, password)
+        user, stored_hash = found or (None, None)
+        is_right = await self._passwords.is_right(stored_hash, password)
         if user is None or not is_right or user.disabled_at is not None:
             raise SignInRefused
         require_demo_is_local(user, request)
-        fresh = await self._passwords.hash(password) if stored is not None and needs_rehash(stored) else None
+        new_hash = None
+        if stored_hash is not None and needs_rehash(stored_hash):
+            new_hash = await self._passwords.hash(password)
         async with self._database.transaction() as tx:
-            if fresh is not None:
-                await store.set_password_hash(tx, user.id, fresh)
+            if new_hash is not None:
+                await store.set_password_hash(tx, user.id, new_hash)
             session, headers = await self._sessions.begin(
                 tx, user, request, is_complete=not user.has_second_factor, is_strong=False
             )
@@ -135,12 +139,13 @@ class SignIn:
         self._by_client.require(request.limited_as, message=_TOO_MANY)
 
     def limit_attempts(self, user: User) -> None:
-        """For changes that ask a signed-in user for the password or a code. Raises RateLimited."""
+        """For the second step, and for changes that ask for the password or a code. Raises RateLimited."""
         self._codes.require(user.id, message=_TOO_MANY)
 
     async def accept_code(self, tx: Connection, user: User, code: str) -> None:
         """Consume a code of the app or a recovery code. Raises CodeRefused."""
-        now, row = self._clock(), await store.lock_totp(tx, user.id)
+        now = self._clock()
+        row = await store.lock_totp(tx, user.id)
         if row["totp_enabled"]:
             step = accepted_step(self._box.open(row["totp_box"], user.id), code, now, row["totp_step"])
             if step is not None:
