@@ -39,7 +39,11 @@ REFRESH_S = 10.0
 
 
 class SigningKeys:
-    """A call may use a connection of its own, every few seconds. Only a key outside of the database needs no box."""
+    """Every few seconds, a call takes a connection of its own from `database`.
+
+    Without `box`, only a document key outside of the database can be used. Calls for other keys raise
+    SigningUnavailable.
+    """
 
     def __init__(self, database: Connections, box: SecretBox | None, settings: Settings, clock: Clock) -> None:
         self._database = database
@@ -126,8 +130,7 @@ class SigningKeys:
         chain = CertificateChain(x509.load_pem_x509_certificate(stored.record.public.encode()))
         return await asyncio.to_thread(document_key, stored.record, chain, sign_in_memory(private_key))
 
-    @property
-    def _opener(self) -> SecretBox:
+    def _require_box(self) -> SecretBox:
         if self._box is None:
             raise SigningUnavailable
         return self._box
@@ -141,7 +144,7 @@ class SigningKeys:
         now = self._clock()
         made = await asyncio.to_thread(make_key, purpose, self._settings.seller_name, now)
         record = new_record(purpose, made.public, now)
-        sealed = self._opener.seal(made.private, record.id)
+        sealed = self._require_box().seal(made.private, record.id)
         async with self._database.transaction() as tx:
             if await key_store.insert_signing_key(tx, record, sealed):
                 await audit.record(
@@ -165,7 +168,8 @@ class SigningKeys:
     def _open(self, stored: StoredKey) -> PrivateKeyTypes:
         record = stored.record
         try:
-            return load_pem_private_key(self._opener.open(stored.sealed or b"", record.id).encode(), None)
+            pem = self._require_box().open(stored.sealed or b"", record.id)
+            return load_pem_private_key(pem.encode(), None)
         except SecretUnreadable as error:
             _log.error("signing_key_unreadable", key_id=record.id, purpose=record.purpose, reason=str(error))
             raise SigningUnavailable from error
