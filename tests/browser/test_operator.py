@@ -91,7 +91,7 @@ async def test_jobs_and_queues_refresh_by_themselves(visit: Visit, services: Ser
     await expect(page.get_by_text("No worker is running")).to_be_visible()
     metrics = JobMetrics()
     for job in services.jobs():
-        metrics.start(job.name)
+        metrics.register(job.name)
     metrics.fail("send_mails", 0.1)
     await JobReports(services.database, metrics, worker="worker-7f9c.eu-central.internal 31337").report()
     # Longer than one refresh, on a machine under load.

@@ -15,7 +15,7 @@ async def test_jobs_and_workers_are_shown(olga: Person, services: Services, cloc
     assert "No worker is running" in (await olga.get(JOBS)).text
     metrics = JobMetrics()
     for job in ("send_mails", "issue_invoices", "<b>"):
-        metrics.start(job)
+        metrics.register(job)
     metrics.succeed("send_mails", worked=True, seconds=0.1)
     metrics.fail("issue_invoices", 0.1)
     metrics.fail("issue_invoices", 0.1)

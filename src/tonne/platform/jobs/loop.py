@@ -73,7 +73,7 @@ def _unless_held(run_once: RunOnce, is_held: Callable[[], bool]) -> RunOnce:
 
 
 async def _wake_at_stop(jobs: Sequence[Job], stop: asyncio.Event) -> None:
-    """A job that sleeps then waits for one event only: a task for each would cost as much as an idle run."""
+    """So that `_sleep` waits for one event, not for two: that would take tasks, which cost as much as an idle run."""
     await stop.wait()
     for job in jobs:
         job.wake.set()
@@ -81,7 +81,7 @@ async def _wake_at_stop(jobs: Sequence[Job], stop: asyncio.Event) -> None:
 
 async def _run(job: Job, stop: asyncio.Event, poll_s: float, metrics: JobMetrics) -> None:
     failures = 0
-    metrics.start(job.name)
+    metrics.register(job.name)
     while not stop.is_set():
         job.wake.clear()
         metrics.begin(job.name)
@@ -111,7 +111,7 @@ def _back_off_s(error: Exception, failures: int, poll_s: float) -> float:
 
 
 async def _sleep(seconds: float, event: asyncio.Event) -> None:
-    """Until the event is set, with jitter, so that workers do not all poll at the same time."""
+    """Return when the event is set, or after the time, with jitter: workers must not all poll at the same time."""
     jitter = random.uniform(0.8, 1.2)  # noqa: S311 - spreading load, not a secret
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds * jitter):

@@ -36,8 +36,8 @@ class JobMetrics:
         )
         return self._runs, self._seconds, succeeded
 
-    def start(self, job: str) -> None:
-        """Series exist from the start: an increase from nothing to one failure would not be seen."""
+    def register(self, job: str) -> None:
+        """Series exist from the start of the worker: an increase from nothing to one failure would not be seen."""
         for outcome in ("worked", "idle", "failed"):
             self._runs.of(job, outcome)
         self._succeeded_at[job] = time.time()
