@@ -22,6 +22,7 @@ _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE | re.ASCII)
 _AFTER_SCHEME = re.compile(r"//(?P<authority>[^/?#]*)(?P<rest>.*)")
 # Browsers drop some of these silently, and then open another address than the one that was checked.
 _INVISIBLE = re.compile("[\x00-\x20\x7f-\xa0\u2028\u2029]")
+# They cannot be percent-encoded.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _HOST_AND_PORT = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:\[\]]+)(:(?P<port>[1-9][0-9]{0,4}))?", re.ASCII)
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.ASCII)
@@ -68,12 +69,12 @@ def parse_url(
     if scheme is not None and scheme[1].lower() not in schemes:
         raise UrlInvalid(f"it does not start with {' or '.join(f'{name}://' for name in schemes)}")
     parts = scheme and _AFTER_SCHEME.fullmatch(text, scheme.end())
-    userinfo, at, place = parts["authority"].rpartition("@") if parts else ("", "", "")
-    if scheme is None or not parts or (host_required and not place and not at) or _SURROGATE.search(text):
+    userinfo, at, host_and_port = parts["authority"].rpartition("@") if parts else ("", "", "")
+    if scheme is None or not parts or (host_required and not host_and_port and not at) or _SURROGATE.search(text):
         raise UrlInvalid("it is not a whole address such as https://shop.example.com/thanks")
     if at and not credentials:
         raise UrlInvalid("it has a user name or a password in it")
-    host, port = parse_host(place) if place or host_required else ("", None)
+    host, port = parse_host(host_and_port) if host_and_port or host_required else ("", None)
     return Url(scheme[1].lower(), userinfo, host, port, quote(parts["rest"], safe=_NOT_QUOTED))
 
 
