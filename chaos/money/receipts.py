@@ -33,7 +33,8 @@ GROUP BY orders.id HAVING count(mails.id) <> 1
 """
 
 
-@scenario("kill-while-confirming", within_s=90, settings=SETTINGS, quick=True)
+# Other jobs wait for the locks of this scenario, too: none of them may give up meanwhile.
+@scenario("kill-while-confirming", within_s=90, settings={**SETTINGS, "lock_timeout_s": 30}, quick=True)
 async def kill_while_confirming(cluster: Cluster) -> None:
     """The card is charged and the process is dead: a worker records the payment, with one receipt."""
     settling = cluster.announce("killed while the payment was recorded", ORDERS)
