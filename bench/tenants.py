@@ -5,9 +5,8 @@ from decimal import Decimal
 
 from tests.support.world import TESTER, open_tenant
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.mass import MassUnit
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.amounts import MassUnit
+from tonne.platform.values.context import Mode, Scope, utc_now
 from tonne.selling.accounts.organisations.open_organisation import DEFAULT_FEE_RATE, open_organisation
 from tonne.selling.catalogue.demo import demo_files
 from tonne.selling.estimates.record_estimate import record_estimate

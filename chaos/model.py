@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from chaos.receivers import Receiver
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 
 
 class NotAsExpected(Exception):

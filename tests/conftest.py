@@ -42,7 +42,7 @@ from tonne.platform.db.server import postmaster
 from tonne.platform.db.server.embedded import EmbeddedServer, start_server
 from tonne.platform.http.asgi import AsgiApp
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock, utc_now
+from tonne.platform.values.context import Clock, utc_now
 
 __all__ = [
     "pytest_collection_modifyitems",

@@ -20,7 +20,7 @@ from tonne.apps.wiring.app import Services
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.selling.catalogue.prices.price import PriceRequest
 from tonne.selling.estimates.store import FIND_MASS
 from tonne.selling.orders.placing.place_order import OrderRequest, place_order

@@ -20,8 +20,7 @@ from tonne.money.accounting.journal.read_journal import Period
 from tonne.money.invoices.issuing.collect_orders import start_of_month
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope, utc_now
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.model import AccountKind, Billing
 from tonne.selling.accounts.organisations.change_billing import BillingChange

@@ -19,9 +19,8 @@ from tests.support.world import TESTER
 from tonne.apps.wiring.app import Services
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import Scope, utc_now
 from tonne.platform.values.ids import new_id
-from tonne.platform.values.scope import Scope
 from tonne.selling.users.create_user import create_user, grant_role
 from tonne.selling.users.model import Role, UserSession
 from tonne.selling.users.session_store import insert_session

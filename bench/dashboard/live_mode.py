@@ -6,7 +6,7 @@ Orders complete by themselves in test mode only, but only in live mode does the 
 from dataclasses import replace
 
 from bench.environment import Environment
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 MODE = Mode.LIVE
 # Partitions are changed with their tables.

@@ -20,8 +20,7 @@ from tonne.platform.events.notification import EVERYTHING
 from tonne.platform.events.notify import send
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import job_actor
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import job_actor, utc_now
 
 RECEIVERS = 200
 _ACTOR = job_actor("bench")

@@ -4,8 +4,7 @@ from bench.environment import SECRET_KEY, Environment
 from tonne.channels.webhooks.register import register_webhook
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import job_actor
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import job_actor, utc_now
 
 BATCH = 100
 WEBHOOKS = "SELECT count(*) FROM webhooks"

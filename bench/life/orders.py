@@ -13,7 +13,7 @@ from tonne.money.cards.stored_cards.stored_card_store import store_card
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.notification import EVERYTHING
 from tonne.platform.events.notify import send
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.selling.orders.model import OrderKey
 
 # All charges of this test card succeed.

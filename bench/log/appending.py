@@ -8,7 +8,7 @@ from bench.log.fill import fill_log
 from bench.log.probe import LogProbe, probing
 from bench.pace import LogPace
 from bench.report import Goal, NotMeasured, Result
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.supply.certificates.proofs.statement_source import read_stated_rows
 from tonne.supply.transparency.append_leaves import AppendLeaves
 from tonne.supply.transparency.tile_store import read_tiles

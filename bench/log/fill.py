@@ -7,7 +7,7 @@ from bench.copies import without_flushing, without_indexes
 from bench.environment import Environment
 from bench.tenants import MODE
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.supply.transparency.log_store import open_log
 from tonne.supply.transparency.tree import tile_root
 from tonne_verify.merkle import leaf_hash

@@ -11,7 +11,7 @@ from bench.report import Goal, NotMeasured, Result
 from bench.tenants import MODE
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.keys.signing.keys import SigningKeys
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.supply.certificates.proofs.read_proofs import Evidence, find_evidence
 from tonne.supply.transparency.log_keys import LogKeys
 from tonne.supply.transparency.publish_checkpoints import PublishCheckpoints

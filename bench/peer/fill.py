@@ -16,7 +16,7 @@ from bench.tenants import MODE
 from tonne.apps.wiring.app import Services
 from tonne.platform.db.pool import Connection
 from tonne.platform.http.authenticator import hash_key
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 from tonne.selling.catalogue.selection import resolve_default
 
 _BATCH = 1_000

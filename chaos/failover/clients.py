@@ -13,7 +13,7 @@ import aiohttp
 from chaos.cluster import Cluster
 from chaos.model import Hook, NotAsExpected, Organisation
 from tests.support.processes import HOST
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.platform.values.ids import new_id
 
 ORGANISATIONS = 2

@@ -17,8 +17,7 @@ from tonne.money.invoices.follow_up_invoices import LEASE as INVOICE_LEASE
 from tonne.money.invoices.issuing.issue_consolidated_invoices import LEASE as GROUP_LEASE
 from tonne.money.receipts.mail_orders import LEASE as ORDER_MAIL_LEASE
 from tonne.platform.documents.mail.outbox import LEASE as MAIL_LEASE
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope, utc_now
 from tonne.selling.accounts.store import add_admin
 
 

@@ -11,7 +11,7 @@ from chaos.life.kills import HOLD_STREAMS, SETTINGS
 from chaos.money.billing import KEEP_OPEN, NOT_MAILED, SETTLE
 from chaos.money.commands import kill_command, start_command, until_success
 from chaos.scenario import scenario
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 INVOICES = 6
 OWN_IBAN, PAYER_IBAN = "DE89370400440532013000", "DE75512108001245126199"

@@ -11,8 +11,7 @@ from chaos.model import NotAsExpected
 from tests.support.processes import ROOT, Process
 from tests.support.world import TESTER
 from tonne.platform.db.server.embedded import DATABASE
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode, utc_now
 from tonne.selling.catalogue.demo import demo_files
 from tonne.supply.stock.lots.import_lots import import_files
 

@@ -8,7 +8,7 @@ from chaos.life.buyers import Buyers, Way, open_buyers, short_leases
 from chaos.life.load import FAST
 from chaos.model import Hook
 from chaos.scenario import scenario
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.selling.accounts.store import add_admin
 
 WATCHED_S = 6.0

@@ -3,7 +3,7 @@
 # A package may import, and read tables, only of itself and of packages before it.
 ORDER: dict[str, dict[str, str]] = {
     "platform": {
-        "values": "ids, clock, money, mass, scope, errors: values without I/O",
+        "values": "ids, amounts, scope, actor, clock, errors: values without I/O",
         "settings": "settings from the environment or a file",
         "process": "caches, timers, files of one process; logs, metrics and traces in `telemetry`",
         "db": "connection pool, transactions, batches of rows; the embedded server, migrations",

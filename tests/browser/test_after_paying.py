@@ -15,7 +15,7 @@ from tests.channels.checkout.shopper import make_link
 from tests.support.scene import WITHIN_S
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.selling.accounts.customer_mail import allow_address
 
 PHONE = 360

@@ -7,7 +7,7 @@ from tests.browser.test_dashboard import sign_in
 from tests.browser.visit import Visit
 from tests.support.world import World, add_account
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.accounts.model import AccountKind
 
 CLIENT = AccountKind.CLIENT_ACCOUNT

@@ -8,7 +8,7 @@ from tests.browser.visit import Visit
 from tests.support.people import PASSWORD, add_user
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.selling.users.model import Role
 
 ANN = "ann@ours.test"

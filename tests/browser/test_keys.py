@@ -10,7 +10,7 @@ from tests.browser.visit import Visit
 from tests.support.api_client import ApiClient
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.selling.accounts.keys.api_keys import issue_key
 from tonne.selling.accounts.keys.restrictions import check_restrictions
 

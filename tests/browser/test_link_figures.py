@@ -11,7 +11,7 @@ from tests.browser.visit import Visit
 from tests.channels.checkout.shopper import make_link
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 LONG = "Klimaschutzbeitrag für Ihre Übernachtung im Hotel Miramar an der Ostsee"
 

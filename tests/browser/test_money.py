@@ -16,7 +16,7 @@ from tests.support.people import PASSWORD, add_user
 from tests.support.world import SELLER, World
 from tonne.apps.wiring.app import Services
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.selling.users.model import Role
 
 NAME = "Nordic Association of Sustainable Hospitality and Travel AS"

@@ -12,7 +12,7 @@ from tonne.apps.lookup.doctor.doctor_run_store import DoctorFinding, DoctorRun, 
 from tonne.apps.wiring.app import Services
 from tonne.platform.jobs.metrics import JobMetrics
 from tonne.platform.jobs.report_jobs import JobReports
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 OLGA = "olga@tonne.test"
 LONG_NAME = "Vereinigte Windjammer- und Küstenschifffahrtsgesellschaft AG"

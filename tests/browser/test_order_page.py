@@ -13,8 +13,7 @@ from tests.support.orders import place
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.money.cards.stored_cards.stored_cards import describe_card, store_card
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode, utc_now
 from tonne.selling.accounts.store import add_admin
 
 PATH = re.compile(r"https?://[^/\s]+(/(?:o|card)/\S+)")

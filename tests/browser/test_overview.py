@@ -10,7 +10,7 @@ from tests.browser.visit import Visit
 from tests.channels.public_pages.scene import retire
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 # As if orders had been placed.
 TOTAL = """

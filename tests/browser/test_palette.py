@@ -8,7 +8,7 @@ from tests.browser.visit import Visit
 from tests.support.orders import place
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 
 async def test_ctrl_k_jumps_to_an_order_and_to_a_page(visit: Visit, services: Services, world: World) -> None:

@@ -19,8 +19,7 @@ from tests.support.tls import Authority
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode, utc_now
 
 NEW = "dora@ours.test"
 BACKORDERS = 20

@@ -10,8 +10,7 @@ from tests.support.clock import ManualClock
 from tests.support.people import PASSWORD, add_user
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode, utc_now
 
 LONG = "Gesellschaft für nachhaltige Mobilität und Logistik mbH & Co. KG"
 COSTS = (

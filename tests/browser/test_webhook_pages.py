@@ -8,7 +8,7 @@ from tests.browser.visit import Visit
 from tests.support.orders import place
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 RECEIVER = "https://1.1.1.1/a/long/path/of/a/receiver/that/does/not/fit/in/one/line/of/a/phone"
 

@@ -18,7 +18,7 @@ from tests.support.serving import serving
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.supply.certificates.proofs.read_proofs import prove_consistency
 from tonne_verify.notes import Checkpoint, split_note
 from tonne_verify.openings import Opening

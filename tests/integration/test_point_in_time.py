@@ -22,7 +22,7 @@ from tonne.platform.db.pool import Connection, Database
 from tonne.platform.db.schema.migrate import migrate
 from tonne.platform.db.server.postmaster import unprivileged
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 SAMPLE = ROOT / "deploy" / "pgbackrest" / "pgbackrest.conf"
 WITHIN_S = 60.0

@@ -15,7 +15,7 @@ from tonne.apps.wiring.app import Services
 from tonne.money.cards.stored_cards.card_links import card_page_url
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 ORDERS = 300
 

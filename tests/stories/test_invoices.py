@@ -17,8 +17,8 @@ from tonne.money.invoices.credit_notes.correct_invoice import correct_invoice
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts.model import Billing as BillingMode
 from tonne.selling.accounts.model import Fulfil
 from tonne.selling.orders.load import load_order

@@ -14,8 +14,7 @@ from tests.support.clock import MARCH, ManualClock
 from tests.support.command import Operator
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode, utc_now
 
 REASON = "The registry cancelled these credits on 3 November."
 

@@ -16,7 +16,7 @@ from tonne.channels.checkout.links.model import LinkBeneficiary
 from tonne.channels.public_pages.model import PageSection
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.orders.load import load_order
 
 

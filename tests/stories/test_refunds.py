@@ -34,8 +34,7 @@ from tonne.apps.wiring.app import Services, build_app
 from tonne.money.cards.stored_cards.stored_cards import describe_card, store_card
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.context import Mode, Scope, utc_now
 from tonne.selling.orders.model import Order
 
 SECRET = "whsec_" + "s" * 32

@@ -21,7 +21,7 @@ from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 SELLER = {
     "seller_name": "Beispiel Klima GmbH",

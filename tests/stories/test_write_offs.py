@@ -29,8 +29,7 @@ from tonne.money.invoices.write_off_store import WriteOff, WriteOffState
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor, ActorKind
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Actor, ActorKind, Mode
 from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.accounts.model import Billing as BillingMode
 from tonne.selling.accounts.model import Fulfil

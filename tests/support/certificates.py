@@ -1,6 +1,6 @@
 """The record of a certificate with one retirement, for tests that render it."""
 
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.supply.certificates.record import CertificateLine, CertificateRecord, SharedUnit
 
 VERRA = "Verra"

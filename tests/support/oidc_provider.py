@@ -12,7 +12,7 @@ from aiohttp import web
 from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
 
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 
 CLIENT_ID, CLIENT_SECRET = "tonne", "s3cret of the client"
 

@@ -10,7 +10,7 @@ import pyotp
 
 from tests.support.world import TESTER
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.selling.users.create_user import create_user, grant_role
 from tonne.selling.users.model import Role, User
 from tonne.selling.users.passwords import hash_password

@@ -10,9 +10,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.mass import MAX_GRAMS
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import DECIMALS, MAX_GRAMS
+from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.model import Bundle, BundleProject, Catalogue, ExchangeRate, Project
 from tonne.selling.catalogue.prices.pricing import BundleShare, Priced, PriceList, price_quantity, price_value
 

@@ -7,7 +7,7 @@ from tonne.money.cards.model import RetrySchedule
 from tonne.money.refunds.disputes.check_payments import CheckPayments, PollGateways
 from tonne.money.refunds.make_refunds import MakeRefunds
 from tonne.platform.db.pool import Database
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 
 
 class RefundJobs:

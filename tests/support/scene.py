@@ -14,7 +14,7 @@ from tonne.apps.wiring.app import Services
 from tonne.money.receipts.mail_orders import MailOrders
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 from tonne.selling.orders.model import Order
 
 # A time-out that only a bug exceeds, even on a busy machine.

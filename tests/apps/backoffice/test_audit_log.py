@@ -14,8 +14,7 @@ from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.platform.events.audit import record as audit
 from tonne.platform.events.audit.search import SCANNED
-from tonne.platform.values.actor import Actor, ActorKind
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Actor, ActorKind, Mode
 
 ADA = Actor(ActorKind.CLI, "ada@host-1")
 LOG = "/operator/live/audit"

@@ -12,7 +12,7 @@ from tests.support.clock import ManualClock
 from tests.support.people import TOKEN, Person
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.prices.apply_price_changes import ApplyPriceChanges
 
 CATALOGUE = "/operator/live/catalogue"

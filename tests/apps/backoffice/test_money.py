@@ -20,7 +20,7 @@ from tonne.money.accounting.matching.suggest_matches import MatchHint, suggest_m
 from tonne.money.bank.transfer_store import list_waiting_any_account
 from tonne.money.cards.gateways.payment_record import DisputeState
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import Order
 
 MakePerson = Callable[[], Person]

@@ -8,7 +8,7 @@ from tests.support.clock import ManualClock
 from tests.support.people import Person
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 SUPPLY = "/operator/live/supply"
 HEADS = "registry,registry_project_id,vintage,serial_block,first_number,last_number,status,retirement_url,retired_on"

@@ -12,7 +12,7 @@ from tests.support.world import World
 from tonne.apps.backoffice.today_checks import HEADINGS, OBJECT_PAGES, TODAY_CHECKS, slug_of
 from tonne.apps.dashboard.menu import OPERATOR_MENU
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.supply.stock.note_supply import NoteSupply
 
 MakePerson = Callable[[], Person]

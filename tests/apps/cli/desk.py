@@ -11,7 +11,7 @@ from tests.support.scene import Scene
 from tests.support.world import SELLER, World, add_account
 from tonne.apps.cli.operations.doctor import find_waiting
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import Order, OrderStatus
 
 PAID = OrderStatus.PAID

@@ -14,7 +14,7 @@ from tests.support.world import SELLER, TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.channels.webhooks.register import register_webhook
 from tonne.platform.db.schema.partitions import ATTEMPTS, list_partitions
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 # The organisation gets a tax profile, and its invoices wait without these.
 TAXED_SELLER = {**SELLER, "seller_country": "DE", "seller_vat_id": "DE136695976"}

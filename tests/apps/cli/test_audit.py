@@ -16,8 +16,7 @@ from tests.support.world import TESTER, World
 from tonne.apps.cli.operator import operator as operator_of
 from tonne.platform.db.pool import Database
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.clock import to_wire
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode, to_wire
 
 USER, HOST = pwd.getpwuid(os.geteuid()).pw_name, socket.gethostname()
 

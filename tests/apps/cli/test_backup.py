@@ -22,7 +22,7 @@ from tonne.platform.db.server.embedded import DATABASE, EmbeddedServer, ensure_d
 from tonne.platform.db.server.postmaster import RESTORING, DatabaseUnavailable, Postmaster
 from tonne.platform.keys.check_secret_key import check_secret_key
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 
 class Source:

@@ -16,7 +16,7 @@ from tonne.platform.db.pool import Database
 from tonne.platform.http.authenticator import hash_key
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.selling.accounts import store
 from tonne.selling.accounts.keys import store as key_store
 from tonne.selling.accounts.organisations.open_organisation import open_organisation

@@ -24,8 +24,7 @@ from tonne.platform.db.invariant import group_by_scan
 from tonne.platform.db.schema.partitions import WAITING as PARTITIONS_WAITING
 from tonne.platform.events.invariants import INVARIANTS as EVENTS
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock, utc_now
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Clock, Mode, utc_now
 from tonne.supply.transparency.waiting import WAITING as LOG_WAITING
 
 

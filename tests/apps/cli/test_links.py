@@ -10,7 +10,7 @@ from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.secret import open_link_secrets
 from tonne.channels.checkout.links.store import find_link_any_account
 from tonne.platform.db.pool import Database
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 BASE = "https://offsets.example.com"
 

@@ -11,8 +11,7 @@ from tests.support.world import SELLER, TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.channels.webhooks.register import register_webhook
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode, utc_now
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests.support.api_client import ApiClient
 from tests.support.world import SELLER, World
 from tonne.apps.wiring.app import Services
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 
 class Reading(Story):

@@ -9,7 +9,7 @@ from tests.support.clock import ManualClock
 from tests.support.people import PASSWORD, Person, add_user, last_mail, link_in_last_mail
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.selling.users.create_user import disable_user, require_user
 
 MakePerson = Callable[[], Person]

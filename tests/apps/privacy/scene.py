@@ -12,7 +12,7 @@ from tonne.apps.privacy.export_person import PersonRecord, export_person
 from tonne.apps.privacy.model import Erasure, Search, parse_person
 from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import LinkBeneficiary, OffsetLink
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 EMAIL, NAME = "Ada.Keller@example.com", "Ada Keller"
 

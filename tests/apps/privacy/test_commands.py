@@ -10,7 +10,7 @@ from tests.apps.privacy.scene import EMAIL, NAME, Persons
 from tests.support.command import Operator
 from tonne.apps.lookup.doctor.doctor_checks import ALL_WAITING
 from tonne.apps.privacy.waiting import WAITING
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 
 @pytest.fixture

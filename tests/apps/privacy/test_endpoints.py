@@ -6,9 +6,8 @@ from tests.apps.privacy.everywhere import columns_with
 from tests.apps.privacy.scene import EMAIL, NAME, Persons
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import TESTER
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import Scope, utc_now
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.errors import KeyRightInvalid
 from tonne.selling.accounts.keys.api_keys import issue_key
 from tonne.selling.accounts.keys.restrictions import KeyRight

@@ -10,7 +10,7 @@ from tests.apps.privacy.scene import Persons
 from tests.support.world import TESTER
 from tonne.apps.privacy.errors import PersonInUse
 from tonne.money.refunds.request_refund import RefundRequest, request_refund
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.selling.orders.scope_store import find_scope_any_account
 
 CHUNKS, STEPS = 2, 12

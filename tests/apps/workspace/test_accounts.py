@@ -10,7 +10,7 @@ from tests.support.people import Person, add_user
 from tests.support.world import World, add_account
 from tonne.apps.wiring.app import Services
 from tonne.apps.workspace.accounts_page import PER_PAGE
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.accounts.model import AccountKind
 from tonne.selling.users.model import Role
 

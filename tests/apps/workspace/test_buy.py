@@ -14,8 +14,7 @@ from tests.support.people import Person, add_user
 from tests.support.world import TESTER, World, add_account
 from tonne.apps.wiring.app import Services
 from tonne.money.cards.stored_cards.stored_cards import set_card
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.context import Mode, Scope, utc_now
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.users.model import Role
 

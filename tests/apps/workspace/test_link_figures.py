@@ -15,7 +15,7 @@ from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.apps.workspace.links.link_figures import ShownPeriod, rate
 from tonne.channels.checkout.links.model import OffsetLink
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.platform.web import visitor
 from tonne.selling.users.model import Role
 

@@ -23,7 +23,7 @@ from tests.support.api_client import ApiClient
 from tests.support.world import World
 from tonne.apps.wiring.app import Services, build_app
 from tonne.channels.checkout.links.model import OffsetLink
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 
 async def test_paying_with_a_test_card_leads_to_a_certificate(

@@ -15,7 +15,7 @@ from tests.support.api_client import ApiClient, codes
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 CHECKOUTS = "/v1/checkouts"
 

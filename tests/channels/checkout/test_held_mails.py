@@ -13,7 +13,7 @@ from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.platform.documents.mail.outbox import SendMails
 from tonne.platform.documents.mail.send_mail import MailGateway
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.selling.accounts.organisations.change_organisation import add_admin, allow_test_mail, forbid_test_mail
 
 MAILS = "SELECT recipients, sent_at, next_attempt_at, held_reason FROM mails"

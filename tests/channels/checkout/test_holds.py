@@ -24,9 +24,8 @@ from tonne.channels.checkout.model import CheckoutStatus
 from tonne.channels.checkout.store import find_checkout
 from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import Mode, utc_now
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.errors import OfferChanged
 from tonne.supply.stock.errors import LotInUse

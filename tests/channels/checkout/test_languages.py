@@ -6,7 +6,7 @@ from tests.support.api_client import ApiClient
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
-from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.context import Actor, ActorKind
 from tonne.platform.values.language import LanguageCode
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.orders.load import load_order

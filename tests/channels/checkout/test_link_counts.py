@@ -22,7 +22,7 @@ from tonne.channels.checkout.link_counts.count_store import (
 from tonne.channels.checkout.link_counts.counts import LinkCounts
 from tonne.channels.checkout.link_counts.fold_link_counts import FoldLinkCounts
 from tonne.channels.checkout.links.model import OffsetLink
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.selling.orders import paid_listener
 from tonne.selling.orders.move_order import mark_paid
 

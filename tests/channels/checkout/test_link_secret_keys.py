@@ -12,7 +12,7 @@ from tonne.channels.checkout.links.secret import open_link_secrets, rotate_link_
 from tonne.platform.keys.check_secret_key import check_secret_key
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.secret_keys import key_id_of, parse_key
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 NEW, OTHER = (base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2))
 NEW_ID, OTHER_ID = (key_id_of(parse_key(key)) for key in (NEW, OTHER))

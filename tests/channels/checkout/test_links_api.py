@@ -14,7 +14,7 @@ from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.signed_query import sign_query
 from tonne.channels.checkout.links.store import find_link_any_account
 from tonne.platform.db.pool import Database
-from tonne.platform.values.clock import to_wire, utc_now
+from tonne.platform.values.context import to_wire, utc_now
 from tonne.platform.values.ids import new_secret_id
 from tonne.selling.accounts.redirect_hosts import forbid_host, read_host
 

@@ -19,7 +19,7 @@ from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.order_pages.mail_certificates import LEASE, MailCertificates
 from tonne.channels.checkout.queue import claim_mails, finish_mail
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 HOSTILE = "Ada\r\nBcc: eve@evil.example\r\n\r\nClick here =?utf-8?q?x?= \u202e"
 CHECKOUTS = "SELECT id, status, next_mail_at FROM checkouts ORDER BY id"

@@ -11,8 +11,7 @@ from tests.support.world import TESTER
 from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.order_pages.mail_changed_certificates import MailChangedCertificates
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.context import Mode, Scope, utc_now
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.queue import lock_order
 from tonne.supply.certificates.reissue_certificate import withdraw_certificate

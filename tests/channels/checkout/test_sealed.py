@@ -12,7 +12,7 @@ from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.links.secret import open_link_secrets, rotate_link_secret
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.secret_keys import parse_key
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 NEW = base64.b64encode(b"another secret: for tests, 32 B.").decode()
 

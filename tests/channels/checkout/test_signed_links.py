@@ -14,7 +14,7 @@ from tonne.apps.wiring.app import Services, build_app
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.links.secret import rotate_link_secret
 from tonne.channels.checkout.links.signed_query import canonical_query, sign_query
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 ORDERS = "SELECT status, quantity_grams, metadata, email FROM orders ORDER BY created_at, id"
 # The vector in docs/offset-links.md.

@@ -11,7 +11,7 @@ from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.channels.public_pages.model import PageSection, SustainabilityPage
 from tonne.channels.public_pages.store import save_page, take_slug
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.context import Mode, Scope
 from tonne.supply.certificates.record import CertificateLine, CertificateRecord, SharedUnit
 from tonne.supply.certificates.store import find_by_number_any_account
 

@@ -12,7 +12,7 @@ import httpx
 
 from tests.support.api_client import ApiClient
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 from tonne.selling.accounts.logos.logo import logo_of
 
 PATH = "/v1/sustainability-page"

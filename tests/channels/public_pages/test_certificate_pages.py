@@ -22,7 +22,7 @@ from tests.support.world import World
 from tonne.apps.wiring.app import Services, build_app
 from tonne.channels.public_pages.model import PageSection
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.supply.certificates.store import new_number
 
 

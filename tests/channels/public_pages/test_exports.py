@@ -14,7 +14,7 @@ from tests.support.clock import MARCH, ManualClock
 from tests.support.pdf_pages import page_texts
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 
 @pytest.fixture

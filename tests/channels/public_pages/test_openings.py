@@ -13,7 +13,7 @@ from tests.support.api_client import ApiClient
 from tests.support.clock import MARCH, ManualClock
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne_verify.issuer import Issuer
 from tonne_verify.report import Verdict
 from tonne_verify.verify_file import verify_file

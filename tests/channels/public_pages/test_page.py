@@ -19,7 +19,7 @@ from tonne.channels.public_pages import store
 from tonne.channels.public_pages.figures import figure_store
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.context import Mode, Scope
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7777*7777 }}&amp;</title></svg>\u202e"
 SECTIONS = {

@@ -19,7 +19,7 @@ from tonne.channels.public_pages.figures.drawings import MAX_CACHED, Drawings
 from tonne.channels.public_pages.figures.figures import CountryTotal, Figures, ProjectTotal
 from tonne.channels.public_pages.model import SustainabilityPage
 from tonne.channels.public_pages.preview import Previews, preview_record, preview_version
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.context import Mode, Scope
 
 PATH = "/sustainability/test/our-forest/preview.png"
 RECORD: dict[str, Any] = {

@@ -16,8 +16,8 @@ from tonne.channels.public_pages.errors import SlugTaken
 from tonne.channels.public_pages.model import RESERVED, PageSection, check_slug, slug_candidates
 from tonne.channels.public_pages.read_page import read_page
 from tonne.channels.public_pages.store import shows_certificates
+from tonne.platform.values.context import Scope
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.scope import Scope
 from tonne.selling.accounts import store as account_store
 
 ALL = ["timeline", "bundles_breakdown", "projects", "certificates"]

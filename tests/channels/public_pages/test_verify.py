@@ -25,7 +25,7 @@ from tests.support.world import World
 from tonne.apps.wiring.app import Services, build_app
 from tonne.channels.public_pages.certificates.verdict import CertificateVerdict, FileMatch, verdict_on
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.context import Mode, Scope
 from tonne.supply.certificates.record import CertificateState
 from tonne.supply.certificates.store import StoredCertificate, new_number, normal_number
 

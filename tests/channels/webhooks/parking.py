@@ -3,7 +3,7 @@
 from tests.channels.webhooks.stage import Hook, Stage
 from tests.support.receivers import OK, Delivery, Receiver, Reply, reply
 from tests.support.world import add_account
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 from tonne.selling.accounts.model import AccountKind
 
 

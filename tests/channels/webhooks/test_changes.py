@@ -10,7 +10,7 @@ from tests.channels.webhooks.stage import Hook, Stage, verify
 from tests.support.api_client import ApiClient
 from tests.support.receivers import OK, Receiver, after, receiving, reply
 from tests.support.tls import Authority
-from tonne.platform.values.clock import to_wire, utc_now
+from tonne.platform.values.context import to_wire, utc_now
 
 
 async def put(api: ApiClient, hook: Hook, **changes: object) -> None:

@@ -14,7 +14,7 @@ from tests.support.receivers import OK, Receiver, receiving, reply
 from tests.support.tls import Authority
 from tests.support.world import World
 from tonne.channels.webhooks.delivery.schedule import MAX_BATCH, MAX_BATCH_BYTES
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 
 async def test_events_arrive_in_order_in_one_request_with_the_bytes_of_the_log(

@@ -8,7 +8,7 @@ from tonne.channels.webhooks.delivery.due_streams import DueStreams
 from tonne.channels.webhooks.delivery.slots import SLOW_TURN_S, Slots
 from tonne.channels.webhooks.model import Lease
 from tonne.platform.events.notification import Stream
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 ONE, TWO = Stream("org_1", Mode.TEST), Stream("org_2", Mode.LIVE)
 POLL_S = 60.0

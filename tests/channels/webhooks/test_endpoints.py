@@ -16,7 +16,7 @@ from tonne.apps.wiring.app import Services, build_app
 from tonne.channels.webhooks.endpoints import WebhookEndpoints
 from tonne.channels.webhooks.register import MAX_WEBHOOKS
 from tonne.channels.webhooks.sending.sender import Sender
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 URL = "https://93.184.216.34/hook"
 SECRET = re.compile(r"whsec_[A-Za-z0-9+/]{43}=")

@@ -9,7 +9,7 @@ from tests.channels.webhooks.stage import Stage
 from tests.support.api_client import ApiClient
 from tests.support.orders import place
 from tests.support.receivers import Delivery, Receiver
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 # About the connection and the transfer of the body.
 NOT_DECLARED = {"host", "accept", "accept-encoding", "content-length", "content-type"}

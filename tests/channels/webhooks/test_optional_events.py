@@ -21,8 +21,8 @@ from tonne.channels.webhooks.register import register_webhook, remove_webhook
 from tonne.platform.db.pool import Database
 from tonne.platform.events.optional_events import OptionalEvent, record_optional
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts.model import Billing as BillingMode
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.model import BeneficiaryKind, Order

@@ -5,7 +5,7 @@ import pytest
 from tests.channels.webhooks.parking import open_third, until_only_parked_wait
 from tests.channels.webhooks.stage import Stage, in_order_per_account
 from tests.support.receivers import OK, Delivery, Receiver, Reply, hang, reply
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 
 
 def _refuse_accounts(receiver: Receiver, accounts: list[Scope], how: Reply) -> None:

@@ -13,7 +13,7 @@ from tests.support.api_client import ApiClient
 from tests.support.receivers import Receiver, reply
 from tonne.channels.webhooks.sending.signing import new_secret, signed_headers, standard_key, standard_signature
 from tonne.platform.events.payload import message_id
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 OLD_SECRET = "whsec_Zm9vYmFyLWJhei1xdXV4LTEyMzQ1Njc4OTAtYWJj_-w"  # noqa: S105 - of the test
 

@@ -8,7 +8,7 @@ from tests.support.world import TESTER
 from tonne.channels.webhooks.register import rewind
 from tonne.channels.webhooks.registration_store import find_webhook
 from tonne.channels.webhooks.timeline import EventDelivery, EventDeliveryState, list_deliveries
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 
 async def deliveries(stage: Stage, order_id: str) -> list[EventDelivery]:

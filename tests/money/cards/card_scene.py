@@ -26,7 +26,7 @@ from tonne.money.cards.stored_cards.stored_cards import describe_card, store_car
 from tonne.money.invoices.cancel_order import cancel_order
 from tonne.money.invoices.store import have_invoices
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.context import Mode, Scope
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.queue import lock_order
 

@@ -18,8 +18,8 @@ from tonne.money.cards.model import (
     decide_charge,
 )
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.context import Mode
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode
 
 SCHEDULE = RetrySchedule(Settings())
 REQUEST = ChargeRequest(

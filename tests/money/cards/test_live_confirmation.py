@@ -22,7 +22,7 @@ from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.money.cards.stored_cards.stored_cards import describe_card, store_card
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import Order
 
 KEY = "sk_live_x"

@@ -22,8 +22,8 @@ from tonne.money.cards.gateways.payment_page import PageNotOpened
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings, SettingsError
+from tonne.platform.values.context import Mode
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode
 
 CARD = StoredCard("cus_1", "pm_1")
 LIVE = replace(request(CARD), mode=Mode.LIVE)

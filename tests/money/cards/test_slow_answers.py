@@ -19,7 +19,7 @@ from tonne.money.cards.gateways.card_stripe import StripeCardGateway
 from tonne.money.cards.model import RetrySchedule
 from tonne.money.cards.stored_cards import stored_card_store
 from tonne.money.invoices.store import have_invoices
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import Order
 
 ORDERS = 20

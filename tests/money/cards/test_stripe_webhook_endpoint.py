@@ -29,7 +29,7 @@ from tonne.money.cards.stored_cards.stored_cards import describe_card, store_car
 from tonne.money.invoices.store import have_invoices
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import Order
 
 SECRET = "whsec_" + "s" * 32

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 from xml.sax.saxutils import escape
 
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.money import format_money
+from tonne.platform.values.amounts import DECIMALS, format_money
 
 OWN = "DE89370400440532013000"
 ADA_IBAN, EVE_IBAN = "DE75512108001245126199", "NL20INGB0001234567"

@@ -19,7 +19,7 @@ from tonne.money.invoices.issuing.issue_invoices import IssueInvoices
 from tonne.money.invoices.model import Invoice
 from tonne.money.invoices.settle_invoice import settle_invoice
 from tonne.money.invoices.store import find_invoice
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.organisations.change_billing import BillingChange
 from tonne.selling.accounts.store import add_admin

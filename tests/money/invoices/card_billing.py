@@ -18,7 +18,7 @@ from tonne.money.invoices.issuing.issue_invoices import IssueInvoices
 from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
 from tonne.money.refunds.model import Refund
 from tonne.money.refunds.request_refund import RefundRequest, request_refund
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.model import Billing
 from tonne.selling.accounts.organisations.change_billing import BillingChange

@@ -10,7 +10,7 @@ from tests.support.world import TESTER, World
 from tonne.money.invoices.cancel_order import cancel_order
 from tonne.money.invoices.documents.pdf import invoice_pdf
 from tonne.money.invoices.documents.record import Closing
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 MARGIN_MM = 10
 

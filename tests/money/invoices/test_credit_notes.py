@@ -18,7 +18,7 @@ from tonne.money.invoices.credit_notes.store import list_credit_notes
 from tonne.money.invoices.errors import CreditTooHigh, InvoiceNotOpen
 from tonne.money.invoices.model import BilledOrder
 from tonne.platform.documents.sheets.csv_lines import SheetFile
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import Order
 
 HEAD = "booked_on,amount,currency,payer,reference\n"

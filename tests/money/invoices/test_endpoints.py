@@ -12,7 +12,7 @@ from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.platform.values.ids import new_id
 
 

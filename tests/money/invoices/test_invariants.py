@@ -11,8 +11,8 @@ from tonne.money.bank.invariants import INVARIANTS as OF_TRANSFERS
 from tonne.money.invoices.invariants import INVARIANTS as OF_INVOICES
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.values.context import Mode
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.model import Billing as BillingMode
 
 # An order paid by card has one captured charge: `tests/money/cards/test_invariants.py` breaks that.

@@ -11,9 +11,9 @@ from tests.support.world import TESTER, World, open_tenant
 from tonne.money.invoices.model import FollowUpSchedule, InvoiceStatus
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings, SettingsError
-from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.amounts import format_tonnes
+from tonne.platform.values.context import Mode
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode
 
 GRACE = "grace@ours.test"
 

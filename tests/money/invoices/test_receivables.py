@@ -19,7 +19,7 @@ from tonne.money.accounting.reports.account_statement import (
 )
 from tonne.money.accounting.reports.ageing import list_aged_debts
 from tonne.platform.documents.sheets.csv_lines import SheetFile
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 HEAD = "booked_on,amount,currency,payer,reference\n"
 

@@ -17,7 +17,7 @@ from tonne.money.invoices.documents.epc_qr import epc_qr_svg
 from tonne.money.invoices.documents.pdf import invoice_pdf
 from tonne.money.invoices.documents.record import Remaining
 from tonne.platform.documents.sheets.csv_lines import SheetFile
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import Order
 
 RECORD = document(line("standard", "19"))

@@ -9,7 +9,7 @@ from tests.support.world import TESTER, World, add_account
 from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.money.invoices import settle_invoice
 from tonne.platform.documents.sheets.csv_lines import SheetFile
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 LINES = """booked_on,amount,currency,payer,reference
 2026-03-02,13.95,EUR,Ada,TN-LIVE-000001

@@ -20,8 +20,8 @@ from tonne.money.bank.formats.read_statement import read_statement
 from tonne.money.bank.formats.statement import Statement
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.context import Mode
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode
 
 FIRST = date(2026, 3, 2)
 PEOPLE = (("Ada GmbH", "DE75512108001245126199"), ("Eve BV", "NL20INGB0001234567"))

@@ -23,8 +23,7 @@ from tonne.money.bank.return_store import list_open_returns_any_account
 from tonne.money.bank.return_transfer import approve_return, confirm_return, return_transfer
 from tonne.money.bank.transfer_model import BankReturn
 from tonne.platform.documents.sheets.csv_lines import SheetFile
-from tonne.platform.values.actor import Actor, ActorKind, person_of
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Actor, ActorKind, Mode, person_of
 from tonne.selling.orders.model import Order
 
 DAY = date(2026, 3, 5)

@@ -13,7 +13,7 @@ from tonne.money.refunds.disputes.simulate_dispute import simulate_dispute
 from tonne.money.refunds.model import Refund
 from tonne.money.refunds.request_refund import RefundRequest, request_refund
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.context import Actor, ActorKind
 from tonne.selling.orders.model import Order
 from tonne.supply.retirements.allocate_orders import AllocateOrders
 

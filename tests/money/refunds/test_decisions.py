@@ -11,7 +11,7 @@ from tonne.money.cards.gateways.payment_record import RefundOutcome
 from tonne.money.refunds.approve_refund import approve_refund, decline_refund, settle_refund
 from tonne.money.refunds.errors import RefundNotSettleable, RefundNotWaiting, RefundOwed
 from tonne.money.refunds.model import Refund
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor
 from tonne.selling.orders.model import Order
 
 

@@ -22,7 +22,7 @@ from tonne.money.refunds.model import (
     refunded,
     retry_delay,
 )
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.context import Mode, Scope
 
 SCOPE = Scope("org_1", "acc_1", Mode.TEST)
 AMOUNTS = st.integers(1, 10**12)

@@ -10,7 +10,7 @@ from tonne.money.refunds.approve_refund import approve_refund, retry_refund, set
 from tonne.money.refunds.errors import NothingToRefund, RefundAmountInvalid, RefundExceedsPaid, RefundNotWaiting
 from tonne.money.refunds.model import Refund
 from tonne.money.refunds.request_refund import parse_amount
-from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.context import Actor, ActorKind
 from tonne.selling.orders.errors import TransitionInvalid
 
 PENDING_REFUND, FAILING_REFUND = "4000000000007726", "4000000000005126"

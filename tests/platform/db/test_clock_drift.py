@@ -16,7 +16,7 @@ from tonne.platform.db.server.clock_drift import MAX_DRIFT_S, WAITING, ClockDrif
 from tonne.platform.events.log import NewEvent, append
 from tonne.platform.process.telemetry.metrics_text import render
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 
 @pytest.mark.parametrize("ahead_s", [3600.0, -3600.0])

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tonne.platform.db.columns import columns
+from tonne.platform.db.rows import columns
 
 
 @dataclass(frozen=True)

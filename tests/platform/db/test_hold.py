@@ -20,7 +20,7 @@ from tonne.money.cards.gateways.card import StoredCard
 from tonne.platform.db.errors import ServiceHeld, is_service_held
 from tonne.platform.jobs.loop import Job, run_jobs
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 CARD = StoredCard("", "4242424242424242")
 

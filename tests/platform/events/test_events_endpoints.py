@@ -18,9 +18,8 @@ from tonne.platform.events.notification import Notification, WorkKind
 from tonne.platform.events.notify import listen
 from tonne.platform.jobs.loop import Job, run_jobs, wake_jobs
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import Scope, utc_now
 from tonne.platform.values.paging import Position, make_cursor
-from tonne.platform.values.scope import Scope
 
 WITHIN_S = 20.0
 

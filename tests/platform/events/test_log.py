@@ -17,9 +17,8 @@ from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.platform.db.pool import Database
 from tonne.platform.events.log import NewEvent, append, open_stream
-from tonne.platform.values.clock import to_wire
+from tonne.platform.values.context import Mode, Scope, to_wire
 from tonne.platform.values.ids import is_id
-from tonne.platform.values.scope import Mode, Scope
 
 OURS = Scope("org_a", "acc_a", Mode.TEST)
 MILLISECOND = timedelta(milliseconds=1)

@@ -16,7 +16,7 @@ from tonne.apps.cli.operations.doctor import examine
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.events.log import NewEvent, append, open_stream
 from tonne.platform.events.payload import decode_document
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.context import Mode, Scope
 
 WRITERS = 8
 ROUNDS = 25

@@ -8,7 +8,7 @@ import pytest
 from tonne.platform.db.pool import Database
 from tonne.platform.events.notification import EVERYTHING, MAX_STREAMS, Notification, Stream, WorkKind
 from tonne.platform.events.notify import CHANNEL, Notifier
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.context import Mode, Scope
 
 END = "the_end"
 

@@ -10,8 +10,7 @@ from tests.support.events import StoredEvent, stored_events
 from tonne.platform.db.pool import Database
 from tonne.platform.events.log import NewEvent, append, append_to_streams, open_stream
 from tonne.platform.events.payload import decode_document, encode_document
-from tonne.platform.values.clock import to_wire
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.context import Mode, Scope, to_wire
 
 OURS = Scope("org_a", "acc_a", Mode.TEST)
 THEIRS = Scope("org_b", "acc_b", Mode.LIVE)

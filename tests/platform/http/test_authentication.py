@@ -13,7 +13,7 @@ from tonne.platform.db.pool import Database
 from tonne.platform.http.authenticator import Authenticator
 from tonne.platform.http.errors import Unauthorised
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.keys.api_keys import revoke_key
 

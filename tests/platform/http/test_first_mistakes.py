@@ -5,7 +5,7 @@ import pytest
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import open_tenant
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 
 async def test_people_c_a_missing_authorization_header_is_named(api: ApiClient) -> None:

@@ -23,9 +23,8 @@ from tonne.platform.http.request_log.store import (
     slot_of,
 )
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import Mode, utc_now
 from tonne.platform.values.paging import START, Position
-from tonne.platform.values.scope import Mode
 
 
 async def logged(services: Services) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from tonne.apps.cli.operations.doctor import examine
 from tonne.apps.wiring.app import Services, build_app
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.context import Mode, Scope
 from tonne.selling.accounts.organisations.open_organisation import open_organisation
 from tonne.selling.orders.model import Order
 

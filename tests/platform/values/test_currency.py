@@ -2,7 +2,7 @@
 
 import pytest
 
-from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.amounts import DECIMALS
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonne.platform.values.decimals import format_scaled, parse_decimal, scaled
+from tonne.platform.values.amounts import format_scaled, parse_decimal, scaled
 
 
 @pytest.mark.parametrize(

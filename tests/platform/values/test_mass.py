@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonne.platform.values.mass import GRAMS_PER_UNIT, MAX_GRAMS, MassUnit, format_tonnes, to_grams
+from tonne.platform.values.amounts import GRAMS_PER_UNIT, MAX_GRAMS, MassUnit, format_tonnes, to_grams
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonne.platform.values.money import apportion, ceil, format_money, half_up
+from tonne.platform.values.amounts import apportion, ceil, format_money, half_up
 
 _amounts = st.integers(0, 10**24)
 _weights = st.lists(st.integers(0, 10**20), min_size=1, max_size=12).filter(any)

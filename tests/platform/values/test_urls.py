@@ -12,7 +12,7 @@ from tonne.channels.webhooks.sending.addresses import AddressPolicy
 from tonne.platform.documents.sheets.columns import CellError, parse_web_url
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import SettingsError
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.platform.values.urls import WEB, UrlInvalid, parse_host, parse_url
 from tonne.selling.accounts.errors import RedirectHostInvalid
 from tonne.selling.accounts.redirect_hosts import read_host, spell_host

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import zstandard
 
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.catalogue.prices.price import OrderType
 from tonne.selling.catalogue.schemas import BundleItemOut

@@ -9,7 +9,7 @@ from tests.support.clock import START, ManualClock
 from tests.support.world import TESTER, World
 from tonne.platform.db.pool import Database
 from tonne.platform.http.authenticator import KeyHolder, hash_key
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.errors import KeyNotFound, NameInvalid
 from tonne.selling.accounts.keys import store as key_store

@@ -12,9 +12,7 @@ from tests.support.clock import START
 from tests.support.world import TESTER, World
 from tonne.platform.db.pool import Database
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor, ActorKind
-from tonne.platform.values.clock import to_wire
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.context import Actor, ActorKind, Mode, Scope, to_wire
 from tonne.selling.accounts.keys.api_keys import issue_key
 
 LOG = "/v1/audit-log"

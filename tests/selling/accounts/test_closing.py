@@ -8,7 +8,7 @@ from tests.support.command import Operator
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 TONNE = {"mass": {"amount": "1", "unit": "t"}}
 

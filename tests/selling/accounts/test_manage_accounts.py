@@ -11,8 +11,7 @@ from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope, utc_now
 from tonne.selling.accounts.keys.api_keys import issue_key
 from tonne.selling.accounts.keys.restrictions import check_restrictions
 

@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.world import TESTER, World
 from tonne.platform.db.pool import Database
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.platform.values.replace import replace
 from tonne.platform.values.tax import NO_TAX, TaxTerms, TaxTreatment
 from tonne.selling.accounts import store

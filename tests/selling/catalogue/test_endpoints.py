@@ -7,8 +7,7 @@ import httpx
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import TESTER, World
 from tonne.platform.db.pool import Database
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode, utc_now
 from tonne.selling.catalogue.switch_bundle import switch_bundle
 
 BUNDLE_FIELDS = [

@@ -15,7 +15,7 @@ from tests.selling.catalogue.test_import_catalogue import (
 from tests.support.world import TESTER
 from tonne.platform.db.pool import Database
 from tonne.platform.events.audit.record import BATCH
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.imports.rows import FileKind
 from tonne.selling.catalogue.switch_bundle import switch_bundle
 

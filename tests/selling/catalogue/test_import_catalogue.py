@@ -12,9 +12,8 @@ from tests.support.world import TESTER
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import SheetInvalid
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import DECIMALS
+from tonne.platform.values.context import Mode, utc_now
 from tonne.selling.catalogue.demo import demo_files
 from tonne.selling.catalogue.imports.import_catalogue import CatalogueError, ImportReport
 from tonne.selling.catalogue.imports.rate_changes import PER_EURO

@@ -10,13 +10,11 @@ import pytest
 from msgspec import structs
 
 from tests.support.pricing_oracle import GRAMS, NOW, TEN_PER_CENT, Case, check_price, supplied
+from tonne.platform.values.amounts import DECIMALS, MAX_GRAMS, format_money, format_tonnes
 from tonne.platform.values.charge_amounts import charge_unit, minimum_charge
-from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.context import Mode
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.mass import MAX_GRAMS, format_tonnes
-from tonne.platform.values.money import format_money
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.errors import PriceRoundsToZero, PriceUnavailable, QuantityInvalid, ValueInvalid
 from tonne.selling.catalogue.model import Catalogue, ExchangeRate
 from tonne.selling.catalogue.prices.pricing import BundleShare, PriceList, price_quantity

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from tonne.platform.values.decimals import format_scaled
+from tonne.platform.values.amounts import format_scaled
+from tonne.platform.values.context import Mode
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.errors import PriceUnavailable
 from tonne.selling.catalogue.model import Bundle, Catalogue
 from tonne.selling.catalogue.selection import WHOLE, BundleChoiceIn, resolve, resolve_default

@@ -11,7 +11,7 @@ from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.platform.db.pool import Database
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.model import OrderStatus
 from tonne.selling.orders.move_order import move_order

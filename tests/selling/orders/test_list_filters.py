@@ -10,7 +10,7 @@ from tests.support.api_client import ApiClient, codes, fields
 from tests.support.clock import START, ManualClock
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.clock import Clock, to_wire
+from tonne.platform.values.context import Clock, to_wire
 from tonne.selling.orders import filter_store
 
 

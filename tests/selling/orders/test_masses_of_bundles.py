@@ -9,8 +9,7 @@ from tests.support.api_client import ApiClient, codes, fields
 from tests.support.clock import START, ManualClock
 from tests.support.world import World, open_tenant
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.clock import Clock
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Clock, Mode
 
 
 @pytest.fixture

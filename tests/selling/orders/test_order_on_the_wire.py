@@ -12,7 +12,7 @@ from tests.support.api_client import ApiClient, codes, fields
 from tests.support.events import stored_events
 from tests.support.world import World
 from tonne.platform.db.pool import Database
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 UNKNOWN_ESTIMATE = "est_" + "0" * 26
 

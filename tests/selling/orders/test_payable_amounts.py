@@ -17,9 +17,9 @@ from tonne.apps.wiring.app import Services
 from tonne.money.cards.gateways.stripe_responses import to_stripe_amount
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.amounts import DECIMALS
 from tonne.platform.values.charge_amounts import charge_unit, minimum_charge
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 SET_RATE = """
 INSERT INTO exchange_rates (mode, base, quote, as_of, rate, source) VALUES ($1, 'EUR', $2, $3, $4, 'test')

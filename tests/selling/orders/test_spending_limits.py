@@ -17,9 +17,8 @@ from tests.support.world import World, open_tenant
 from tonne.apps.wiring.app import Services
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings, SettingsError
-from tonne.platform.values.clock import Clock
-from tonne.platform.values.money import parse_amounts
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import parse_amounts
+from tonne.platform.values.context import Clock, Mode
 from tonne.platform.values.spending_limit import month_of, next_month
 
 # One tonne of the default bundles costs 12.62 EUR.

@@ -10,7 +10,7 @@ from tests.support.orders import bring_to, place
 from tests.support.scene import Scene
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import OrderStatus
 from tonne.selling.orders.totals.fold_totals import FoldTotals, fold_deltas
 from tonne.selling.orders.totals.totals import OrderTotal, list_totals

@@ -13,8 +13,7 @@ from tests.support.world import TESTER, World, open_tenant
 from tonne.apps.wiring.app import Services
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
-from tonne.platform.values.clock import to_wire, utc_now
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode, to_wire, utc_now
 from tonne.selling.catalogue.imports.rows import FileKind
 from tonne.selling.catalogue.switch_bundle import switch_bundle
 from tonne.supply.stock.lots.import_lots import import_files

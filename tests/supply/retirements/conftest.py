@@ -7,7 +7,7 @@ from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from tests.support.world import TESTER, World, add_account
 from tonne.apps.wiring.app import Services
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts.store import find_account, update_account
 from tonne.selling.catalogue.imports.rows import FileKind
 from tonne.selling.catalogue.prices.price import PriceRequest

@@ -12,7 +12,7 @@ from tests.supply.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.command import output_of
 from tonne.apps.wiring.app import Services
 from tonne.platform.documents.sheets.errors import SheetInvalid
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.imports.rows import FileKind
 from tonne.selling.catalogue.sources import lock_sources
 from tonne.selling.orders.load import load_orders

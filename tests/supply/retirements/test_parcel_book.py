@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tonne.platform.values.mass import GRAMS_PER_TONNE
+from tonne.platform.values.amounts import GRAMS_PER_TONNE
 from tonne.supply.stock.model import LotStatus, ParcelStatus
 from tonne.supply.stock.parcels.parcel_book import BookedParcel, LotPlace, ParcelBook, SerialsRefused
 from tonne.supply.stock.serial_runs import SerialRun

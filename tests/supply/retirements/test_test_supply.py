@@ -10,8 +10,8 @@ from tests.supply.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.supply.retirements.test_endpoints import pay, simulate
 from tests.support.api_client import ApiClient, codes
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.mass import MAX_GRAMS
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import MAX_GRAMS
+from tonne.platform.values.context import Mode
 
 LOTS = """
 SELECT block.block, lot.first_number, lot.last_number, lot.vintage FROM lots lot

@@ -11,7 +11,7 @@ from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.api_client import ApiClient
 from tests.support.world import World
 from tonne.apps.wiring.app import Services, build_app
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 from tonne.supply.certificates.totals import month_of
 
 TOTALS = """

@@ -12,7 +12,7 @@ import pytest
 
 from tests.supply.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.command import output_of, refusal_of, tonne
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.supply.retirements.confirmations.work_list import EXPORT_COLUMNS
 
 HEADS = ["parcel_id", "serial_block", "first_number", "last_number", "retired_on", "retirement_url"]

@@ -4,7 +4,7 @@ from tests.supply.transparency.scene import LogScene
 from tests.support.clock import MARCH, ManualClock
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 
 @pytest.fixture

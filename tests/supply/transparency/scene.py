@@ -9,7 +9,7 @@ from tests.supply.retirements.shop import Shop
 from tests.support.clock import ManualClock
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.model import BeneficiaryKind, Order
 from tonne.supply.certificates.proofs.read_proofs import Evidence, find_evidence

@@ -11,7 +11,7 @@ from tests.supply.transparency.scene import LogScene
 from tests.support.clock import MARCH
 from tests.support.world import TESTER
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.orders.queue import lock_order
 from tonne.supply.certificates.proofs.statement_source import read_stated_rows
 from tonne.supply.certificates.reissue_certificate import reissue_certificate, withdraw_certificate

@@ -7,8 +7,7 @@ import pytest
 
 from tests.supply.transparency.scene import LogScene
 from tests.support.command import output_of
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode, utc_now
 from tonne.supply.certificates.proofs.read_proofs import prove_consistency
 from tonne.supply.certificates.proofs.statement_source import read_stated_rows
 from tonne.supply.transparency.append_leaves import append_waiting

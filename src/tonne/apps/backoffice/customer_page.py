@@ -23,10 +23,10 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit.search import search_entries_any_account
 from tonne.platform.events.audit.store import AuditFilter
 from tonne.platform.http.route import Request, Response
+from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.ids import is_id
 from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
-from tonne.platform.values.scope import Mode, Scope
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts import lookup
 from tonne.selling.accounts.organisations import change_organisation

@@ -9,12 +9,9 @@ from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
 from tonne.apps.lookup.customer_store import Customer
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.decimals import parse_decimal, scaled
+from tonne.platform.values.amounts import DECIMALS, format_money, format_tonnes, parse_decimal, scaled
+from tonne.platform.values.context import Scope
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.mass import format_tonnes
-from tonne.platform.values.money import format_money
-from tonne.platform.values.scope import Scope
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts import lookup
 from tonne.selling.accounts.change_account import AccountChange, change_account

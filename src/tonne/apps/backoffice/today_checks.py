@@ -10,7 +10,7 @@ from tonne.apps.lookup.doctor.doctor_checks import ALL_WAITING
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.waiting_check import Topic, WaitingCheck
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.supply.retirements.confirmations.work_list import IS_HELD
 
 # Counting stops here: a long list must not make the page slow.

@@ -22,7 +22,7 @@ from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, OperatorViewer
 from tonne.apps.lookup.doctor.doctor_run_store import find_last_run
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.platform.web.visitor import locale_of
 from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.supply.stock.supply_cover import cover_of, read_sales

@@ -24,8 +24,8 @@ from tonne.platform.db.session_settings import RoleSettingsMissing
 from tonne.platform.settings.environment import kubernetes_variables
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings, SettingsError
+from tonne.platform.values.context import Scope
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.lookup import require_account_any_account
 
 P = ParamSpec("P")

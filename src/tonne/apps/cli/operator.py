@@ -5,7 +5,7 @@ import pwd
 import socket
 from collections.abc import Mapping
 
-from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.context import Actor, ActorKind
 
 
 def operator(environment: Mapping[str, str]) -> Actor:

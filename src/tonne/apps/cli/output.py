@@ -50,9 +50,8 @@ import msgspec
 
 from tonne.apps.cli.table import Cell, layout, printable
 from tonne.platform.documents.sheets.formulas import escape_formula
-from tonne.platform.values.clock import to_wire
-from tonne.platform.values.mass import format_tonnes
-from tonne.platform.values.money import format_money
+from tonne.platform.values.amounts import format_money, format_tonnes
+from tonne.platform.values.context import to_wire
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")

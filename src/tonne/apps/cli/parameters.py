@@ -8,11 +8,8 @@ import click
 
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.documents.sheets.columns import CellError, parse_time
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.decimals import parse_decimal, scaled
-from tonne.platform.values.money import format_money
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import DECIMALS, format_money, parse_decimal, scaled
+from tonne.platform.values.context import Mode, utc_now
 from tonne.selling.accounts.errors import FeeRateInvalid
 from tonne.selling.accounts.organisations.open_organisation import check_fee_rate
 from tonne.selling.catalogue.selection import BundleChoiceIn

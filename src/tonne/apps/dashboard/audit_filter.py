@@ -8,7 +8,7 @@ from msgspec import Struct
 from tonne.apps.dashboard.form import Form
 from tonne.platform.events.audit.store import AuditFilter
 from tonne.platform.http.route import Request
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 FIELDS = ("actor", "action", "subject", "organisation", "from", "to")
 MAX_TEXT = 200

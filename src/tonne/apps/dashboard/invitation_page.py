@@ -6,9 +6,8 @@ from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.viewer import organisation_base
 from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock, Mode
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.scope import Mode
 from tonne.platform.web.forms import FormGuard
 from tonne.platform.web.render import Renderer, see_other
 from tonne.selling.accounts.lookup import require_organisation

@@ -14,7 +14,7 @@ from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.route import Request, Response
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other
 from tonne.selling.users.errors import SignInRefused

@@ -24,9 +24,9 @@ from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.http.errors import RateLimited, RouteNotFound
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
+from tonne.platform.values.amounts import format_money
+from tonne.platform.values.context import Scope
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.money import format_money
-from tonne.platform.values.scope import Scope
 from tonne.platform.web.render import see_other
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.model import BeneficiaryKind, OrderStatus, PaymentState

@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from tonne.apps.dashboard.form import Form
 from tonne.platform.http.route import Request
+from tonne.platform.values.context import Mode
 from tonne.platform.values.ids import is_id
 from tonne.platform.values.paging import Position, make_cursor, parse_cursor
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.model import OrderStatus, PaymentState
 from tonne.selling.orders.order_filter import OrderFilter

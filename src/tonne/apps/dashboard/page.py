@@ -6,7 +6,7 @@ from tonne.apps.dashboard.layout import PageLayout
 from tonne.platform.db.pool import Database
 from tonne.platform.events.notify import Notifier
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 
 
 class DashboardPage(Struct, frozen=True):

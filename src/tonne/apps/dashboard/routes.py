@@ -21,8 +21,8 @@ from tonne.apps.dashboard.viewer import (
 from tonne.apps.dashboard.you_page import YOU, YouPage
 from tonne.platform.http.errors import FormInvalid, RateLimited
 from tonne.platform.http.route import MAX_BODY_BYTES, Access, Request, Response, Route, RouteMaker
+from tonne.platform.values.context import Mode
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.scope import Mode
 from tonne.platform.web.forms import FormIn, FormTokenInvalid
 from tonne.platform.web.render import Renderer, see_other
 from tonne.selling.users.act_as import ActAsReadOnly

@@ -10,7 +10,7 @@ from tonne.platform.db.pool import Database
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.context import Actor, ActorKind
 from tonne.platform.web.forms import FIELD, FormGuard
 from tonne.platform.web.render import Renderer, see_other
 from tonne.selling.users.change_password import ChangePassword

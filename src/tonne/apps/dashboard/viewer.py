@@ -10,10 +10,9 @@ from msgspec import Struct
 
 from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Endpoint, Request, Response
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor, Mode
 from tonne.platform.values.errors import Kind, TonneError
 from tonne.platform.values.ids import is_id
-from tonne.platform.values.scope import Mode
 from tonne.platform.web.forms import FormGuard
 from tonne.platform.web.render import see_other
 from tonne.selling.users.act_as import ActAsReadOnly, find_acting

@@ -14,8 +14,8 @@ from tonne.apps.dashboard.viewer import OPERATOR, Fields, Viewer, organisation_b
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.route import Request, Response
+from tonne.platform.values.context import Mode
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.scope import Mode
 from tonne.platform.web.render import see_other
 from tonne.selling.users.change_password import ChangePassword
 from tonne.selling.users.errors import CodeRefused, PasswordInvalid, SecondFactorNeeded, SignInRefused, SignInTooOld

@@ -10,7 +10,7 @@ from tonne.apps.lookup.audit_text import AuditRow
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.events.audit.store import StoredEntry
 from tonne.platform.http.route import Response
-from tonne.platform.values.clock import to_wire
+from tonne.platform.values.context import to_wire
 
 # Entries in one file, the newest.
 MAX_EXPORTED = 5_000

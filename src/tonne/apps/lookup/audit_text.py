@@ -8,8 +8,7 @@ import msgspec
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit.store import StoredEntry
-from tonne.platform.values.actor import Actor, ActorKind
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Actor, ActorKind, Mode
 from tonne.selling.users.names import find_operators
 
 MAX_VALUE = 200

@@ -7,8 +7,8 @@ from fractions import Fraction
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
+from tonne.platform.values.context import Mode
 from tonne.platform.values.paging import Position
-from tonne.platform.values.scope import Mode
 
 # More invoices are not added up: the page says so.
 MAX_INVOICES = 1_000

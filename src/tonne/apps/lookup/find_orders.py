@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 from msgspec import Struct
 
-from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import columns
+from tonne.platform.values.context import Mode
 from tonne.platform.values.paging import START, Position
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode
 from tonne.selling.orders.model import OrderKey, OrderStatus, PaymentState
 from tonne.selling.orders.order_filter import OrderFilter
 

@@ -23,9 +23,7 @@ from tonne.platform.events.notification import WorkKind
 from tonne.platform.events.notify import Notifier
 from tonne.platform.http.errors import RouteNotFound
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.clock import Clock
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.context import Actor, Clock, Mode, Scope
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.errors import OrderNotFound

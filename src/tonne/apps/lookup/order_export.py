@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from tonne.apps.lookup.find_orders import FoundOrder, ListedOrders
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.http.route import Response
-from tonne.platform.values.clock import to_wire
-from tonne.platform.values.mass import format_tonnes
-from tonne.platform.values.money import format_money
+from tonne.platform.values.amounts import format_money, format_tonnes
+from tonne.platform.values.context import to_wire
 from tonne.platform.values.paging import START, Position
 from tonne.selling.accounts.names import Names
 

@@ -13,7 +13,7 @@ from tonne.money.invoices.model import Invoice
 from tonne.money.invoices.store import find_invoice
 from tonne.platform.db.pool import Connection
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.accounts.names import Names, find_names
 from tonne.selling.orders.model import Order, OrderStatus

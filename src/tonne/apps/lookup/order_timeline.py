@@ -20,7 +20,7 @@ from tonne.money.refunds.timeline import dispute_timeline, refund_timeline
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.timeline import mail_timeline
 from tonne.platform.events.timeline import event_timeline
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 from tonne.platform.values.timeline import TimelineEntry
 from tonne.selling.accounts.timeline import audit_timeline
 from tonne.selling.orders.model import Order

@@ -16,7 +16,7 @@ from tonne.money.refunds.order_money import OrderMoney, read_money
 from tonne.money.refunds.permission import allows_refunds
 from tonne.platform.db.pool import Connection
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 from tonne.platform.values.timeline import TimelineEntry
 from tonne.selling.estimates.model import Estimate
 from tonne.selling.estimates.store import find_estimate

@@ -13,8 +13,7 @@ from tonne.platform.events.notification import WorkKind
 from tonne.platform.events.notify import Notifier
 from tonne.platform.http.json_body import read
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
-from tonne.platform.values.clock import Clock
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Clock, Mode
 from tonne.selling.accounts.keys import store as key_store
 from tonne.selling.accounts.keys.restrictions import KeyRight
 

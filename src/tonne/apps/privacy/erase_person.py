@@ -18,8 +18,7 @@ from tonne.platform.documents.mail.person_store import erase_mail
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.request_log.store import erase_request_texts
 from tonne.platform.process.progress import progress
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Actor, Clock
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.replace import replace
 

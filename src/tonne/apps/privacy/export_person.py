@@ -16,7 +16,7 @@ from tonne.money.bank.person_store import list_of_payer_any_account
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.person_store import PersonMail
 from tonne.platform.events.person_store import list_of_order
-from tonne.platform.values.clock import to_wire
+from tonne.platform.values.context import to_wire
 from tonne.selling.estimates.person_store import find_texts
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import OrderKey

@@ -14,7 +14,7 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.person_store import PersonMail, list_mails_about, list_mails_to
 from tonne.platform.events.person_store import list_of_order
 from tonne.platform.process.progress import progress
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 from tonne.selling.accounts.person_store import (
     AddressUse,
     list_address_uses,

@@ -13,8 +13,8 @@ from msgspec import Struct
 from tonne.apps.privacy.errors import PersonInvalid
 from tonne.platform.documents.mail.person_store import PersonMail
 from tonne.platform.documents.mail.send_mail import is_mail_address
+from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.erased import ERASED
-from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts.errors import NameInvalid
 from tonne.selling.accounts.organisations.open_organisation import check_name
 from tonne.selling.accounts.person_store import AddressUse

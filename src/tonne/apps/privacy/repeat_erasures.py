@@ -8,8 +8,7 @@ from tonne.apps.privacy.model import Erasure, Person, Search
 from tonne.apps.privacy.store import list_values_any_account
 from tonne.platform.db.pool import Connection
 from tonne.platform.process.progress import progress
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Actor, Clock
 
 
 async def find_again_any_account(connection: Connection, erasures: Sequence[Erasure]) -> list[Search]:

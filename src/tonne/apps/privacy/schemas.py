@@ -8,8 +8,7 @@ from msgspec import Meta
 from tonne.apps.privacy.errors import PersonInvalid
 from tonne.apps.privacy.export_person import PersonRecord
 from tonne.apps.privacy.model import Erasure, FoundBy, Person, parse_person
-from tonne.platform.values.clock import Timestamp, to_wire
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode, Timestamp, to_wire
 
 _PERSON = "One of `email` and `name` is required, not both."
 

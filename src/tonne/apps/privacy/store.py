@@ -9,7 +9,7 @@ import msgspec
 
 from tonne.apps.privacy.model import Erasure, FoundBy
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 # One erasure at a time chooses the salt.
 LOCK_SALT = "SELECT pg_advisory_xact_lock(7029)"

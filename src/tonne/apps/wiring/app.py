@@ -26,7 +26,7 @@ from tonne.platform.process.telemetry import tracing
 from tonne.platform.process.telemetry.logs import configure_logs
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock, utc_now
+from tonne.platform.values.context import Clock, utc_now
 
 # How often the last-used times of API keys are written.
 WRITE_USES_EVERY_S = 2.0

@@ -27,7 +27,7 @@ from tonne.money.cards.stored_cards.confirm_charge import ConfirmCharge
 from tonne.money.invoices.card_payment.settle_card_invoice import settle_invoice_charge
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock, utc_now
+from tonne.platform.values.context import Clock, utc_now
 
 
 class ChannelParts(MoneyParts):

@@ -12,7 +12,7 @@ from tonne.apps.dashboard.you_page import YouPage
 from tonne.platform.db.pool import Database
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 from tonne.platform.web.forms import FormGuard
 from tonne.platform.web.render import Renderer
 from tonne.selling.users.change_password import ChangePassword

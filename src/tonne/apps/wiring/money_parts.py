@@ -24,8 +24,7 @@ from tonne.money.refunds.endpoints import RefundEndpoints
 from tonne.money.refunds.jobs import refund_jobs
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock, utc_now
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Clock, Mode, utc_now
 
 
 class MoneyParts(SupplyParts):

@@ -12,7 +12,7 @@ from tonne.platform.http.health import HealthChecks
 from tonne.platform.http.limits.shared_limits import SharedLimits
 from tonne.platform.http.metrics_endpoint import MetricsServing
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock, utc_now
+from tonne.platform.values.context import Clock, utc_now
 
 
 class Parts(ChannelParts):

@@ -18,7 +18,7 @@ from tonne.platform.keys.signing.keys import SigningKeys
 from tonne.platform.keys.signing.sign_documents import SignDocuments
 from tonne.platform.process.telemetry.metrics import Metrics
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock, utc_now
+from tonne.platform.values.context import Clock, utc_now
 from tonne.platform.web.forms import FormGuard
 from tonne.platform.web.render import Renderer
 

@@ -4,7 +4,7 @@ from tonne.apps.wiring.platform_parts import PlatformParts
 from tonne.platform.db.pool import Database
 from tonne.platform.http.authenticator import Authenticator
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock, utc_now
+from tonne.platform.values.context import Clock, utc_now
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.logos.account_logo import AccountLogoEndpoints
 from tonne.selling.accounts.organisations.activity import ActivityReaders

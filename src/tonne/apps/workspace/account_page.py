@@ -17,9 +17,9 @@ from tonne.money.cards.stored_cards.stored_card_store import find_card
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.http.route import Request, Response
 from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.values.context import Mode
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.language import LanguageCode
-from tonne.platform.values.scope import Mode
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.account_list_store import has_own_selection
 from tonne.selling.accounts.account_schemas import is_handle

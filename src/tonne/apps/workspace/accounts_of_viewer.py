@@ -2,8 +2,8 @@
 
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer
 from tonne.platform.db.pool import Connection
+from tonne.platform.values.context import Scope
 from tonne.platform.values.ids import is_id
-from tonne.platform.values.scope import Scope
 from tonne.selling.accounts import store
 from tonne.selling.accounts.account_list_store import ListedAccount, list_accounts_after
 from tonne.selling.accounts.model import Account

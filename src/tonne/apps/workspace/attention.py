@@ -8,7 +8,7 @@ from msgspec import Struct
 from tonne.apps.dashboard.menu import ORGANISATION_MENU
 from tonne.apps.workspace import attention_store as store
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.platform.web import visitor
 
 # Cards are shown before their last month begins.

@@ -4,7 +4,7 @@ from datetime import date, datetime
 from typing import NamedTuple
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 # More are shown as "at least".
 MAX_COUNTED = 100

@@ -11,10 +11,9 @@ from tonne.apps.lookup.audit_text import AuditRow, audit_rows, find_actor_names
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit.store import StoredEntry, list_entries
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.context import Actor, ActorKind, Scope
 from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Scope
 from tonne.selling.users.model import Right
 
 PAGE = 50

@@ -10,7 +10,7 @@ from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.platform.db.pool import Connection
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.mass import MassUnit, to_grams
+from tonne.platform.values.amounts import MassUnit, to_grams
 from tonne.platform.values.paging import CursorInvalid, Position, make_cursor, parse_cursor
 from tonne.selling.users.model import Right
 from tonne.supply.certificates.list_store import (

@@ -33,7 +33,7 @@ from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
 from tonne.money.invoices.model import Invoice
 from tonne.money.invoices.remaining import find_remaining
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.accounts.names import find_names
 from tonne.selling.users.model import Right

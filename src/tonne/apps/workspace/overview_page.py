@@ -12,10 +12,16 @@ from tonne.apps.workspace import attention_store as store
 from tonne.apps.workspace.attention import list_attention, menu_path
 from tonne.apps.workspace.overview_figures import figures_of, first_month, removal_share
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.decimals import parse_decimal, scaled
-from tonne.platform.values.mass import MAX_GRAMS, MassUnit, format_tonnes, to_grams
-from tonne.platform.values.money import format_money
+from tonne.platform.values.amounts import (
+    DECIMALS,
+    MAX_GRAMS,
+    MassUnit,
+    format_money,
+    format_tonnes,
+    parse_decimal,
+    scaled,
+    to_grams,
+)
 from tonne.platform.web.render import see_other
 from tonne.platform.web.visitor import locale_of
 from tonne.selling.accounts.set_target import set_target

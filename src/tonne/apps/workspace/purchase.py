@@ -8,10 +8,8 @@ from tonne.apps.dashboard.form import Form
 from tonne.apps.workspace.mix import read_mix
 from tonne.apps.workspace.payment_ways import PaymentWay
 from tonne.platform.db.idempotency import Idempotency
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.decimals import parse_typed, scaled
-from tonne.platform.values.mass import MAX_GRAMS, MassUnit, to_grams
+from tonne.platform.values.amounts import DECIMALS, MAX_GRAMS, MassUnit, parse_typed, scaled, to_grams
+from tonne.platform.values.context import Actor
 from tonne.selling.accounts.errors import NameInvalid
 from tonne.selling.accounts.model import Account, PaymentMethod
 from tonne.selling.accounts.organisations.open_organisation import check_name

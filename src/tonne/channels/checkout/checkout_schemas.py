@@ -14,12 +14,10 @@ from tonne.channels.checkout.model import CheckoutStatus
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.http.client_fields import IdempotencyKey, Metadata, read_idempotency_key
 from tonne.platform.http.json_body import JsonNumber
-from tonne.platform.values.clock import Timestamp, to_wire
+from tonne.platform.values.amounts import format_money, format_tonnes
+from tonne.platform.values.context import Mode, Timestamp, to_wire
 from tonne.platform.values.erased import ERASED
-from tonne.platform.values.mass import format_tonnes
-from tonne.platform.values.money import format_money
 from tonne.platform.values.same_named import same_named
-from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.schemas import BundleId, CurrencyCode, Money, Tonnes
 from tonne.selling.estimates.schemas import MetadataOut
 from tonne.selling.orders.beneficiary import BENEFICIARY, CustomerIn

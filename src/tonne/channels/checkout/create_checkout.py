@@ -27,14 +27,10 @@ from tonne.platform.http.client_fields import metadata_text
 from tonne.platform.http.json_body import Document, read
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.clock import Clock
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.decimals import scaled
+from tonne.platform.values.amounts import DECIMALS, MAX_GRAMS, scaled
+from tonne.platform.values.context import Actor, Clock, Scope
 from tonne.platform.values.errors import Fault, Invalid, TonneError
 from tonne.platform.values.ids import new_id
-from tonne.platform.values.mass import MAX_GRAMS
-from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.redirect_hosts import list_hosts
 from tonne.selling.catalogue.errors import QuantityInvalid, ValueInvalid

@@ -13,8 +13,7 @@ from tonne.money.cards.charge_store import read_chargeable
 from tonne.money.invoices.cancel_order import cancel_order
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.actor import Actor, ActorKind
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Actor, ActorKind, Mode
 from tonne.selling.catalogue.prices.price import PriceRequest
 from tonne.selling.catalogue.selection import BundleChoiceIn
 from tonne.selling.orders.errors import OfferChanged

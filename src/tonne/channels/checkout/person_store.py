@@ -7,10 +7,10 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.channels.checkout.model import CheckoutStatus
-from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import parameters_of
+from tonne.platform.values.context import Scope
 from tonne.platform.values.erased import ERASED_DIGEST
-from tonne.platform.values.scope import Scope
 
 SCAN_CHECKOUTS = """
 WITH batch AS MATERIALIZED (

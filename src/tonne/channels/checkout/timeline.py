@@ -3,7 +3,7 @@
 import asyncpg
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 from tonne.platform.values.timeline import TimelineEntry
 
 FIND_CHECKOUT_OF_ORDER = """

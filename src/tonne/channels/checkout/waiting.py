@@ -7,7 +7,7 @@ from tonne.money.cards.gateways.card_gateways import takes_cards
 from tonne.platform.db.queues import MAX_COUNTED, Queue
 from tonne.platform.db.waiting_check import Topic, WaitingCheck
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 
 def _due_at(column: str) -> str:

@@ -12,9 +12,8 @@ from tonne.channels.public_pages.errors import (
 from tonne.channels.public_pages.read_page import read_page
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor, Scope
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.logos.store import Logo, set_logo
 from tonne.selling.accounts.store import lock_account
 

@@ -6,9 +6,8 @@ from tonne.channels.public_pages.model import DescriptionFormat, PageSection, Su
 from tonne.channels.public_pages.read_page import read_page
 from tonne.channels.public_pages.settings_schemas import ChosenSection, PageSettingsIn, PageStatus
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor, Scope
 from tonne.platform.values.errors import Fault, Invalid
-from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.store import lock_account
 
 

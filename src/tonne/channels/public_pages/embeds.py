@@ -15,7 +15,7 @@ from tonne.channels.public_pages.preview import without_symbols
 from tonne.platform.documents.pdf import render_png, render_svg
 from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.platform.web import visitor
 from tonne.platform.web.caching import IMAGE_POLICY
 from tonne.platform.web.render import POLICY, Renderer

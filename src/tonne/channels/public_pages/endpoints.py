@@ -13,7 +13,7 @@ from tonne.platform.db.pool import Database
 from tonne.platform.http.json_body import read
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 from tonne.platform.values.same_named import same_named
 from tonne.selling.accounts.logos.logo import read_logo
 

@@ -22,10 +22,10 @@ from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.amounts import MassUnit, format_tonnes, to_grams
+from tonne.platform.values.context import Mode
 from tonne.platform.values.language import N_
-from tonne.platform.values.mass import MassUnit, format_tonnes, to_grams
 from tonne.platform.values.paging import START, Position
-from tonne.platform.values.scope import Mode
 from tonne.platform.web.caching import ONE_MINUTE
 from tonne.platform.web.visitor_language import visitor_language
 from tonne.selling.catalogue.model import Catalogue

@@ -10,9 +10,9 @@ from enum import StrEnum
 from msgspec import Struct
 
 from tonne.channels.public_pages.errors import SlugReserved
+from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.platform.values.language import DEFAULT_LANGUAGE
-from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts.model import PagesVisibility
 
 SLUG_PATTERN = "^[a-z0-9]+(-[a-z0-9]+)*$"

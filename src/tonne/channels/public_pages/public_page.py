@@ -20,10 +20,9 @@ from tonne.platform.db.replica import Reads
 from tonne.platform.http.lists import Paging
 from tonne.platform.http.route import Endpoint, Request, Response
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
-from tonne.platform.values.mass import MassUnit, to_grams
+from tonne.platform.values.amounts import MassUnit, to_grams
+from tonne.platform.values.context import Clock, Mode
 from tonne.platform.values.paging import parse_cursor
-from tonne.platform.values.scope import Mode
 from tonne.platform.web import visitor
 from tonne.platform.web.caching import IMAGE_POLICY, ONE_MINUTE, ONE_YEAR
 from tonne.platform.web.render import FRAMED_POLICY, Renderer

@@ -14,9 +14,8 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.db.replica import Reads
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.mass import format_tonnes
-from tonne.platform.values.money import apportion, format_money
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import apportion, format_money, format_tonnes
+from tonne.platform.values.context import Mode
 from tonne.platform.web.caching import ONE_MINUTE
 from tonne.selling.accounts.account_schemas import logo_path
 from tonne.selling.accounts.directory import AccountDirectory

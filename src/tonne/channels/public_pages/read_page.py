@@ -1,7 +1,7 @@
 from tonne.channels.public_pages import store
 from tonne.channels.public_pages.model import DEFAULT_SECTIONS, MAX_TITLE, SustainabilityPage, slug_candidates
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 
 
 async def read_page(connection: Connection, scope: Scope) -> SustainabilityPage:

@@ -23,9 +23,9 @@ from tonne.channels.public_pages.settings_schemas import PageSettingsIn, PageSet
 from tonne.platform.http.errors import BodyTooLarge, FormInvalid, RateLimited
 from tonne.platform.http.route import Access, Parameter, Route, RouteMaker
 from tonne.platform.keys.signing.errors import SigningUnavailable
+from tonne.platform.values.context import Mode
 from tonne.platform.values.errors import Invalid
 from tonne.platform.values.paging import MAX_LIMIT, CursorInvalid, LimitInvalid
-from tonne.platform.values.scope import Mode
 from tonne.platform.web.forms import FormIn
 from tonne.platform.web.render import Renderer
 from tonne.selling.accounts.errors import LogoInvalid

@@ -5,9 +5,8 @@ from typing import Annotated
 import msgspec
 
 from tonne.channels.public_pages import model
-from tonne.platform.values.clock import Timestamp, to_wire
+from tonne.platform.values.context import Mode, Timestamp, to_wire
 from tonne.platform.values.same_named import same_named
-from tonne.platform.values.scope import Mode
 
 _ENABLED = msgspec.Meta(description="Whether the page is public. A disabled page returns 404.", examples=[True])
 _SLUG = msgspec.Meta(description="Last part of the page's address. Earlier slugs redirect to it.", examples=["acme"])

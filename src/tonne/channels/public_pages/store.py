@@ -7,10 +7,9 @@ from typing import NamedTuple
 import asyncpg
 
 from tonne.channels.public_pages.model import PageSection, SustainabilityPage
-from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import scope_of, value_of
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.db.rows import parameters_of, scope_of, value_of
+from tonne.platform.values.context import Mode, Scope
 
 SHOWS_CERTIFICATES = """
 SELECT page.enabled AND 'certificates' = ANY (page.sections) AND account.external_pages_visibility <> 'private'

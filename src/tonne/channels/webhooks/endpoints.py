@@ -21,10 +21,9 @@ from tonne.platform.http.lists import Paging, list_response
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock, Scope
 from tonne.platform.values.ids import made_at, new_id
 from tonne.platform.values.paging import Position
-from tonne.platform.values.scope import Scope
 
 _log = structlog.get_logger()
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from tonne.channels.webhooks.event_types import STATUS_TYPES, delivered_types
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 
 class DisabledReason(StrEnum):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 
 ERASE_ANSWERS = """
 UPDATE webhook_attempts SET answer = $4

@@ -18,10 +18,9 @@ from tonne.platform.events.log import lock_streams
 from tonne.platform.events.notification import Stream
 from tonne.platform.events.optional_events import set_recorded_types
 from tonne.platform.keys.secret_box import SecretBox
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor, Scope
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Scope
 
 MAX_WEBHOOKS = 16
 _FOR_DEVELOPMENT = "To receive events on your own machine, run `tonne listen`."

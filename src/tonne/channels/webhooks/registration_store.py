@@ -6,10 +6,10 @@ import asyncpg
 
 from tonne.channels.webhooks.errors import WebhookNotFound
 from tonne.channels.webhooks.model import DisabledReason, Webhook
-from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import parameters_of
+from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.paging import Position
-from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts.store import lock_organisation_mode
 
 _COLUMNS = """organisation_id, mode, id, url, enabled, account_ids, created_at, secret_last_four, event_types, \

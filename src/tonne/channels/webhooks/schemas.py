@@ -10,10 +10,9 @@ from msgspec import Meta
 from tonne.channels.webhooks.delivery.outcomes import Delivered, SendOutcome
 from tonne.channels.webhooks.event_types import EventType, in_order
 from tonne.channels.webhooks.model import DisabledReason, ParkedAccount, Progress, Webhook
-from tonne.platform.values.clock import Timestamp, to_wire
+from tonne.platform.values.context import Mode, Timestamp, to_wire
 from tonne.platform.values.replace import replace
 from tonne.platform.values.same_named import same_named
-from tonne.platform.values.scope import Mode
 
 _EVENT = "evt_06gtv1alff3htg9thvlvj59t20"
 _ACCOUNT = "acc_06gtv1alff3htg9thvlvj59t20"

@@ -8,7 +8,7 @@ from msgspec import Struct
 from tonne.channels.webhooks.event_types import types_of
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.timeline import before_order
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 from tonne.platform.values.timeline import TimelineEntry
 
 # The attempts to deliver an event. They come after it, except that clocks may differ. If the event is a day older than

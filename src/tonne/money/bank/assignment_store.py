@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tonne.money.bank.transfer_model import Assignment, PaidInvoice, Transfer
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor
 from tonne.platform.values.ids import new_id
 
 

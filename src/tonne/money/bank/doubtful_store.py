@@ -10,9 +10,8 @@ from tonne.money.bank.formats.identity import Identified
 from tonne.money.bank.formats.statement import StatementFormat, StatementLine
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.rows import value_of
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor, Mode
 from tonne.platform.values.ids import new_id
-from tonne.platform.values.scope import Mode
 
 
 class DoubtfulLine(msgspec.Struct, frozen=True):

@@ -13,9 +13,8 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.bank_accounts import OwnAccount, own_account
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor, Mode
 from tonne.platform.values.ids import new_id
-from tonne.platform.values.scope import Mode
 
 
 class ReturnFile(Struct, frozen=True):

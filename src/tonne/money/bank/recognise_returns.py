@@ -11,8 +11,7 @@ from tonne.money.bank.return_transfer import close_return
 from tonne.money.bank.transfer_model import BankReturn, ReturnStatus
 from tonne.money.bank.transfer_store import lock_transfers_any_account
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Actor, Mode
 
 # `payment_id` of a return. Matches may overlap.
 _PAYMENT_ID = re.compile(r"(?=RET([0-9A-Z]{26}))")

@@ -9,7 +9,7 @@ from tonne.money.bank.return_store import find_return_by_incoming_any_account
 from tonne.money.bank.transfer_model import Transfer, TransferState
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor
 
 
 async def resolve_transfer(

@@ -7,11 +7,9 @@ from typing import NamedTuple
 import asyncpg
 
 from tonne.money.bank.transfer_model import BankReturn, ReturnStatus
-from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import value_of
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.scope import Mode
+from tonne.platform.db.rows import parameters_of, value_of
+from tonne.platform.values.context import Actor, Mode
 
 _RETURN = """
 sent.id, sent.transfer_id, sent.invoice_id, transfer.mode, transfer.own_account, transfer.currency,

@@ -18,7 +18,7 @@ from tonne.money.bank.transfer_model import Assignment, BankReturn, PaidInvoice,
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor, person_of
+from tonne.platform.values.context import Actor, person_of
 from tonne.platform.values.iban import compact_iban, is_iban
 from tonne.platform.values.ids import new_id
 

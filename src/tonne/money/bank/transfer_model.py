@@ -7,9 +7,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from tonne.money.bank.formats.statement import signed_money
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.money import format_money
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import DECIMALS, format_money
+from tonne.platform.values.context import Mode
 
 
 class TransferState(StrEnum):

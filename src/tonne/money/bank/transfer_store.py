@@ -11,9 +11,8 @@ from tonne.money.bank.formats.statement import StatementFormat, StatementLine
 from tonne.money.bank.transfer_model import PaidInvoice, Transfer, TransferState
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.rows import value_of
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor, Mode
 from tonne.platform.values.ids import new_id
-from tonne.platform.values.scope import Mode
 
 # Key of the advisory lock. Any number that no other code uses.
 _IMPORT_LOCK = 7_405_610_217

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from tonne.money.cards.gateways.card import CardGateway, ChargeOutcome, ChargeResult, HostedPage
 from tonne.money.cards.model import ChargeAttempt, RetrySchedule
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 from tonne.platform.values.replace import replace
 
 Answer = tuple[ChargeAttempt, ChargeResult]

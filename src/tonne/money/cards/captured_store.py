@@ -7,10 +7,9 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.money.cards.model import ChargeStatus
-from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import scope_of, value_of
-from tonne.platform.values.scope import Scope
+from tonne.platform.db.rows import parameters_of, scope_of, value_of
+from tonne.platform.values.context import Scope
 from tonne.selling.orders.model import Order, OrderKey
 
 # A charge for an invoice stands under the first of its orders where it does not pay for all of them.

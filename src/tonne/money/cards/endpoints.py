@@ -19,7 +19,7 @@ from tonne.platform.http.errors import RouteNotFound, require_test_mode
 from tonne.platform.http.json_body import read
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 from tonne.selling.orders.due_work import work_after
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.schemas import order_document

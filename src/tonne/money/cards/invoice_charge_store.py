@@ -10,8 +10,8 @@ from tonne.money.cards.gateways.card_gateways import GATEWAY_OF
 from tonne.money.cards.model import ChargeAttempt, ChargeStatus, TryCounts
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.rows import scope_of
+from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.ids import new_id
-from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.orders.model import OrderKey
 
 

@@ -13,7 +13,7 @@ from tonne.money.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, R
 from tonne.money.cards.stored_cards.card_link_store import note_problems
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit.record import record_all
-from tonne.platform.values.actor import job_actor
+from tonne.platform.values.context import job_actor
 from tonne.platform.values.replace import replace
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.model import CancellationReason, Order, OrderKey, OrderStatus

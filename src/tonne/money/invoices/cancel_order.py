@@ -8,7 +8,7 @@ from tonne.money.invoices.credit_notes.credit_note import CreditCause
 from tonne.money.invoices.credit_notes.issue_credit_note import credit_order
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.context import Actor, ActorKind
 from tonne.selling.orders.errors import TransitionInvalid
 from tonne.selling.orders.model import CancellationReason, Order, OrderStatus
 from tonne.selling.orders.move_order import cancellation_entry, move_order

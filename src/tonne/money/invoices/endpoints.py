@@ -20,7 +20,7 @@ from tonne.platform.http.errors import RouteNotFound, require_test_mode
 from tonne.platform.http.route import PDF_FILE, Request, Response, Route, RouteMaker
 from tonne.platform.keys.signing.errors import SigningUnavailable
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 from tonne.selling.accounts.keys.store import find_key_kind
 from tonne.selling.accounts.model import AccountKind, PaymentMethod
 from tonne.selling.orders.due_work import work_after

@@ -8,7 +8,7 @@ from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.money.invoices.reference import reference_of, references_in
 from tonne.money.invoices.store import find_by_references_any_account
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 
 async def find_by_number_any_account(connection: Connection, number: str, mode: Mode | None) -> Invoice:

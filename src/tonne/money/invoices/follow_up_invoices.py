@@ -24,10 +24,8 @@ from tonne.platform.db.batches import run_each
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import job_actor
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock, Mode, job_actor
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode
 
 BATCH = 10
 # Long enough to render and enqueue a batch. If the worker dies, another one continues after that.

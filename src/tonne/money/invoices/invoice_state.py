@@ -5,7 +5,7 @@ from datetime import date
 from msgspec import Struct
 
 from tonne.money.invoices.model import Invoice, InvoiceStatus
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.accounts.model import PaymentMethod
 
 

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 _WIDTH = 6
 # Longer numbers cannot be invoice numbers.

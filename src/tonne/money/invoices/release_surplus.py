@@ -11,7 +11,7 @@ from tonne.money.bank.assignment_store import (
 from tonne.money.bank.transfer_store import lock_transfers_any_account, refresh_states_any_account
 from tonne.money.invoices.model import Invoice
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor
 
 
 async def release_surplus(tx: Connection, invoice: Invoice, due_minor: int, *, actor: Actor, now: datetime) -> int:

@@ -4,7 +4,7 @@ from tonne.money.bank.assignment_store import sum_received_any_account
 from tonne.money.invoices.documents.record import Remaining
 from tonne.money.invoices.model import Invoice
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.money import format_money
+from tonne.platform.values.amounts import format_money
 
 
 async def find_remaining(connection: Connection, invoice: Invoice) -> Remaining | None:

@@ -11,9 +11,8 @@ from tonne.money.invoices.model import FollowUpSchedule, Invoice
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor, Scope
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Scope
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 
 

@@ -20,9 +20,8 @@ from tonne.platform.events.audit import record as audit
 from tonne.platform.events.log import lock_streams
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor, Scope
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_orders

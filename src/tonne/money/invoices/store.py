@@ -6,12 +6,10 @@ from datetime import date, datetime
 import asyncpg
 
 from tonne.money.invoices.model import BilledOrganisation, Invoice, InvoiceStatus
-from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import value_of
+from tonne.platform.db.rows import columns, value_of
 from tonne.platform.events.notification import Stream
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.context import Actor, Mode, Scope
 from tonne.selling.accounts.tax.store import find_tax_profile
 from tonne.selling.orders.model import OrderKey
 

@@ -3,8 +3,8 @@
 import asyncpg
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.money import format_money
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.amounts import format_money
+from tonne.platform.values.context import Scope
 from tonne.platform.values.timeline import TimelineEntry
 
 LIST_INVOICES_OF_ORDER = """

@@ -19,7 +19,7 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.currency_limits import limit_minor
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor, person_of
+from tonne.platform.values.context import Actor, person_of
 from tonne.platform.values.ids import new_id
 from tonne.selling.accounts.model import PaymentMethod
 

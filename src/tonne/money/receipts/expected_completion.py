@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.platform.web.wording import ENGLISH, LocalWording
 from tonne.selling.orders.model import Order, OrderStatus
 

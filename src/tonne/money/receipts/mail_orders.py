@@ -11,7 +11,7 @@ from tonne.platform.db.batches import run_leased
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 from tonne.selling.accounts.customer_mail import enqueue_customer_mail
 from tonne.selling.orders.mails.order_link_store import LinkedOrder
 from tonne.selling.orders.mails.order_links import order_urls

@@ -16,7 +16,7 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.layout import one_line
 from tonne.platform.documents.pdf import render_pdf
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 from tonne.platform.web.wording import LocalWording
 from tonne.selling.accounts.logos.merchant import Merchant, find_merchant
 from tonne.selling.accounts.model import PaymentMethod

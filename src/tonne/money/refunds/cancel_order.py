@@ -17,8 +17,7 @@ from tonne.money.refunds.release_order import release_order
 from tonne.money.refunds.request_refund import RefundRequest, plan_refund
 from tonne.platform.db.pool import Connection
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor, ActorKind
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Actor, ActorKind, Scope
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails

@@ -21,8 +21,7 @@ from tonne.platform.http.json_body import read
 from tonne.platform.http.lists import Paging, list_response
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Clock, Scope
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.schemas import order_document

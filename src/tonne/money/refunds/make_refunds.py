@@ -16,8 +16,7 @@ from tonne.money.refunds.order_money import OrderMoney, add_refund, change_refun
 from tonne.money.refunds.store import DueRefund, claim_due, undo_sent
 from tonne.platform.db.batches import run_each
 from tonne.platform.db.pool import Connection, Database
-from tonne.platform.values.actor import job_actor
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock, job_actor
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.replace import replace
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from tonne.money.cards.gateways.payment_record import DisputeState
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 from tonne.selling.orders.model import OrderKey
 
 MAX_REASON = 500

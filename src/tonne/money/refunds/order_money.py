@@ -21,12 +21,11 @@ from tonne.money.refunds.refund_events import record_refund
 from tonne.money.refunds.release_order import release_order
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit.record import Entry, entry_in, record_all
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.amounts import apportion, format_money
 from tonne.platform.values.charge_amounts import charge_unit
+from tonne.platform.values.context import Actor, Scope
 from tonne.platform.values.ids import new_id
-from tonne.platform.values.money import apportion, format_money
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails

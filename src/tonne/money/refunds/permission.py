@@ -2,8 +2,7 @@
 
 from tonne.money.refunds.errors import RefundNotAllowed
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.actor import Actor, ActorKind
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Actor, ActorKind, Scope
 
 ALLOWS_REFUNDS = "SELECT refunds_by_api FROM accounts WHERE organisation_id = $1 AND mode = $2 AND id = $3"
 

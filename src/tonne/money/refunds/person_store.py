@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tonne.platform.db.pool import Connection
+from tonne.platform.values.context import Scope
 from tonne.platform.values.erased import ERASED_DIGEST
-from tonne.platform.values.scope import Scope
 
 
 class RefundTexts(NamedTuple):

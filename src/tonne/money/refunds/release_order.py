@@ -6,7 +6,7 @@ from msgspec import structs
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor
 from tonne.selling.orders.model import CancellationReason, Order, OrderStatus
 from tonne.selling.orders.move_order import cancellation_entry, move_order
 from tonne.selling.orders.store import note_cancellation

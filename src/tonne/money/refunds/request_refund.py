@@ -15,13 +15,10 @@ from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.db.pool import Connection
 from tonne.platform.settings.currency_limits import limit_minor
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.amounts import DECIMALS, format_money, parse_decimal, scaled
 from tonne.platform.values.charge_amounts import charge_unit
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.decimals import parse_decimal, scaled
+from tonne.platform.values.context import Actor, Scope
 from tonne.platform.values.ids import new_id
-from tonne.platform.values.money import format_money
-from tonne.platform.values.scope import Scope
 from tonne.selling.orders.errors import OrderNotFound
 
 

@@ -9,9 +9,8 @@ from tonne.money.cards.gateways.payment_record import DisputeState
 from tonne.money.refunds.model import MAX_REASON, Refund, RefundMethod, RefundState
 from tonne.platform.http.client_fields import IdempotencyKey
 from tonne.platform.http.json_body import JsonNumber
-from tonne.platform.values.clock import Timestamp, to_wire
-from tonne.platform.values.decimals import PATTERN, parse_decimal
-from tonne.platform.values.money import format_money
+from tonne.platform.values.amounts import DECIMAL_PATTERN, format_money, parse_decimal
+from tonne.platform.values.context import Timestamp, to_wire
 from tonne.platform.values.same_named import same_named
 from tonne.selling.catalogue.schemas import CurrencyCode, Money
 from tonne.selling.orders.schemas import OrderId
@@ -47,7 +46,7 @@ class CancelIn(msgspec.Struct, forbid_unknown_fields=True):
 
 class RefundIn(msgspec.Struct, forbid_unknown_fields=True):
     amount: Annotated[
-        Annotated[str, _read_amount, Meta(pattern=PATTERN)] | None,
+        Annotated[str, _read_amount, Meta(pattern=DECIMAL_PATTERN)] | None,
         Meta(
             description="How much to refund, in the order's currency. Leave it out to refund all that is left.",
             examples=["5.00"],

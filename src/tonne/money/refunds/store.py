@@ -8,10 +8,9 @@ import asyncpg
 
 from tonne.money.cards.captured_store import CapturedCharge
 from tonne.money.refunds.model import Refund, RefundState
-from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import scope_of, value_of
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.db.rows import parameters_of, scope_of, value_of
+from tonne.platform.values.context import Mode, Scope
 from tonne.selling.orders.model import Order, OrderKey
 
 _VALUES = """order_id, method, charge_id, amount_minor, currency, purpose, reason, state, attempt, repeats, reference,

@@ -14,7 +14,7 @@ from tonne.platform.db.errors import DATABASE_ERRORS, ServiceHeld
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.db.waiting_check import WaitingCheck
 from tonne.platform.process.telemetry.instruments import Combine, GaugeFamily, Metric
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor
 
 READ_EVERY_S = 1.0
 

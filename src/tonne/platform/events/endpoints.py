@@ -11,7 +11,7 @@ from tonne.platform.events.floor_store import Floor, read_floor
 from tonne.platform.events.payload import event_payload
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, Paging, raw_list_response
 from tonne.platform.http.route import Parameter, Request, Response, Route, RouteMaker
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.platform.values.paging import START, CursorInvalid, Position
 

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import columns
 from tonne.platform.events.errors import EventsRemoved
 from tonne.platform.events.log import lock_streams
 from tonne.platform.events.notification import Stream
-from tonne.platform.values.clock import to_wire
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.context import Mode, Scope, to_wire
 
 
 class Floor(NamedTuple):

@@ -11,7 +11,7 @@ from tonne.platform.db.pool import Connection, Database, connect
 from tonne.platform.events.notification import EVERYTHING, Notification, PendingWork, Stream, WorkKind
 from tonne.platform.process.telemetry.instruments import CounterFamily, GaugeFamily, Metric
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 
 CHANNEL = "tonne_events"
 # Minimum time between notifications of a process. NOTIFY takes a lock that all commits with notifications share.

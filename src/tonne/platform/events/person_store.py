@@ -9,7 +9,7 @@ import msgspec
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.payload import decode_document, encode_document
 from tonne.platform.events.timeline import before_order
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 
 
 class StoredEvent(NamedTuple):

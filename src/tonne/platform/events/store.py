@@ -12,8 +12,8 @@ import asyncpg
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.payload import head_of
+from tonne.platform.values.context import Scope
 from tonne.platform.values.ids import made_at
-from tonne.platform.values.scope import Scope
 
 # Before and after every event.
 ALWAYS = datetime(1, 1, 2, tzinfo=UTC)

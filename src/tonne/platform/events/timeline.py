@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 from tonne.platform.values.timeline import TimelineEntry
 
 # More than the clocks of processes differ.

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import msgspec
 
+from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.errors import Fault, Kind, TonneError
 from tonne.platform.values.language import N_
-from tonne.platform.values.scope import Mode, Scope
 
 STATUS: dict[Kind, int] = {
     Kind.INVALID: 400,

@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn, TypeVar, get_args, get_origin, get_
 import msgspec
 
 from tonne.platform.http.validation_text import validation_text
-from tonne.platform.values.decimals import parse_decimal
+from tonne.platform.values.amounts import parse_decimal
 from tonne.platform.values.errors import Fault, Invalid
 
 MAX_DEPTH = 32

@@ -12,9 +12,8 @@ from tonne.platform.http.errors import FormInvalid, MediaTypeInvalid
 from tonne.platform.http.json_body import MAX_FAULTS, MAX_NAME, Document, decode_json, decode_json_array, did_you_mean
 from tonne.platform.http.multipart import MULTIPART, MultipartForm, UploadedFile, parse_multipart
 from tonne.platform.http.permissions import permission_of
-from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.context import Actor, ActorKind, Scope
 from tonne.platform.values.errors import Fault, Invalid, TonneError
-from tonne.platform.values.scope import Scope
 
 JSON = b"application/json"
 # All other methods are refused while the service is held.

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, time, timedelta
 from tonne.platform.http.errors import RouteNotFound
 from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock, to_wire
+from tonne.platform.values.context import Clock, to_wire
 
 PATH = "/.well-known/security.txt"
 # The standard recommends less than a year.

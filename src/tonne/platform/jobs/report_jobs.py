@@ -11,7 +11,7 @@ import structlog
 from tonne.platform.db.errors import DATABASE_ERRORS
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.jobs.metrics import JobMetrics
-from tonne.platform.values.clock import Clock, utc_now
+from tonne.platform.values.context import Clock, utc_now
 
 REPORT_EVERY_S = 5.0
 # Reports of workers that were killed are kept this long, so that the operator sees that one is missing.

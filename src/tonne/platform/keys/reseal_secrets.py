@@ -10,9 +10,7 @@ from tonne.platform.events.audit import record as audit
 from tonne.platform.keys import secret_key_store as secret_store
 from tonne.platform.keys.sealed import SealedSecrets, count_secrets
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.clock import Clock
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Actor, Clock, Mode
 
 BATCH = 100
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.amounts import DECIMALS
 from tonne.platform.values.iban import compact_iban, is_iban
 
 _ENTRY = re.compile(

@@ -2,8 +2,7 @@
 
 from decimal import Decimal
 
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.decimals import parse_decimal, scaled
+from tonne.platform.values.amounts import DECIMALS, parse_decimal, scaled
 
 # The amount that applies to all other currencies.
 ANY = ""

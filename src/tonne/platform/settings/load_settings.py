@@ -22,9 +22,9 @@ from tonne.platform.settings.telemetry_settings import find_telemetry_fault
 from tonne.platform.settings.webhook_settings import find_webhook_fault
 from tonne.platform.settings.withdrawal_texts import read_withdrawal_texts
 from tonne.platform.settings.witness_settings import find_witness_fault
+from tonne.platform.values.amounts import parse_amounts
 from tonne.platform.values.countries import COUNTRIES
 from tonne.platform.values.iban import is_iban
-from tonne.platform.values.money import parse_amounts
 from tonne.platform.values.tax import TaxTreatment
 from tonne.platform.values.tax_ids import parse_tax_id
 from tonne.platform.values.urls import WEB, UrlInvalid, parse_url

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, NamedTuple
 import msgspec
 
 from tonne.platform.settings.witness_settings import WitnessAddress, parse_witnesses
-from tonne.platform.values.money import parse_amounts
+from tonne.platform.values.amounts import parse_amounts
 from tonne.platform.values.tax import TaxTerms, TaxTreatment
 from tonne.platform.values.urls import WEB, UrlInvalid, parse_url
 

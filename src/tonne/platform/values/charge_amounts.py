@@ -2,39 +2,18 @@
 
 from collections.abc import Mapping
 
-from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.amounts import DECIMALS
 
 # Stripe has no decimals for MGA, which has two.
 _UNITS: Mapping[str, int] = {"MGA": 100}
 # Card networks have no third decimal: Stripe requires it to be zero.
 _UNIT_OF_THREE_DECIMALS = 10
 
+_AT_LEAST_50 = "ARS AUD BRL CAD CHF COP EUR IDR ILS INR JPY KRW NZD PHP RUB SGD USD ZAR"
 # The smallest charge that Stripe accepts, in minor units. Stripe lists no other currencies: what applies to them
 # depends on the currency of the seller's bank account.
 _MINIMUM: Mapping[str, int] = {
-    **dict.fromkeys(
-        [
-            "ARS",
-            "AUD",
-            "BRL",
-            "CAD",
-            "CHF",
-            "COP",
-            "EUR",
-            "IDR",
-            "ILS",
-            "INR",
-            "JPY",
-            "KRW",
-            "NZD",
-            "PHP",
-            "RUB",
-            "SGD",
-            "USD",
-            "ZAR",
-        ],
-        50,
-    ),
+    **dict.fromkeys(_AT_LEAST_50.split(), 50),
     **dict.fromkeys(["AED", "MYR", "PLN", "RON"], 200),
     **dict.fromkeys(["NOK", "SEK"], 300),
     **dict.fromkeys(["MXN", "THB"], 1000),

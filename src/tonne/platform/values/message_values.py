@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-from tonne.platform.values.mass import format_tonnes
-from tonne.platform.values.money import format_money
+from tonne.platform.values.amounts import format_money, format_tonnes
 
 
 class MassValue(NamedTuple):

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from tonne.platform.values.mass import GRAMS_PER_TONNE
+from tonne.platform.values.amounts import GRAMS_PER_TONNE
 
 
 def serial_range(block: str, first_number: int, start_grams: int, quantity_grams: int) -> str:

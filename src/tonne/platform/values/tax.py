@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from msgspec import Struct
 
-from tonne.platform.values.money import half_up
+from tonne.platform.values.amounts import half_up
 
 
 class TaxTreatment(StrEnum):

@@ -18,9 +18,7 @@ from babel.numbers import (
 )
 from markupsafe import Markup
 
-from tonne.platform.values.decimals import format_scaled
-from tonne.platform.values.mass import GRAMS_PER_TONNE, format_tonnes, people_mass
-from tonne.platform.values.money import format_money
+from tonne.platform.values.amounts import GRAMS_PER_TONNE, format_money, format_scaled, format_tonnes, people_mass
 
 DEFAULT = Locale("en")
 _MAX_HEADER = 200

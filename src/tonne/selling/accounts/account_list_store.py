@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.rows import value_of
+from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.paging import Position
-from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts.model import Account, AccountKind, PaymentMethod
 from tonne.selling.accounts.store import ACCOUNT_COLUMNS, account_of_row
 

@@ -10,10 +10,9 @@ from msgspec import Meta
 
 from tonne.platform.http.client_fields import IdempotencyKey
 from tonne.platform.http.json_body import JsonNumber
-from tonne.platform.values.clock import Timestamp, to_wire
+from tonne.platform.values.amounts import format_tonnes
+from tonne.platform.values.context import Mode, Timestamp, to_wire
 from tonne.platform.values.language import LanguageCode
-from tonne.platform.values.mass import format_tonnes
-from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.model import Account, AccountKind, PagesVisibility, PaymentMethod
 
 HANDLE_PATTERN = "^[A-Za-z0-9]([A-Za-z0-9_-]{0,98}[A-Za-z0-9])?$"

@@ -4,9 +4,8 @@ from datetime import datetime
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor, Scope
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Scope
 from tonne.selling.accounts import store
 from tonne.selling.accounts.lookup import require_account
 from tonne.selling.accounts.model import Account

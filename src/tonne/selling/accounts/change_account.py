@@ -5,10 +5,9 @@ from msgspec import Struct, field
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor, Mode, Scope
 from tonne.platform.values.language import LanguageCode
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts import store
 from tonne.selling.accounts.errors import LiveAccountCannotWait, MailAddressInvalid
 from tonne.selling.accounts.lookup import require_account

@@ -9,8 +9,7 @@ from typing import Any
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Actor, Scope
 from tonne.selling.accounts import limit_store, store
 from tonne.selling.accounts.errors import (
     AccountAlreadyClosed,

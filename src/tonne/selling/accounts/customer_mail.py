@@ -9,7 +9,7 @@ from email.message import EmailMessage
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.outbox import enqueue
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.context import Mode, Scope
 
 HELD_REASON = "test mode: not an address of the organisation"
 

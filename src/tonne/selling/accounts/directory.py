@@ -8,8 +8,7 @@ from tonne.platform.db.pool import Database
 from tonne.platform.http.authenticator import KeyHolder
 from tonne.platform.process.expiring_cache import ExpiringCache
 from tonne.platform.process.single_flight import SingleFlight
-from tonne.platform.values.clock import Clock
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.context import Clock, Mode, Scope
 from tonne.platform.values.spending_limit import SpendingLimit
 from tonne.platform.values.tax import NO_TAX, TaxTerms
 from tonne.selling.accounts import store

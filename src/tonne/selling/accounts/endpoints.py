@@ -6,9 +6,8 @@ import msgspec
 
 from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
-from tonne.platform.values.clock import Timestamp, to_wire
+from tonne.platform.values.context import Mode, Timestamp, to_wire
 from tonne.platform.values.same_named import same_named
-from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.lookup import require_account
 from tonne.selling.accounts.model import Account, AccountKind, PaymentMethod
 

@@ -2,8 +2,8 @@
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.http.errors import AccountNotFound
+from tonne.platform.values.context import Scope
 from tonne.platform.values.language import DEFAULT_LANGUAGE
-from tonne.platform.values.scope import Scope
 from tonne.selling.accounts import store
 from tonne.selling.accounts.errors import OrganisationNotFound
 from tonne.selling.accounts.keys import store as key_store

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from msgspec import Struct, field
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 
 class Names(Struct, frozen=True):

@@ -1,7 +1,7 @@
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.amounts import DECIMALS
+from tonne.platform.values.context import Actor
 from tonne.selling.accounts import store
 from tonne.selling.accounts.errors import CurrencyUnknown
 from tonne.selling.accounts.lookup import require_organisation

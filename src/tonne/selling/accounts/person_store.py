@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.context import Mode, Scope
 
 
 class AddressUse(Struct, frozen=True):

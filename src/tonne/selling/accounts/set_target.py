@@ -4,10 +4,8 @@ from datetime import datetime
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit.record import record
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.mass import format_tonnes
-from tonne.platform.values.money import format_money
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import format_money, format_tonnes
+from tonne.platform.values.context import Actor, Mode
 from tonne.selling.accounts.target_store import YearlyTarget, lock_target, save_target
 
 

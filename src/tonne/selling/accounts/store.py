@@ -8,10 +8,9 @@ from typing import Any
 
 import asyncpg
 
-from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import value_of
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.db.rows import parameters_of, value_of
+from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.tax import NO_TAX, TaxTerms, TaxTreatment
 from tonne.selling.accounts.model import (
     Account,

@@ -5,7 +5,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 
 class YearlyTarget(Struct, frozen=True):

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 from tonne.platform.values.timeline import TimelineEntry
 
 LIST_AUDIT_OF_SUBJECTS = """

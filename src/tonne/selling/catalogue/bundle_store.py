@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.rows import value_of
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 
 class ListedBundle(Struct, frozen=True):

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.platform.values.clock import Timestamp
+from tonne.platform.values.context import Timestamp
 from tonne.selling.catalogue.details import (
     Approach,
     CarbonPermanence,

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response
 from tonne.platform.http.route import Access, Parameter, Request, Response, Route, RouteMaker, json_response
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.catalogue.catalogue_schemas import BundleOut, ProjectOut

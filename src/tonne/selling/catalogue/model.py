@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from tonne.platform.values.mass import MAX_GRAMS
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import MAX_GRAMS
+from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.details import NO_BUNDLE_DETAILS, NO_PROJECT_DETAILS, BundleDetails, ProjectDetails
 
 

@@ -5,10 +5,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.platform.values.clock import Timestamp, to_wire
-from tonne.platform.values.decimals import format_scaled
-from tonne.platform.values.mass import format_tonnes
-from tonne.platform.values.money import format_money
+from tonne.platform.values.amounts import format_money, format_scaled, format_tonnes
+from tonne.platform.values.context import Timestamp, to_wire
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.prices.price import OrderType, PriceRequest, tax_minor_on
 from tonne.selling.catalogue.prices.pricing import Priced, PricedLine

@@ -6,9 +6,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tonne.platform.values.decimals import format_scaled, parse_decimal, scaled
+from tonne.platform.values.amounts import apportion, format_scaled, parse_decimal, scaled
 from tonne.platform.values.errors import Fault, Invalid, TonneError
-from tonne.platform.values.money import apportion
 from tonne.selling.catalogue.errors import (
     BundleInvalid,
     PriceUnavailable,

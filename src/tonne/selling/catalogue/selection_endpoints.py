@@ -10,9 +10,9 @@ from tonne.platform.db.pool import Database
 from tonne.platform.http.errors import AccountClosed
 from tonne.platform.http.json_body import read_items
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.amounts import apportion
+from tonne.platform.values.context import Clock
 from tonne.platform.values.errors import Fault, Invalid
-from tonne.platform.values.money import apportion
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.catalogue.errors import BundleInvalid, PriceUnavailable, RatiosInvalid, RatiosInvalidFormat
 from tonne.selling.catalogue.schemas import BundleId, DecimalText

@@ -5,8 +5,7 @@ from datetime import datetime
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.context import Actor, Mode, Scope
 from tonne.selling.accounts import store
 from tonne.selling.accounts.lookup import require_organisation
 from tonne.selling.catalogue.errors import PriceUnavailable

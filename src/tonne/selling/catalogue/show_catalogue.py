@@ -4,10 +4,8 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
-from tonne.platform.values.clock import to_wire
-from tonne.platform.values.mass import GRAMS_PER_TONNE, format_tonnes
-from tonne.platform.values.money import format_money
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import GRAMS_PER_TONNE, format_money, format_tonnes
+from tonne.platform.values.context import Mode, to_wire
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue import catalogue_schemas, facts
 from tonne.selling.catalogue.countries import country_of

@@ -7,9 +7,8 @@ from datetime import datetime, timedelta
 
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock, utc_now
+from tonne.platform.values.context import Clock, Mode, utc_now
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue import store
 from tonne.selling.catalogue.model import Catalogue, VintageSupply
 

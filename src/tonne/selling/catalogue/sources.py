@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode
+from tonne.platform.db.rows import columns
+from tonne.platform.values.context import Mode
 
 
 class BundleSource(Struct, frozen=True):

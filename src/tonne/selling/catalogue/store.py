@@ -9,8 +9,8 @@ import msgspec
 from msgspec import structs
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.mass import MAX_GRAMS
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import MAX_GRAMS
+from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.details import BundleDetails, ProjectDetails
 from tonne.selling.catalogue.model import Bundle, BundleProject, Catalogue, ExchangeRate, Project, VintageSupply
 from tonne.selling.catalogue.pictures.model import PictureSize

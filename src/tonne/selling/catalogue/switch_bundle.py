@@ -4,7 +4,7 @@ from datetime import datetime
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor
 from tonne.selling.catalogue import bundle_store
 from tonne.selling.catalogue.bundle_store import BundleSwitch
 from tonne.selling.catalogue.errors import BundleNotFound

@@ -20,10 +20,9 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from tonne.platform.values.decimals import format_scaled
+from tonne.platform.values.amounts import MAX_GRAMS, format_scaled
+from tonne.platform.values.context import Scope
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.mass import MAX_GRAMS
-from tonne.platform.values.scope import Scope
 from tonne.selling.estimates.calculated_schemas import (
     CalculatedOut,
     CommonIn,

@@ -5,10 +5,10 @@ from typing import Any
 
 import asyncpg
 
-from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.mass import MassUnit
-from tonne.platform.values.scope import Scope
+from tonne.platform.db.rows import parameters_of
+from tonne.platform.values.amounts import MassUnit
+from tonne.platform.values.context import Scope
 from tonne.selling.estimates.calculated import CalculatedEstimate, mass_out
 from tonne.selling.estimates.errors import IdempotencyKeyTaken
 

@@ -7,8 +7,7 @@ from tonne.platform.db.pool import Database
 from tonne.platform.http.client_fields import idempotency_of, metadata_text, replay
 from tonne.platform.http.json_body import Document, read
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
-from tonne.platform.values.clock import Clock
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Clock, Scope
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.errors import QuantityInvalid

@@ -4,8 +4,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.platform.values.mass import MassUnit
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.amounts import MassUnit
+from tonne.platform.values.context import Scope
 from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
 
 

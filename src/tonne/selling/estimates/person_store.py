@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import columns
+from tonne.platform.values.context import Scope
 from tonne.platform.values.erased import ERASED_DIGEST
-from tonne.platform.values.scope import Scope
 
 SCAN_ESTIMATES = """
 WITH batch AS MATERIALIZED (

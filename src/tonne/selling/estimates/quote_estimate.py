@@ -3,8 +3,8 @@
 import msgspec
 
 from tonne.platform.http.json_body import Document, decode_json, read
+from tonne.platform.values.context import Scope
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.catalogue.errors import QuantityInvalid
 from tonne.selling.catalogue.prices.price import PriceRequest, price, price_for_display

@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Meta
 
 from tonne.platform.http.client_fields import IdempotencyKey, Metadata
-from tonne.platform.values.clock import Timestamp, to_wire
-from tonne.platform.values.mass import MassUnit, format_tonnes
+from tonne.platform.values.amounts import MassUnit, format_tonnes
+from tonne.platform.values.context import Timestamp, to_wire
 from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
 from tonne.selling.catalogue.schemas import DecimalText, EstimateId, QuoteOut, Tonnes
 from tonne.selling.estimates.model import Estimate

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.mass import MassUnit
-from tonne.platform.values.scope import Scope
+from tonne.platform.db.rows import columns
+from tonne.platform.values.amounts import MassUnit
+from tonne.platform.values.context import Scope
 from tonne.selling.accounts.organisations.activity import EstimateActivity
 from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
 from tonne.selling.estimates.model import Estimate

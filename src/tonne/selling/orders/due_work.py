@@ -1,7 +1,7 @@
 """Which work is due after a change of an order."""
 
 from tonne.platform.events.notification import WorkKind
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.model import Order, OrderStatus
 

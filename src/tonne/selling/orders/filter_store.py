@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import asyncpg
 
 from tonne.platform.db.pool import Connection
+from tonne.platform.values.context import Scope
 from tonne.platform.values.paging import Position
-from tonne.platform.values.scope import Scope
 from tonne.selling.orders.model import OrderStatus
 from tonne.selling.orders.order_filter import OrderFilter
 

@@ -7,10 +7,9 @@ from fractions import Fraction
 
 import asyncpg
 
-from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import scope_of, value_of
-from tonne.platform.values.scope import Scope
+from tonne.platform.db.rows import columns, scope_of, value_of
+from tonne.platform.values.context import Scope
 from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.catalogue.model import ExchangeRate
 from tonne.selling.catalogue.prices.pricing import Priced, PricedLine

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tonne.platform.values.context import Scope
 from tonne.platform.values.language import DEFAULT_LANGUAGE
-from tonne.platform.values.scope import Scope
 from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.catalogue.prices.price import OrderType

@@ -10,8 +10,8 @@ from msgspec import structs
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit.record import Entry, entry_in
 from tonne.platform.events.log import NewEvent, append, append_to_streams
-from tonne.platform.values.money import format_money
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.amounts import format_money
+from tonne.platform.values.context import Scope
 from tonne.selling.orders import store
 from tonne.selling.orders.errors import TransitionInvalid
 from tonne.selling.orders.model import (

@@ -6,10 +6,9 @@ import msgspec
 from msgspec import Struct
 
 from tonne.platform.http.route import Parameter, Request
-from tonne.platform.values.clock import to_wire
+from tonne.platform.values.context import Mode, to_wire
 from tonne.platform.values.errors import Fault, Invalid, TimeRangeInvalid
 from tonne.platform.values.paging import Position
-from tonne.platform.values.scope import Mode
 from tonne.selling.orders.model import OrderStatus, PaymentState
 
 MAX_METADATA_FILTERS = 5

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.context import Mode, Scope
 
 # Addresses and names must be equal; the texts that clients wrote contain a term. Batches, so that no statement takes
 # long: there is no index on the texts.

@@ -7,9 +7,8 @@ from msgspec import structs
 
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock, Mode
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.directory import account_limits
 from tonne.selling.accounts.limit_store import find_key_limit
 from tonne.selling.accounts.store import find_terms

@@ -6,10 +6,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tonne.platform.values.clock import Timestamp, to_wire
+from tonne.platform.values.amounts import format_money, format_tonnes
+from tonne.platform.values.context import Timestamp, to_wire
 from tonne.platform.values.erased import ERASED
-from tonne.platform.values.mass import format_tonnes
-from tonne.platform.values.money import format_money
 from tonne.platform.values.paging import Position
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.catalogue.prices.price import OrderType

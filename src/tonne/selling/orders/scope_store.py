@@ -4,8 +4,8 @@ from datetime import timedelta
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.rows import scope_of
+from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.ids import made_at
-from tonne.platform.values.scope import Mode, Scope
 
 _NEAR = timedelta(seconds=2)
 

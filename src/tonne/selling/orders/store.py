@@ -6,12 +6,11 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
-from tonne.platform.db.columns import columns, parameters_of
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.actor import Actor
+from tonne.platform.db.rows import columns, parameters_of
+from tonne.platform.values.context import Actor, Scope
 from tonne.platform.values.erased import ERASED_DIGEST
 from tonne.platform.values.paging import Position
-from tonne.platform.values.scope import Scope
 from tonne.selling.catalogue.prices.pricing import Priced
 from tonne.selling.orders.model import Order, OrderKey, OrderStatus, OrderTax
 from tonne.selling.orders.totals.bundle_totals import count_projects, lock_pending

@@ -1,9 +1,8 @@
 """How an order was placed and cancelled."""
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.mass import format_tonnes
-from tonne.platform.values.money import format_money
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.amounts import format_money, format_tonnes
+from tonne.platform.values.context import Scope
 from tonne.platform.values.timeline import TimelineEntry
 
 FIND_PLACING = """

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor
 from tonne.platform.values.errors import Kind, TonneError
 from tonne.platform.values.ids import new_id
 from tonne.selling.accounts.lookup import require_organisation

@@ -3,8 +3,7 @@
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Actor, Clock
 from tonne.selling.users import link_store, session_store, store
 from tonne.selling.users.errors import LinkExpired, SignInRefused
 from tonne.selling.users.link_store import PASSWORD_RESET

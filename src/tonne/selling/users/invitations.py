@@ -6,7 +6,7 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.layout import one_line
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.context import Actor, ActorKind
 from tonne.selling.accounts.lookup import require_organisation
 from tonne.selling.users import link_store, store
 from tonne.selling.users.create_user import create_user, grant_role

@@ -9,8 +9,7 @@ from tonne.platform.events.audit import record as audit
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request
 from tonne.platform.keys.secret_box import SecretBox
-from tonne.platform.values.actor import Actor, ActorKind
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Actor, ActorKind, Clock
 from tonne.platform.values.urls import is_loopback
 from tonne.selling.users import store
 from tonne.selling.users.errors import CodeRefused, SignInRefused

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.optional_events import OptionalEvent, record_optional
-from tonne.platform.values.clock import Timestamp, to_wire
+from tonne.platform.values.context import Timestamp, to_wire
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.schemas import OrderId
 from tonne.supply.certificates.record import CertificateRecord

@@ -7,8 +7,8 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
+from tonne.platform.values.context import Mode
 from tonne.platform.values.paging import START, Position
-from tonne.platform.values.scope import Mode
 from tonne.supply.certificates.store import STORED, StoredCertificate, stored_certificate
 
 # A page reads at most this many certificates. If too few of them match, it says from where to continue.

@@ -7,7 +7,7 @@ import msgspec
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.rows import scope_of
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 from tonne.supply.certificates.record import CertificateRecord
 
 

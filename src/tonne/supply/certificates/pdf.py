@@ -13,7 +13,7 @@ import segno
 from tonne.platform.documents.pdf import render_pdf
 from tonne.platform.documents.print_image import image_as_svg
 from tonne.platform.documents.template_language import label_inputs
-from tonne.platform.values.mass import people_mass
+from tonne.platform.values.amounts import people_mass
 from tonne.platform.web.translate import translator
 from tonne.supply.certificates.labels import certificate_labels, more_projects
 from tonne.supply.certificates.record import CertificateLine, CertificateRecord

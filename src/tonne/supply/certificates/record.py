@@ -6,9 +6,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.platform.values.clock import Timestamp
+from tonne.platform.values.context import Mode, Timestamp
 from tonne.platform.values.language import DEFAULT_LANGUAGE
-from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.schemas import (
     Country,
     Methodology,

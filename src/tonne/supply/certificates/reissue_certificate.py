@@ -11,7 +11,7 @@ import msgspec
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor
 from tonne.platform.values.replace import replace
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.move_order import rewrite_documents

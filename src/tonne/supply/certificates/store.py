@@ -11,12 +11,10 @@ import asyncpg
 import msgspec
 from msgspec.structs import replace
 
-from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import scope_of, value_of
-from tonne.platform.values.clock import to_wire
-from tonne.platform.values.mass import format_tonnes
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.db.rows import columns, scope_of, value_of
+from tonne.platform.values.amounts import format_tonnes
+from tonne.platform.values.context import Mode, Scope, to_wire
 from tonne.platform.values.serials import serial_range
 from tonne.selling.orders.model import Order
 from tonne.supply.certificates.logo_store import keep_logos

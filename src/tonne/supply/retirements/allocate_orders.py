@@ -10,10 +10,9 @@ from msgspec import structs
 
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
-from tonne.platform.values.money import apportion
+from tonne.platform.values.amounts import apportion
+from tonne.platform.values.context import Clock, Mode
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.sources import BundleSource, lock_sources, save_drawn
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Order, OrderKey, OrderProject, OrderStatus, PaymentState, ProjectStatus

@@ -11,12 +11,12 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import columns
 from tonne.platform.events.notification import Stream
 from tonne.platform.events.optional_events import OptionalEvent, find_recording, record_optional
-from tonne.platform.values.clock import Timestamp, to_wire
-from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.amounts import format_tonnes
+from tonne.platform.values.context import Timestamp, to_wire
 from tonne.selling.orders.model import Order, ProjectStatus
 from tonne.selling.orders.schemas import OrderId
 

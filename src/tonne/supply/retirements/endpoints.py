@@ -12,9 +12,8 @@ from tonne.platform.http.json_body import read
 from tonne.platform.http.lists import Paging, list_response
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
-from tonne.platform.values.mass import MAX_GRAMS, MassUnit, format_tonnes, to_grams
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.amounts import MAX_GRAMS, MassUnit, format_tonnes, to_grams
+from tonne.platform.values.context import Clock, Mode, Scope
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.orders import store as order_store
 from tonne.selling.orders.beneficiary import Beneficiary

@@ -11,8 +11,7 @@ from msgspec import structs
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Actor, Scope
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.selling.orders.model import BeneficiaryKind, Order, OrderStatus

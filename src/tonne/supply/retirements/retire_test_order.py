@@ -6,8 +6,7 @@ still held its own order, or the event stream, could deadlock with the worker or
 
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Clock, Scope
 from tonne.selling.orders import store as order_store
 from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.selling.orders.load import load_orders

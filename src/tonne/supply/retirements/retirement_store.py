@@ -7,10 +7,9 @@ import asyncpg
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.rows import value_of
-from tonne.platform.values.clock import to_wire
-from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.amounts import format_tonnes
+from tonne.platform.values.context import Scope, to_wire
 from tonne.platform.values.paging import Position
-from tonne.platform.values.scope import Scope
 from tonne.platform.values.serials import serial_range
 from tonne.supply.retirements.schemas import RetirementOut
 

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from tonne.platform.http.json_body import JsonNumber
-from tonne.platform.values.clock import Timestamp
+from tonne.platform.values.context import Timestamp
 from tonne.selling.catalogue.schemas import Country, ProjectId, ProjectName, Registry, RegistryProjectId, Tonnes
 from tonne.selling.orders.beneficiary import BeneficiaryIn
 from tonne.selling.orders.schemas import OrderId

@@ -4,8 +4,7 @@ from datetime import date, timedelta
 from typing import ClassVar
 
 from tonne.platform.db.pool import Connection, Database
-from tonne.platform.values.clock import Clock
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Clock, Mode
 
 KEPT_DAYS = 180
 

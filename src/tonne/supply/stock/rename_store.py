@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.rows import value_of
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 from tonne.selling.orders.model import Order
 from tonne.supply.stock.model import ParcelStatus
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tonne.platform.values.mass import GRAMS_PER_TONNE
+from tonne.platform.values.amounts import GRAMS_PER_TONNE
 
 
 def split_by_weight(grams: int, weights: Sequence[int], drawn: Sequence[int]) -> list[int]:

@@ -6,7 +6,7 @@ from datetime import date
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.model import Catalogue
 
 SALES_DAYS = 56

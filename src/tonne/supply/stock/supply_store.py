@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import value_of
-from tonne.platform.values.scope import Mode
+from tonne.platform.db.rows import columns, value_of
+from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import Order, OrderKey
 from tonne.supply.stock.lots.registry_name import registry_beneficiary
 from tonne.supply.stock.model import Lot, Parcel, ParcelStatus, Share

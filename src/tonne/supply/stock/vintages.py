@@ -1,7 +1,7 @@
 """What the catalogue and the operator are shown of free supply."""
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.model import VintageSupply
 
 # What is held is not of a vintage yet: orders draw on the oldest first.

@@ -8,8 +8,7 @@ import structlog
 
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Clock, Mode
 from tonne.supply.transparency.log_store import grow_log, lock_log, open_log
 from tonne.supply.transparency.model import MAX_BATCH, Log, origin_of
 from tonne.supply.transparency.statement_store import (

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.openapi.reference_page import AssetNotFound, redirect_to
 from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.platform.web.render import Renderer
 from tonne.supply.transparency.checkpoint_store import find_latest
 from tonne.supply.transparency.log_store import list_logs

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tonne.platform.process.private_files import create_private_folder
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 
 class HeadFile:

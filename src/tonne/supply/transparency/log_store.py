@@ -4,7 +4,7 @@ from datetime import datetime
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.rows import value_of
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.supply.transparency.model import Log
 
 LOG_COLUMNS = "id, mode, generation, origin, size, published_size, opened_at, closed_at, previous_head"

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 # What statements are about: parcels and certificates.
 MAX_BATCH = 1_000

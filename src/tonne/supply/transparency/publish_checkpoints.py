@@ -13,7 +13,7 @@ import structlog
 
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 from tonne.supply.transparency.checkpoint_store import claim_grown, record_refusal, store_checkpoint
 from tonne.supply.transparency.head_file import HeadFile
 from tonne.supply.transparency.log_keys import LogKeys

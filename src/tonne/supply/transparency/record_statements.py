@@ -8,9 +8,9 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode
+from tonne.platform.db.rows import columns
+from tonne.platform.values.context import Mode
 from tonne_verify.openings import StatementKind
 
 

@@ -5,8 +5,7 @@ from datetime import datetime
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Actor, Mode
 from tonne.supply.transparency.append_leaves import append_to_tree
 from tonne.supply.transparency.checkpoint_store import find_latest
 from tonne.supply.transparency.errors import LogHeadInvalid, LogNotPublished

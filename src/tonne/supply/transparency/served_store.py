@@ -1,7 +1,7 @@
 """SQL of what the log serves: only what the newest checkpoint covers."""
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne_verify.notes import DASH
 from tonne_verify.tiles import TileId
 

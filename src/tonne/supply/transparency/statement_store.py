@@ -5,10 +5,9 @@ from typing import Any
 
 import msgspec
 
-from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import value_of
-from tonne.platform.values.scope import Mode
+from tonne.platform.db.rows import columns, value_of
+from tonne.platform.values.context import Mode
 from tonne.supply.transparency.model import Log
 from tonne.supply.transparency.statements import ComposedStatement, WaitingStatement
 from tonne_verify.openings import Opening

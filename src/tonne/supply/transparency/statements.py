@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.clock import to_wire
-from tonne.platform.values.mass import format_tonnes
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import format_tonnes
+from tonne.platform.values.context import Mode, to_wire
 from tonne.platform.values.serials import serial_range
 from tonne_verify.canonical import canonical_json
 from tonne_verify.openings import SALT_SIZE, STATEMENT_FORMAT, StatementKind

@@ -14,7 +14,7 @@ import yarl
 from tonne import __version__
 from tonne.platform.settings.settings import Settings
 from tonne.platform.settings.witness_settings import WitnessAddress
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 from tonne.platform.values.urls import is_loopback
 from tonne.supply.transparency.witness_outcomes import Cosigned, NotCosigned, WitnessProblem
 from tonne_verify.base64_strict import encode_base64

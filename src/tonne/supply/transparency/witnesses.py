@@ -15,7 +15,7 @@ import structlog
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.settings.witness_settings import WitnessAddress
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 from tonne.supply.transparency import witness_store
 from tonne.supply.transparency.witness_client import Prove, WitnessClient
 from tonne.supply.transparency.witness_outcomes import Cosigned, NotCosigned

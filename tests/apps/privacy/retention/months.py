@@ -17,9 +17,8 @@ from tonne.platform.db.pool import Database
 from tonne.platform.db.schema.partitions import EVENTS, PartitionedTable, create_partition, list_partitions
 from tonne.platform.events.log import NewEvent, append
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import job_actor
+from tonne.platform.values.context import Scope, job_actor
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Scope
 
 JOB = job_actor("remove_partitions")
 

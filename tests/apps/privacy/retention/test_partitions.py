@@ -20,7 +20,7 @@ from tonne.platform.db.schema.partitions import (
 )
 from tonne.platform.events import store
 from tonne.platform.events.log import NewEvent, append
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 
 MISSING = "the partitions of the next weeks exist"
 STRAY = "no row is in a default partition"

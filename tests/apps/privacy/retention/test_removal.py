@@ -23,7 +23,7 @@ from tonne.apps.wiring.app import Services
 from tonne.platform.db.schema.partitions import ATTEMPTS, MAILS, list_partitions
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings, SettingsError
-from tonne.platform.values.clock import to_wire
+from tonne.platform.values.context import to_wire
 
 LATE = "old rows are removed in time"
 DAY = timedelta(days=1)

@@ -34,9 +34,9 @@ from tonne.money.refunds.disputes.simulate_dispute import simulate_dispute
 from tonne.money.refunds.request_refund import RefundRequest, request_refund
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.ids import new_id
-from tonne.platform.values.scope import Mode, Scope
 from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.model import Billing, Fulfil, PaymentMethod

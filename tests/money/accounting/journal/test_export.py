@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.architecture.source import ROOT
 from tonne.money.accounting.journal.export import CSV_HEAD, beancount_entry, beancount_head, csv_entry, csv_head
 from tonne.money.accounting.journal.model import JournalEntry, LedgerAccount, Posting
-from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.amounts import DECIMALS
 
 ACCOUNTS = st.sampled_from(LedgerAccount)
 AMOUNTS = st.integers(-(10**12), 10**12).filter(bool)

@@ -17,7 +17,7 @@ from tonne.money.accounting.journal.read_journal import Period, sum_balances_any
 from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import SheetInvalid
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 HEAD = "payout_id,paid_on,currency,amount,fee"
 ALWAYS = Period(Mode.LIVE, datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC))

@@ -15,7 +15,7 @@ from tonne.apps.wiring.app import Services
 from tonne.money.accounting.journal.export import beancount_entry, beancount_head
 from tonne.money.accounting.journal.model import LedgerAccount
 from tonne.money.accounting.journal.read_journal import Period, read_entries_any_account, sum_balances_any_account
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 CHUNKS, MONTHS, STEPS = 3 * ROUNDS, 2, 80
 # What the gateway has of ours, by its own records.

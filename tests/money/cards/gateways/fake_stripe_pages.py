@@ -24,8 +24,8 @@ from stripe.params.checkout import SessionCreateParams
 from tests.money.cards.gateways.fake_stripe import ReceivedRequest, Responder
 from tests.money.cards.gateways.stripe_types import fields_of, misfits
 from tonne.money.cards.gateways.stripe_responses import from_stripe_amount
-from tonne.platform.values.clock import Clock, utc_now
-from tonne.platform.values.money import format_money
+from tonne.platform.values.amounts import format_money
+from tonne.platform.values.context import Clock, utc_now
 
 KINDS = {"/v1/checkout/sessions": SessionCreateParams, "/v1/refunds": RefundCreateParams}
 SHORTEST_S, LONGEST_S = 30 * 60, 24 * 60 * 60

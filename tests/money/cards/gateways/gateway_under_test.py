@@ -11,8 +11,8 @@ from tonne.money.cards.gateways.card import CardGateway, ChargeRequest, HostedPa
 from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.cards.gateways.card_stripe import StripeCardGateway
 from tonne.platform.db.pool import Database
+from tonne.platform.values.context import Mode
 from tonne.platform.values.ids import new_id
-from tonne.platform.values.scope import Mode
 
 KEY, LIVE_KEY = "sk_test_key", "sk_live_key"
 

@@ -8,7 +8,7 @@ from tests.money.cards.gateways.gateway_under_test import KEY, request
 from tonne.money.cards.gateways.card import ChargeRequest, HostedPage
 from tonne.money.cards.gateways.card_stripe import StripeCardGateway
 from tonne.money.cards.gateways.payment_page import PageRequest, PaymentPage
-from tonne.platform.values.clock import Clock, utc_now
+from tonne.platform.values.context import Clock, utc_now
 from tonne.platform.values.replace import replace
 
 PAID_URL, BACK_URL = "https://shop.example/paid?of=1&more=%C3%A4", "https://shop.example/back"

@@ -12,8 +12,8 @@ from tonne.money.cards.gateways.card_simulated import SIMULATED_CARDS, Simulated
 from tonne.money.cards.gateways.payment_record import RefundOutcome
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.context import Mode
 from tonne.platform.values.ids import new_id
-from tonne.platform.values.scope import Mode
 
 RECOVERING, ANSWER_LOST, REQUEST_LOST = "4000000000000341", "4000000000000259", "4000000000000267"
 

@@ -26,9 +26,9 @@ from tonne.money.cards.gateways.stripe_responses import (
     outcome_of_error,
     to_stripe_amount,
 )
-from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.amounts import DECIMALS
+from tonne.platform.values.context import Mode
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode
 
 CARD = StoredCard("cus_1", "pm_1")
 

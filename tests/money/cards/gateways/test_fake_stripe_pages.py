@@ -16,7 +16,7 @@ from tests.money.cards.gateways.stripe_types import misfits
 from tests.support.clock import ManualClock
 from tonne.money.cards.gateways.card_stripe import StripeCardGateway
 from tonne.money.cards.gateways.stripe_pages import session_params
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from tonne.money.cards.gateways.payment_page import PageNotOpened, PageRequest, 
 from tonne.platform.db.hold import HoldWatch
 from tonne.platform.db.pool import Database
 from tonne.platform.process.telemetry.metrics_text import render
+from tonne.platform.values.context import Mode
 from tonne.platform.values.ids import new_id
-from tonne.platform.values.scope import Mode
 
 GOOD, DECLINED = "4242424242424242", "4000000000009995"
 

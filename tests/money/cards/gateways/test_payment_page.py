@@ -25,8 +25,8 @@ from tonne.money.cards.gateways.payment_page import PageNotOpened, PaymentPage, 
 from tonne.money.cards.gateways.payment_record import RefundOutcome
 from tonne.money.cards.gateways.stripe_pages import MARGIN, MAX_PAGE_LIFE, MIN_PAGE_LIFE, Session, charge_result_of
 from tonne.money.cards.gateways.stripe_responses import ErrorObject, PaymentIntentObject
+from tonne.platform.values.context import Mode
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from tonne.money.cards.gateways.stripe_payments import (
     recorded_dispute,
     recorded_refund,
 )
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 T = TypeVar("T")
 

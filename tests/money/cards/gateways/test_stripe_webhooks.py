@@ -14,7 +14,7 @@ from aiohttp import web
 from tests.money.cards.gateways.fake_stripe import intent
 from tests.money.cards.gateways.gateway_under_test import request, stripe_under_test
 from tonne.money.cards.gateways.stripe_events import TOLERANCE_S, SignatureInvalid, StripeEvent, verify_event
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 SECRET, ANOTHER = "whsec_bench", "whsec_another"
 

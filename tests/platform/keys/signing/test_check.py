@@ -11,7 +11,7 @@ from tonne.apps.cli.check.check_document_key import check_document_key
 from tonne.apps.cli.check.check_result import CheckResult, CheckStatus
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 
 async def test_it_warns_of_the_end_of_the_certificate_and_names_unusable_keys(

@@ -3,7 +3,7 @@
 from tests.support.world import TESTER
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.selling.estimates.factors.import_factors import import_factors
 
 FACTORS = """\

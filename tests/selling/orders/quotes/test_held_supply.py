@@ -12,8 +12,7 @@ from tests.support.clock import ManualClock
 from tests.support.command import Operator
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.clock import Clock, utc_now
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Clock, Mode, utc_now
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.quotes.lock_quotes import HOLD_GRACE, QUOTE_LIFE
 

@@ -12,8 +12,7 @@ from tests.support.scene import Scene
 from tests.support.world import TESTER, World, open_tenant
 from tonne.apps.wiring.app import Services
 from tonne.platform.documents.sheets.csv_lines import SheetFile
-from tonne.platform.values.clock import Clock, to_wire
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Clock, Mode, to_wire
 from tonne.selling.accounts.organisations import change_organisation
 from tonne.selling.catalogue.imports.rows import FileKind
 from tonne.selling.orders.quotes.lock_quotes import QUOTE_LIFE

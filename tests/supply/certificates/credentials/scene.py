@@ -12,7 +12,7 @@ from tests.channels.public_pages.certificates import complete_order
 from tests.support.api_client import ApiClient
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.model import BeneficiaryKind
 from tonne.selling.orders.queue import lock_order

@@ -8,7 +8,7 @@ import pypdf
 
 from tests.supply.certificates.credentials.scene import Json, Verifier
 from tests.support.pdf_pages import page_texts
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.supply.certificates.pdf import certificate_pdf
 from tonne.supply.certificates.store import find_by_number_any_account, record_document_any_account
 

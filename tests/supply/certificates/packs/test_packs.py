@@ -14,7 +14,7 @@ from tests.support.clock import MARCH, ManualClock
 from tests.support.people import Person, add_user
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.users.model import Role
 from tonne.supply.certificates.packs import make_packs
 

@@ -6,8 +6,8 @@ from fractions import Fraction
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import DECIMALS
+from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.model import Bundle, Catalogue
 
 

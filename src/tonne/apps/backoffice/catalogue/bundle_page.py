@@ -10,11 +10,9 @@ from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.decimals import parse_decimal, scaled
+from tonne.platform.values.amounts import DECIMALS, format_money, parse_decimal, scaled
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.ids import is_id
-from tonne.platform.values.money import format_money
 from tonne.platform.web.render import see_other
 from tonne.selling.catalogue.errors import PriceChangeConflict, PriceChangeNotFound
 from tonne.selling.catalogue.imports.rows import MAX_PRICE

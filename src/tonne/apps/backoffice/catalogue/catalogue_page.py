@@ -11,8 +11,8 @@ from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import Fields, OperatorViewer
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import DECIMALS
+from tonne.platform.values.context import Mode
 from tonne.platform.web.render import see_other
 from tonne.selling.catalogue.imports.rows import FileKind
 from tonne.selling.catalogue.model import Catalogue

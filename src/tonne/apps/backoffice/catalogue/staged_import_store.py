@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.csv_lines import SheetFile
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 
 class ImportKind(StrEnum):

@@ -25,10 +25,9 @@ from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import RowError, SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import read_sheet
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor, Mode
 from tonne.platform.values.errors import Kind, TonneError
 from tonne.platform.values.ids import new_id
-from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.imports.import_catalogue import CatalogueError, ImportReport
 from tonne.selling.catalogue.imports.rows import FileKind, Files
 from tonne.supply.retirements.confirmations.audit import ConfirmationSource

@@ -22,8 +22,7 @@ from tonne.money.bank.transfer_model import BankReturn, ReturnStatus
 from tonne.money.refunds.bank_refunds import fail_refund_return
 from tonne.platform.db.pool import Connection
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.money import format_money
+from tonne.platform.values.amounts import DECIMALS, format_money
 from tonne.selling.users.names import name_actors
 
 MAX_NOTE = 500

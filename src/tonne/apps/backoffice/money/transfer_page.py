@@ -21,8 +21,7 @@ from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.money.invoices.model import Invoice
 from tonne.platform.db.pool import Connection
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.decimals import parse_decimal, scaled
+from tonne.platform.values.amounts import DECIMALS, parse_decimal, scaled
 from tonne.platform.values.errors import TonneError
 from tonne.selling.users.names import name_actors
 

@@ -11,7 +11,7 @@ from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.platform.web.render import see_other
 from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.supply.stock.lots.export_lots import export_lots

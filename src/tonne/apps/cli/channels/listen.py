@@ -14,7 +14,7 @@ from tonne.apps.cli.database import settings_from_environment
 from tonne.channels.webhooks.sending.signing import new_secret, signed_headers
 from tonne.platform.events.payload import message_id
 from tonne.platform.settings.environment import API_KEY_VARIABLE, API_URL_VARIABLE, LISTEN_VARIABLE
-from tonne.platform.values.clock import to_wire, utc_now
+from tonne.platform.values.context import to_wire, utc_now
 
 POLL_S = 0.5
 PAUSES_S = (1, 2, 5, 10)

@@ -11,7 +11,7 @@ from tonne.platform.keys.signing.key_store import find_current_key, find_key_by_
 from tonne.platform.keys.signing.model import KeyPurpose
 from tonne.platform.keys.signing.operator_key import load_operator_key
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 NAME = "document key"
 EXPIRES_SOON = timedelta(days=30)

@@ -4,7 +4,7 @@ import os
 
 from tonne.apps.cli.check.check_result import CheckResult
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.supply.transparency.witness_client import WitnessClient
 
 

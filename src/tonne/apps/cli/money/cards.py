@@ -27,8 +27,7 @@ from tonne.platform.db.schema.migrate import require_compatible
 from tonne.platform.events.audit import record as audit
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope, utc_now
 from tonne.selling.accounts.lookup import require_account_any_account
 from tonne.selling.accounts.model import PaymentMethod
 

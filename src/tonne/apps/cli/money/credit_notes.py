@@ -14,8 +14,7 @@ from tonne.money.invoices.errors import CreditNoteNotFound
 from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.platform.db.pool import Connection
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode, utc_now
 
 MAX_REASON = 500
 

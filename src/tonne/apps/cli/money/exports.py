@@ -23,7 +23,7 @@ from tonne.money.accounting.journal.read_journal import (
 )
 from tonne.platform.db.pool import Connection
 from tonne.platform.process.progress import progress
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 # Before the first entry of any installation.
 BEGINNING = datetime(1990, 1, 1, tzinfo=UTC)

@@ -47,9 +47,8 @@ from tonne.money.invoices.write_off_store import list_write_offs_of_invoice_any_
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.errors import quoted
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import Mode, utc_now
 from tonne.platform.values.iban import is_iban
-from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.names import Names, find_names_any_account
 
 # Orders named in a message.

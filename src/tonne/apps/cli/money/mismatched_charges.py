@@ -14,7 +14,7 @@ from tonne.platform.db.hold import require_not_held
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.db.schema.migrate import require_compatible
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.selling.orders.model import Order, OrderStatus
 
 _Decide = Callable[[Connection, RecordedPayment | None], Awaitable[Order]]

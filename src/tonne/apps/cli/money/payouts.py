@@ -11,8 +11,7 @@ from tonne.apps.cli.parameters import MODE
 from tonne.money.accounting.journal.import_payouts import import_payouts
 from tonne.money.accounting.journal.match_payout import match_payout
 from tonne.money.accounting.journal.payout_store import ListedPayout, list_payouts
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode, utc_now
 
 COLUMNS: tuple[ValueColumn[ListedPayout], ...] = (
     *columns("payout_id: payout", "paid_on", "amount_minor", "fee_minor", "transfer_id: transfer"),

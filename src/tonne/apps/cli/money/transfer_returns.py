@@ -22,10 +22,8 @@ from tonne.money.bank.transfer_store import find_transfers_any_account
 from tonne.money.refunds.bank_refunds import fail_refund_return
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.errors import quoted
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.decimals import parse_decimal, scaled
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import DECIMALS, parse_decimal, scaled
+from tonne.platform.values.context import Mode, utc_now
 
 MAX_NOTE = 500
 RETURN_COLUMNS: tuple[ValueColumn[BankReturn], ...] = (

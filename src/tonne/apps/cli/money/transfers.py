@@ -22,8 +22,7 @@ from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.money.invoices.model import Invoice
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.errors import quoted
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode, utc_now
 
 _NOTE = click.option("--note", required=True, help="What was done and why, for the audit log.")
 

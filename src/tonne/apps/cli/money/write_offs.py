@@ -10,9 +10,8 @@ from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.money.invoices.write_off import approve_write_off, reinstate_invoice, write_off_invoice
 from tonne.money.invoices.write_off_store import WriteOff, WriteOffState, list_write_offs_any_account
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.money import format_money
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import format_money
+from tonne.platform.values.context import Mode, utc_now
 
 _mode_of_number = click.option("--mode", type=MODE, help="Mode of the invoice. Not needed with a full reference.")
 WRITE_OFFS: tuple[ValueColumn[WriteOff], ...] = (

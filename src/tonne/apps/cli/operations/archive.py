@@ -17,7 +17,7 @@ from tonne.apps.privacy.retention.remove_partitions import find_due, remove_due
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.schema.partitions import PARTITIONED, list_partitions
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 
 class ListedPartition(Struct, frozen=True):

@@ -38,7 +38,7 @@ from tonne.platform.keys import secret_key_store as secret_store
 from tonne.platform.keys.secret_box import SecretBox, key_file
 from tonne.platform.process.private_files import create_private_folder, write_private_file
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 _PASSPHRASE = click.option(
     "--passphrase-file",

@@ -19,11 +19,10 @@ from tonne.platform.http.authenticator import hash_key
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.process.private_files import create_private_folder, write_private_file
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.amounts import MassUnit
+from tonne.platform.values.context import Mode, Scope, utc_now
 from tonne.platform.values.ids import new_id
-from tonne.platform.values.mass import MassUnit
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode, Scope
 from tonne.platform.values.urls import is_loopback
 from tonne.selling.accounts import store
 from tonne.selling.accounts.keys import store as key_store

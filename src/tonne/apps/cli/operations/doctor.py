@@ -38,7 +38,7 @@ from tonne.platform.keys.secret_box import SecretBox, SecretKeyMissing
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.selling.orders.invariants import INVARIANTS as ORDERS
 from tonne.supply.certificates.credentials.invariants import INVARIANTS as CREDENTIALS
 from tonne.supply.certificates.proofs.log_invariants import INVARIANTS as LOG

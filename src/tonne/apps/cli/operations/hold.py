@@ -12,7 +12,7 @@ from tonne.apps.wiring.queues import ALL_QUEUES
 from tonne.platform.db.hold import ServiceHold, end_hold, read_hold, set_hold
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit.record import record
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 # The queues whose rows make Tonne send something, move money or take a number once it runs again.
 LEAVING = {

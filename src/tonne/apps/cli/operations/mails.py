@@ -15,7 +15,7 @@ from tonne.platform.documents.mail.outbox_listing import (
     require_mail_any_account,
 )
 from tonne.platform.documents.mail.retry_mail import discard_failed_mail_any_account, retry_failed_mail_any_account
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.selling.accounts.lookup import require_organisation
 
 COLUMNS: tuple[ValueColumn[StoredMail], ...] = (

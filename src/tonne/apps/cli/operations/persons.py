@@ -19,8 +19,7 @@ from tonne.apps.privacy.store import list_erasures_any_account
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode, utc_now
 from tonne.selling.accounts.lookup import require_organisation
 
 RECORDS: tuple[ValueColumn[PersonRecord], ...] = (

@@ -20,7 +20,7 @@ from tonne.platform.keys.sealed import count_secrets
 from tonne.platform.keys.secret_box import SecretBox, SecretKeyMissing, create_key_file
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 
 class KeyUse(NamedTuple):

@@ -15,10 +15,9 @@ from tonne.apps.cli.selling.closing import close_account_command, reopen_account
 from tonne.money.refunds.disputes.resume_orders import resume_orders
 from tonne.platform.db.pool import Connection
 from tonne.platform.settings.load_settings import load_settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import Mode, Scope, utc_now
 from tonne.platform.values.ids import new_id
 from tonne.platform.values.language import LANGUAGES
-from tonne.platform.values.scope import Mode, Scope
 from tonne.platform.values.spending_limit import month_of
 from tonne.selling.accounts import lookup
 from tonne.selling.accounts.change_account import AccountChange, change_account

@@ -10,7 +10,7 @@ from tonne.apps.cli.database import run_in_transaction
 from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE, MOMENT
 from tonne.platform.events.audit.store import AuditFilter, StoredEntry, list_entries_any_account
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 MAX_CHANGE = 100
 COLUMNS: tuple[ValueColumn[StoredEntry], ...] = (

@@ -14,8 +14,7 @@ from tonne.apps.cli.parameters import MODE
 from tonne.apps.cli.table import printable
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.csv_lines import SheetFile
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode, utc_now
 from tonne.selling.catalogue.bundle_store import ListedBundle, list_bundles
 from tonne.selling.catalogue.imports.import_catalogue import CatalogueError
 from tonne.selling.catalogue.imports.rows import FileKind, Files

@@ -7,8 +7,7 @@ from tonne.apps.cli.parameters import REASON
 from tonne.channels.public_pages.close_customer import close_customer, disable_public_page, reopen_customer
 from tonne.money.cards.stored_cards.remove_closed_cards import schedule_removal
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope, utc_now
 from tonne.selling.accounts.close_account import close_account, reopen_account
 
 _disable_page = click.option("--disable-page", is_flag=True, help="Also take the public Sustainability page offline.")

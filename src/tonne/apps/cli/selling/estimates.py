@@ -3,9 +3,8 @@
 import click
 
 from tonne.apps.cli.database import run_for_account
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.decimals import parse_decimal
-from tonne.platform.values.mass import MassUnit
+from tonne.platform.values.amounts import MassUnit, parse_decimal
+from tonne.platform.values.context import utc_now
 from tonne.selling.estimates.errors import MassInvalid
 from tonne.selling.estimates.record_estimate import mass_in_grams, record_estimate
 

@@ -8,7 +8,7 @@ from tonne.apps.cli.database import ACTOR, run_in_transaction
 from tonne.apps.cli.imports import FILE, read_file, reported_errors
 from tonne.apps.cli.output import print_table
 from tonne.apps.cli.table import printable
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.selling.estimates.factors.import_factors import import_factors
 
 

@@ -6,9 +6,8 @@ from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.mass import format_tonnes
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import format_tonnes
+from tonne.platform.values.context import Mode, utc_now
 from tonne.selling.accounts.lookup import require_account_any_account, require_organisation
 from tonne.selling.orders.quotes.hold_quota_store import HoldQuota, list_quotas_any_account
 from tonne.selling.orders.quotes.set_hold_quota import read_quota, set_hold_quota

@@ -8,8 +8,7 @@ from tonne.apps.cli.database import ACTOR, run_for_account, run_in_transaction
 from tonne.apps.cli.output import MoneyColumn, Output, ValueColumn, columns, output_options
 from tonne.platform.db.pool import Connection
 from tonne.platform.http.permissions import PERMISSIONS
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import Actor, utc_now
 from tonne.selling.accounts import lookup
 from tonne.selling.accounts.errors import KeyNotFound
 from tonne.selling.accounts.keys import store as key_store

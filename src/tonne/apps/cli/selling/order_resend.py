@@ -8,7 +8,7 @@ from tonne.channels.checkout.order_pages.resend_order import OrderMail, resend_o
 from tonne.platform.db.pool import Connection
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.platform.values.errors import TonneError
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.scope_store import find_scope_any_account

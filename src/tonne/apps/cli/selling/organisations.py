@@ -12,9 +12,8 @@ from tonne.apps.cli.parameters import BUNDLE_CHOICE, EMAIL, FEE_RATE, MODE
 from tonne.apps.cli.selling.closing import close_organisation_command, reopen_organisation_command
 from tonne.apps.cli.selling.organisation_tax import tax
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.decimals import format_scaled
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import format_scaled
+from tonne.platform.values.context import Mode, utc_now
 from tonne.selling.accounts import store
 from tonne.selling.accounts.limit_store import find_organisation_closed
 from tonne.selling.accounts.lookup import require_organisation

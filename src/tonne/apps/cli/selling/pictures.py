@@ -9,8 +9,7 @@ import click
 from tonne.apps.cli.database import ACTOR, run_in_transaction
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode, utc_now
 from tonne.selling.catalogue.errors import PictureInvalid
 from tonne.selling.catalogue.pictures.import_pictures import NamedPicture, import_pictures
 from tonne.selling.catalogue.pictures.model import MAX_FILE_BYTES, Picture

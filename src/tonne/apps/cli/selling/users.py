@@ -11,7 +11,7 @@ from tonne.apps.cli.parameters import EMAIL
 from tonne.platform.db.pool import Connection
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 from tonne.selling.users import store
 from tonne.selling.users.create_user import (
     create_user,

@@ -11,8 +11,7 @@ from tonne.apps.cli.database import ACTOR, run_connected, run_in_snapshot
 from tonne.apps.cli.parameters import MODE, REASON
 from tonne.platform.db.pool import Connection
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode, utc_now
 from tonne.supply.transparency.head_file import HeadFile
 from tonne.supply.transparency.log_store import list_logs
 from tonne.supply.transparency.model import Log

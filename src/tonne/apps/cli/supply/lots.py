@@ -20,9 +20,8 @@ from tonne.apps.cli.output import (
 )
 from tonne.apps.cli.parameters import MODE
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.mass import format_tonnes
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import format_tonnes
+from tonne.platform.values.context import Mode, utc_now
 from tonne.platform.values.serials import serial_range
 from tonne.supply.retirements.resupply.invalidate_lot import invalidate_lot
 from tonne.supply.retirements.resupply.lot_holders import LotHolder, list_holders_any_account

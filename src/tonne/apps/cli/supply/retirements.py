@@ -10,9 +10,8 @@ from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_o
 from tonne.apps.cli.parameters import MODE
 from tonne.apps.cli.progress import bars_on_terminal
 from tonne.platform.documents.sheets.errors import quoted
-from tonne.platform.values.clock import utc_now
-from tonne.platform.values.mass import format_tonnes
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import format_tonnes
+from tonne.platform.values.context import Mode, utc_now
 from tonne.supply.retirements.confirmations.import_confirmations import import_confirmations
 from tonne.supply.retirements.confirmations.work_list import Task, export_tasks, list_tasks_any_account
 

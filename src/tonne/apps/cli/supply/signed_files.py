@@ -8,7 +8,7 @@ from tonne.platform.keys.signing.keys import SigningKeys
 from tonne.platform.keys.signing.operator_key import has_outside_key
 from tonne.platform.keys.signing.sign_documents import SignDocuments
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 
 def render_invoice(connection: Connection, settings: Settings) -> RenderInvoice:

@@ -14,7 +14,7 @@ from tonne.platform.keys.signing.model import KeyPurpose, KeyRecord
 from tonne.platform.keys.signing.operator_key import has_outside_key
 from tonne.platform.keys.signing.replace_key import retire_key, revoke_key, rotate_key
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 COLUMNS: tuple[ValueColumn[KeyRecord], ...] = (
     *columns("id", "purpose", "created_at: created", "retired_at: retired", "revoked_from"),

@@ -8,7 +8,7 @@ from tonne.platform.db.pool import Database
 from tonne.platform.events.trace_store import PruneTraces
 from tonne.platform.http.request_log.prune_requests import PruneRequests
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 
 EVERY_S = 300
 

@@ -14,7 +14,7 @@ from tonne.platform.db.schema.partitions import (
     list_partitions,
     month_after,
 )
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 
 # Queries wait behind a lock request that waits.
 LOCK_TIMEOUT_MS = 300

@@ -28,7 +28,7 @@ from tonne.platform.events.floor_store import (
 from tonne.platform.events.store import ALWAYS
 from tonne.platform.settings.retention_settings import parse_tables
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor
 
 # For statements that read a whole partition.
 SCAN_WITHIN_S = 600.0

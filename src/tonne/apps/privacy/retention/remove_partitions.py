@@ -12,8 +12,7 @@ from tonne.apps.privacy.retention.remove_partition import NotRemoved, remove_par
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.db.schema.partitions import ATTEMPTS, EVENTS, MAILS, Partition, PartitionedTable, list_partitions
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor, job_actor
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Actor, Clock, job_actor
 
 _log = structlog.get_logger()
 

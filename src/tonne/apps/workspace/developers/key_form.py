@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.viewer import Fields
 from tonne.apps.workspace.developers.key_text import group_choices
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.accounts.errors import KeyRestrictionInvalid
 from tonne.selling.accounts.keys.restrictions import UNRESTRICTED, KeyRestrictions, check_restrictions
 

@@ -5,8 +5,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from tonne.platform.http.permissions import PERMISSIONS, RouteGroup, group_of, with_reading
-from tonne.platform.values.actor import ActorKind
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import ActorKind, Mode
 from tonne.selling.accounts.keys.restrictions import KeyRight
 from tonne.selling.accounts.model import ApiKey
 

@@ -14,9 +14,9 @@ from tonne.apps.workspace.developers.key_text import access_text, creator_of, gr
 from tonne.platform.db.pool import Connection
 from tonne.platform.http.errors import AccountNotFound
 from tonne.platform.http.route import Request, Response
+from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.paging import START
-from tonne.platform.values.scope import Mode, Scope
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.errors import KeyNotFound
 from tonne.selling.accounts.keys import store as key_store

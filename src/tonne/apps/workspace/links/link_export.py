@@ -18,10 +18,9 @@ from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.amounts import format_money, format_tonnes
+from tonne.platform.values.context import Clock
 from tonne.platform.values.ids import is_id
-from tonne.platform.values.mass import format_tonnes
-from tonne.platform.values.money import format_money
 from tonne.selling.accounts.model import Account
 from tonne.selling.users.model import Right
 

@@ -10,7 +10,7 @@ from tonne.channels.checkout.links.change_link import settings_of
 from tonne.channels.checkout.links.model import LinkBeneficiary, OffsetLink
 from tonne.channels.checkout.links.schemas import OffsetLinkIn
 from tonne.platform.http.json_body import read_values
-from tonne.platform.values.decimals import parse_typed
+from tonne.platform.values.amounts import parse_typed
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.fields import fields_of
 from tonne.selling.catalogue.model import Catalogue

@@ -6,9 +6,9 @@ from typing import NamedTuple, Self
 
 import asyncpg
 
-from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Scope
+from tonne.platform.db.rows import columns
+from tonne.platform.values.context import Scope
 
 
 class CountedDay(NamedTuple):

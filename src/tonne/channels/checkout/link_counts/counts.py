@@ -15,7 +15,7 @@ from tonne.platform.db.errors import DATABASE_ERRORS
 from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request
 from tonne.platform.process.telemetry.instruments import CounterFamily, Metric
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 
 WRITE_EVERY_S = 2
 # Links that wait to be written, while the database is away. More are not counted.

@@ -6,8 +6,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from tonne.channels.checkout.links.model import OffsetLink
-from tonne.platform.values.mass import GRAMS_PER_TONNE, MAX_GRAMS, format_tonnes
-from tonne.platform.values.money import format_money
+from tonne.platform.values.amounts import GRAMS_PER_TONNE, MAX_GRAMS, format_money, format_tonnes
 
 _GRAMS_PER_KILOGRAM = 1000
 _FACTORS = (Decimal("0.5"), Decimal(1), Decimal(2), Decimal(5))

@@ -7,9 +7,9 @@ from msgspec import Struct
 
 from tonne.channels.checkout.links.amounts import Bought
 from tonne.channels.checkout.links.offer import LinkOffer, Offered
+from tonne.platform.values.amounts import GRAMS_PER_TONNE
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.language import N_
-from tonne.platform.values.mass import GRAMS_PER_TONNE
 from tonne.selling.catalogue.pictures.pictures import bundle_picture
 from tonne.selling.catalogue.prices.price import PriceRequest, price_for_display, tax_minor_on
 from tonne.selling.catalogue.selection import BundleChoiceIn

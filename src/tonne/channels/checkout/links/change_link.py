@@ -12,7 +12,7 @@ from tonne.channels.checkout.links.schemas import OffsetLinkIn, offset_link_out
 from tonne.channels.checkout.links.settings import LinkOwner, load_link_owner
 from tonne.platform.db.pool import Connection
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor
 from tonne.platform.values.replace import replace
 from tonne.platform.values.same_named import same_named
 from tonne.selling.catalogue.selection import BundleChoiceIn

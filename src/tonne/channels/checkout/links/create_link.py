@@ -8,8 +8,7 @@ from tonne.channels.checkout.links.settings import LinkOwner, build_link, load_l
 from tonne.platform.db.pool import Connection
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Actor, Scope
 
 
 async def create_link(

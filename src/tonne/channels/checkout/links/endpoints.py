@@ -15,7 +15,7 @@ from tonne.platform.http.lists import Paging, list_response
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.catalogue.snapshot import Catalogues
 

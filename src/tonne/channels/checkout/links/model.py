@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from tonne.platform.values.context import Scope
 from tonne.platform.values.language import LanguageCode
-from tonne.platform.values.scope import Scope
 
 MAX_URL = 2000
 # How long queries that are signed with the old secret stay valid after a rotation.

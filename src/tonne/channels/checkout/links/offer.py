@@ -8,10 +8,8 @@ import msgspec
 from tonne.channels.checkout.errors import AmountInvalid, AmountOutOfBounds, BundleNotOffered, BundleSoldOut
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.links.shown_offer import PricedOffer
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.decimals import parse_typed, scaled
+from tonne.platform.values.amounts import DECIMALS, MAX_GRAMS, MassUnit, parse_typed, scaled, to_grams
 from tonne.platform.values.language import N_
-from tonne.platform.values.mass import MAX_GRAMS, MassUnit, to_grams
 from tonne.platform.values.message_values import MassValue, MoneyValue, NamesValue
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.errors import (

@@ -21,9 +21,8 @@ from tonne.channels.checkout.links.shown_offer import PricedOffer
 from tonne.channels.checkout.links.signed_query import NAME_PARAMETER, SignedQuery
 from tonne.channels.checkout.model import Checkout
 from tonne.platform.http.route import Request
+from tonne.platform.values.amounts import format_money, format_tonnes
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.mass import format_tonnes
-from tonne.platform.values.money import format_money
 from tonne.platform.values.replace import replace
 from tonne.selling.catalogue.prices.price import PriceRequest
 from tonne.selling.catalogue.selection import BundleChoiceIn

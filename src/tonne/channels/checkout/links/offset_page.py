@@ -51,11 +51,10 @@ from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock, Mode
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.ids import is_id
 from tonne.platform.values.language import N_
-from tonne.platform.values.scope import Mode
 from tonne.platform.values.tax import TaxTreatment
 from tonne.platform.web.forms import FormGuard
 from tonne.platform.web.render import Renderer, see_other

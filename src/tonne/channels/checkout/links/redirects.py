@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from tonne.channels.checkout.errors import RedirectRefused
 from tonne.channels.checkout.links.model import MAX_URL, OffsetLink
+from tonne.platform.values.context import Mode
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode
 from tonne.platform.values.urls import WEB, UrlInvalid, parse_url
 from tonne.selling.accounts.errors import RedirectHostInvalid
 from tonne.selling.accounts.redirect_hosts import Host, read_host, spell_host

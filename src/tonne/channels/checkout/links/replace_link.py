@@ -6,8 +6,7 @@ from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.links.schemas import OffsetLinkIn
 from tonne.channels.checkout.links.settings import LinkOwner, build_link, record_link
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Actor, Scope
 
 
 async def lock_link(tx: Connection, scope: Scope, link_id: str) -> OffsetLink:

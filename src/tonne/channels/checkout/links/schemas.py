@@ -7,13 +7,10 @@ import msgspec
 
 from tonne.channels.checkout.links.model import MAX_OVERLAP_S, MAX_URL, LinkBeneficiary, OffsetLink
 from tonne.platform.http.json_body import JsonNumber
-from tonne.platform.values.clock import Timestamp, to_wire
-from tonne.platform.values.decimals import PATTERN, parse_decimal
+from tonne.platform.values.amounts import DECIMAL_PATTERN, format_money, format_tonnes, parse_decimal
+from tonne.platform.values.context import Mode, Timestamp, to_wire
 from tonne.platform.values.language import LanguageCode
-from tonne.platform.values.mass import format_tonnes
-from tonne.platform.values.money import format_money
 from tonne.platform.values.same_named import same_named
-from tonne.platform.values.scope import Mode
 from tonne.platform.web.fields import FIELD, Field
 from tonne.selling.catalogue.schemas import Money, Tonnes
 from tonne.selling.catalogue.selection import BundleChoiceIn
@@ -41,7 +38,7 @@ def _read_moment(value: Any) -> datetime:
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
-DecimalString = Annotated[str, _read_decimal, msgspec.Meta(pattern=PATTERN)]
+DecimalString = Annotated[str, _read_decimal, msgspec.Meta(pattern=DECIMAL_PATTERN)]
 # A part of the form.
 AFTER_PAYMENT = "after_payment"
 _PRESET_TONNES = msgspec.Meta(

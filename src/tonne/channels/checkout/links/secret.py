@@ -10,7 +10,7 @@ from tonne.channels.checkout.links.model import OffsetLink
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor
 
 _log = structlog.get_logger()
 

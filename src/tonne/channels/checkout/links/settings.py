@@ -17,14 +17,11 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.errors import AccountNotFound
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.decimals import format_scaled, scaled
+from tonne.platform.values.amounts import DECIMALS, MAX_GRAMS, format_scaled, scaled
+from tonne.platform.values.context import Actor, Scope
 from tonne.platform.values.errors import Fault, Invalid, TonneError
 from tonne.platform.values.ids import new_secret_id
-from tonne.platform.values.mass import MAX_GRAMS
 from tonne.platform.values.same_named import same_named
-from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.redirect_hosts import list_hosts
 from tonne.selling.accounts.store import find_account
 from tonne.selling.catalogue.errors import BundleInvalid

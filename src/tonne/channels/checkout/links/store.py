@@ -7,11 +7,10 @@ import asyncpg
 from msgspec.structs import asdict
 
 from tonne.channels.checkout.links.model import OffsetLink
-from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import scope_of, value_of
+from tonne.platform.db.rows import parameters_of, scope_of, value_of
+from tonne.platform.values.context import Scope
 from tonne.platform.values.paging import Position
-from tonne.platform.values.scope import Scope
 
 _SETTINGS = """title, message, bundle_selection, preset_quantity_grams, preset_value_minor, amount_editable,
        min_quantity_grams, max_quantity_grams, min_value_minor, max_value_minor, redirect_url, redirect_label, enabled,

@@ -8,7 +8,7 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.layout import button_lines, fact_lines, join_blocks, one_line
 from tonne.platform.documents.mail.send_mail import Attachment, compose_mail
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 from tonne.platform.web.wording import LocalWording, wording_in
 from tonne.supply.certificates.record import CertificateRecord
 

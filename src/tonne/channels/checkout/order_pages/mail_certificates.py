@@ -13,7 +13,7 @@ from tonne.platform.db.batches import run_each
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 from tonne.selling.accounts.customer_mail import enqueue_customer_mail
 from tonne.selling.orders.mails.order_links import order_url
 from tonne.supply.certificates.credentials.render_certificate import RenderCertificate

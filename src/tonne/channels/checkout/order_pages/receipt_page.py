@@ -10,8 +10,8 @@ from tonne.platform.db.pool import Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.context import Mode
 from tonne.platform.values.language import N_
-from tonne.platform.values.scope import Mode
 from tonne.platform.web.render import Renderer
 from tonne.platform.web.visitor_language import visitor_language
 from tonne.platform.web.wording import LocalWording, wording_in

@@ -11,8 +11,7 @@ from tonne.money.receipts.recipients import payer_of
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Actor, Scope
 from tonne.selling.orders.correct_email import correct_email
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails

@@ -30,9 +30,8 @@ from tonne.platform.db.pool import Connection, Database
 from tonne.platform.events.notification import WorkKind
 from tonne.platform.events.notify import Notifier
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock, Mode
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.model import Catalogue

@@ -12,7 +12,7 @@ from tonne.platform.db.pool import Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.selling.orders.schemas import OrderOut
 

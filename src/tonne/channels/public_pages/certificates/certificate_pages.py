@@ -25,8 +25,8 @@ from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.amounts import MassUnit, to_grams
 from tonne.platform.values.language import N_
-from tonne.platform.values.mass import MassUnit, to_grams
 from tonne.platform.web.render import Renderer, see_other
 from tonne.supply.certificates.credentials.issue_credential import IssueCredential
 from tonne.supply.certificates.credentials.render_certificate import RenderCertificate

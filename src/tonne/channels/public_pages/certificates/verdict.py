@@ -3,7 +3,7 @@
 import re
 from enum import StrEnum
 
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.supply.certificates.record import CertificateState
 from tonne.supply.certificates.store import CertificateDocument, StoredCertificate
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
+from tonne.platform.values.context import Scope
 from tonne.platform.values.paging import START, Position
-from tonne.platform.values.scope import Scope
 
 
 class FigurePeriod(Struct, frozen=True):

@@ -13,7 +13,7 @@ from tonne.channels.public_pages.figures.countries import country_name, place_of
 from tonne.channels.public_pages.figures.figure_store import FigurePeriod, Retired, VintageTotal
 from tonne.channels.public_pages.figures.goals import Goal, flights_of, goals_of
 from tonne.channels.public_pages.timeline import Timeline, timeline_of
-from tonne.platform.values.money import apportion
+from tonne.platform.values.amounts import apportion
 from tonne.platform.web.charts import Segment, bar_width, stacked_bar
 from tonne.selling.catalogue.countries import country_code
 from tonne.selling.catalogue.model import Catalogue, Project

@@ -13,7 +13,7 @@ from tonne.channels.public_pages.model import PageSection, SustainabilityPage, T
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.replica import Reads
 from tonne.platform.http.route import Request
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 from tonne.platform.values.paging import START, Position
 from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.supply.certificates.totals import month_of

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.platform.web.render import Renderer
 from tonne.selling.catalogue.model import Bundle
 from tonne.selling.catalogue.pictures.drawings import MIXED

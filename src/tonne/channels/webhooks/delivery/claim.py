@@ -15,7 +15,7 @@ from tonne.channels.webhooks.model import EventBatch, Lease
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.notification import Stream
 from tonne.platform.events.payload import joined_heads_of
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 # With so few events, a claim reads them at once: a statement of their own would cost more.
 READ_WITH_CLAIM = 10

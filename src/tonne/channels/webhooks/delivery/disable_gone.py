@@ -10,7 +10,7 @@ from tonne.channels.webhooks.model import DisabledReason, Lease
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import job_actor
+from tonne.platform.values.context import job_actor
 
 ACTOR = job_actor("deliver_webhooks")
 

@@ -7,7 +7,7 @@ from datetime import date
 
 from tonne.money.accounting.journal.model import JournalEntry, LedgerAccount, Posting
 from tonne.platform.documents.sheets.formulas import escape_formula
-from tonne.platform.values.money import format_money
+from tonne.platform.values.amounts import format_money
 
 CSV_HEAD = (
     *("date", "entry", "kind", "account", "currency", "debit", "credit"),

@@ -15,10 +15,8 @@ from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import SheetInvalid, quoted
 from tonne.platform.documents.sheets.read_sheet import Row, Values, read_sheet
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.decimals import parse_decimal
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import DECIMALS, parse_decimal
+from tonne.platform.values.context import Actor, Mode
 
 # The only gateway that pays out.
 GATEWAY = "stripe"

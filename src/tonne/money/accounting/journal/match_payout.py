@@ -9,8 +9,8 @@ from tonne.money.bank.resolve_transfer import reopen_transfer, resolve_transfer
 from tonne.money.bank.transfer_model import Transfer
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.money import format_money
+from tonne.platform.values.amounts import format_money
+from tonne.platform.values.context import Actor
 
 
 async def match_payout(tx: Connection, name: str, transfer_id: str, *, actor: Actor, now: datetime) -> ListedPayout:

@@ -10,8 +10,7 @@ from tonne.money.accounting.journal.model import LedgerAccount
 from tonne.money.accounting.journal.read_journal import Period, sum_turnover_any_account
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Actor, Mode
 
 
 class AccountTurnover(msgspec.Struct, frozen=True):

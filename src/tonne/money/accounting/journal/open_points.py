@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from tonne.money.accounting.journal.read_journal import Period
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 
 class OpenPoint(Struct, frozen=True):

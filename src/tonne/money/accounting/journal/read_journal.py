@@ -17,7 +17,7 @@ from tonne.money.accounting.journal.model import JournalEntry, LedgerAccount, Po
 from tonne.money.accounting.journal.sources import SOURCES, all_postings
 from tonne.platform.db.pool import Connection
 from tonne.platform.process.progress import progress
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 # Rows per round trip: bounds the memory of an export.
 PAGE = 5_000

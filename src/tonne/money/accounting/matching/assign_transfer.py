@@ -13,7 +13,7 @@ from tonne.money.invoices.settle_invoice import lock_with_orders_any_account, ma
 from tonne.money.invoices.store import mark_settled_by_hand
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor
 from tonne.selling.accounts.model import PaymentMethod
 
 

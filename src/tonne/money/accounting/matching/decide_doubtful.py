@@ -10,7 +10,7 @@ from tonne.money.invoices.errors import DoubtfulLineNotFound
 from tonne.money.invoices.settle_invoice import pay_orders_any_account
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor
 from tonne.platform.values.ids import new_id
 
 

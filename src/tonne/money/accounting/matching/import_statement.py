@@ -26,8 +26,7 @@ from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.events.audit import record as audit
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Actor, Mode
 
 
 class BookedLine(NamedTuple):

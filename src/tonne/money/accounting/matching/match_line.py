@@ -8,8 +8,8 @@ from msgspec import Struct
 from tonne.money.bank.formats.statement import StatementLine
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.money.invoices.reference import references_in
+from tonne.platform.values.context import Mode
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode
 from tonne.selling.accounts.model import PaymentMethod
 
 

@@ -8,10 +8,9 @@ from enum import StrEnum
 from msgspec import Struct
 
 from tonne.money.bank.transfer_model import Transfer
-from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import value_of
-from tonne.platform.values.scope import Mode
+from tonne.platform.db.rows import columns, value_of
+from tonne.platform.values.context import Mode
 
 PER_TRANSFER = 3
 _NUMBER = re.compile(r"(?<![0-9])0*([1-9][0-9]{0,14})(?![0-9])")

@@ -15,9 +15,8 @@ from tonne.platform.db.rows import value_of
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor, Mode
 from tonne.platform.values.ids import new_id
-from tonne.platform.values.scope import Mode
 
 # Larger files are imported with the command line.
 MAX_UPLOAD_BYTES = 4 * 1024 * 1024

@@ -19,8 +19,8 @@ from tonne.money.invoices.store import find_billed_organisation
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.pdf import render_pdf
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.money import format_money
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import format_money
+from tonne.platform.values.context import Mode
 
 TEMPLATE = Path(__file__).parent / "templates" / "account_statement.typ"
 

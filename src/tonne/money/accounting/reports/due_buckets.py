@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 
 class DueBucket(StrEnum):

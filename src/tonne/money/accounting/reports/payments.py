@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from tonne.money.invoices.model import Invoice
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 
 class InvoiceCharge(Struct, frozen=True):

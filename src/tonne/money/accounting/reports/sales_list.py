@@ -11,8 +11,8 @@ from tonne.money.invoices.documents.credit_note_record import CreditNoteRecord
 from tonne.money.invoices.documents.record import InvoiceBuyer, InvoiceRecord, InvoiceTax
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.formulas import escape_formula
-from tonne.platform.values.money import format_money
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import format_money
+from tonne.platform.values.context import Mode
 
 # Documents per round trip: bounds the memory of an export.
 BATCH = 500

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 # Entries per round trip: bounds the memory of an export.
 BATCH = 2_000

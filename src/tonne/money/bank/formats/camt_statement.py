@@ -19,8 +19,7 @@ from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import RowError, SheetInvalid, quoted
 from tonne.platform.documents.sheets.read_sheet import MAX_ERRORS, MAX_ROWS
 from tonne.platform.process.progress import progress
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.decimals import parse_decimal, scaled
+from tonne.platform.values.amounts import DECIMALS, parse_decimal, scaled
 from tonne.platform.values.iban import compact_iban
 from tonne.platform.values.replace import replace
 

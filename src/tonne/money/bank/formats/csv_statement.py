@@ -21,8 +21,7 @@ from tonne.platform.documents.sheets.columns import CellError, Column, Currency,
 from tonne.platform.documents.sheets.csv_lines import SheetFile, Unreadable, read_lines
 from tonne.platform.documents.sheets.errors import SheetInvalid, quoted
 from tonne.platform.documents.sheets.read_sheet import Row, Values, read_sheet
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.decimals import scaled
+from tonne.platform.values.amounts import DECIMALS, scaled
 from tonne.platform.values.iban import compact_iban, is_iban
 
 _MAX_CELL = 50

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from tonne.platform.documents.sheets.columns import CellError, parse_date
 from tonne.platform.documents.sheets.errors import quoted
-from tonne.platform.values.decimals import parse_decimal
+from tonne.platform.values.amounts import parse_decimal
 
 _MONTHS = 12
 _ISO = re.compile(r"([0-9]{4})([-./])([0-9]{1,2})\2([0-9]{1,2})\.?", re.ASCII)

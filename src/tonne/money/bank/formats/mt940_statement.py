@@ -15,8 +15,7 @@ from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import quoted
 from tonne.platform.documents.sheets.read_sheet import MAX_ROWS
 from tonne.platform.process.progress import progress
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.decimals import scaled
+from tonne.platform.values.amounts import DECIMALS, scaled
 from tonne.platform.values.iban import compact_iban, is_iban
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")

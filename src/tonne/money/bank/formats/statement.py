@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from tonne.platform.values.money import format_money
+from tonne.platform.values.amounts import format_money
 
 MAX_TEXT = 1000
 _MAX_ID = 100

@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from tonne.money.cards.gateways.payment_record import RecordedPayment, RefundResult
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 # The code of a charge whose gateway, key or payment belongs to the other mode than its order.
 MODE_MISMATCH = "mode_mismatch"

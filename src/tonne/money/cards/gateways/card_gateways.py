@@ -6,7 +6,7 @@ from tonne.money.cards.gateways.metered_gateway import GatewayMetrics, metered
 from tonne.platform.db.hold import HoldWatch
 from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 GATEWAY_OF: dict[Mode, str] = {Mode.LIVE: "stripe", Mode.TEST: "simulated"}
 # As customers know them.

@@ -24,10 +24,10 @@ from tonne.money.cards.gateways.payment_record import (
     RefundOutcome,
     RefundResult,
 )
-from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.rows import parameters_of
+from tonne.platform.values.context import Mode
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode
 
 
 class SimulatedCard(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,10 +35,9 @@ from tonne.money.cards.gateways.stripe_payments import (
     refund_result_of,
     refunded_minor,
 )
-from tonne.platform.values.clock import Clock, utc_now
-from tonne.platform.values.money import format_money
+from tonne.platform.values.amounts import format_money
+from tonne.platform.values.context import Clock, Mode, utc_now
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode
 
 # Banks may take long to authorise. A shorter time-out would only leave more charges with an unknown result.
 TIMEOUT_S = 60.0

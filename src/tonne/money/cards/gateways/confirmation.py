@@ -5,7 +5,7 @@ from typing import Protocol, runtime_checkable
 from msgspec import Struct
 
 from tonne.money.cards.gateways.card import ChargeRequest, ChargeResult
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 
 class ConfirmationStart(Struct, frozen=True):

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 
 class RefundOutcome(StrEnum):

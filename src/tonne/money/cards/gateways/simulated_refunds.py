@@ -7,7 +7,7 @@ import asyncpg
 from tonne.money.cards.gateways import payment_record
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.rows import value_of
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 # How long a seller has to answer a simulated dispute.
 EVIDENCE_TIME = timedelta(days=7)

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 TOLERANCE_S = 300
 

@@ -4,7 +4,7 @@ import re
 
 import aiohttp
 
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 STRIPE = "https://api.stripe.com"
 TIMEOUT_S = 10.0

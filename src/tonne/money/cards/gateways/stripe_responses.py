@@ -9,8 +9,8 @@ import msgspec
 import stripe
 
 from tonne.money.cards.gateways.card import ChargeOutcome, ChargeResult
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import DECIMALS
+from tonne.platform.values.context import Mode
 
 # Currencies whose decimals at Stripe differ from ISO 4217. Stripe keeps two decimals for ISK and UGX, which have none,
 # and has none for MGA, which has two.

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.rows import scope_of, value_of
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 
 # At most one mail per account in this time, however many orders are declined.
 MAIL_PAUSE = timedelta(hours=1)

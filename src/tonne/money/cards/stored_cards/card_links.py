@@ -7,7 +7,7 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.link_token import hash_link_token, new_link_token
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 
 
 async def card_page_url(tx: Connection, scope: Scope, *, box: SecretBox, settings: Settings, now: datetime) -> str:

@@ -16,10 +16,9 @@ from tonne.platform.documents.mail.link_token import hash_link_token, is_link_to
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock, Mode
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.language import N_
-from tonne.platform.values.scope import Mode
 from tonne.platform.web.forms import FormGuard
 from tonne.platform.web.render import Renderer, see_other
 from tonne.platform.web.shown_errors import shown_fault

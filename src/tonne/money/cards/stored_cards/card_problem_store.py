@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from tonne.money.cards.declines import explain_decline
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 
 
 class UnpaidOrder(Struct, frozen=True):

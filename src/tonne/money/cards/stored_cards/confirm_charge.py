@@ -17,8 +17,7 @@ from tonne.platform.db.pool import Connection, Database
 from tonne.platform.events.notification import WorkKind
 from tonne.platform.events.notify import Notifier
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Clock, Mode
 from tonne.selling.orders.due_work import charges_in
 from tonne.selling.orders.model import Order, OrderStatus
 

@@ -18,9 +18,8 @@ from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.documents.mail.send_mail import compose_mail, is_mail_address
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock, Mode
 from tonne.platform.values.language import N_
-from tonne.platform.values.scope import Mode
 from tonne.platform.web.translate import Translator
 from tonne.platform.web.wording import LocalWording, wording_in
 from tonne.selling.accounts.customer_mail import enqueue_customer_mail

@@ -11,9 +11,7 @@ from tonne.money.cards.gateways.card import CardGateway, CardNotDescribed, CardN
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.db.rows import scope_of, value_of
 from tonne.platform.events.audit.record import record
-from tonne.platform.values.actor import job_actor
-from tonne.platform.values.clock import Clock
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Clock, Scope, job_actor
 from tonne.selling.accounts.store import lock_account
 
 ACTOR = job_actor("remove_closed_cards")

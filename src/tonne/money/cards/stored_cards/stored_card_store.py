@@ -3,9 +3,9 @@
 from datetime import datetime
 
 from tonne.money.cards.gateways.card import CardDetails
-from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Scope
+from tonne.platform.db.rows import parameters_of
+from tonne.platform.values.context import Scope
 
 STORE_CARD = """
 INSERT INTO account_cards (account_id, organisation_id, mode, gateway, customer, method, brand, last_four, expires,

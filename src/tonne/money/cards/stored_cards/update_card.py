@@ -20,9 +20,7 @@ from tonne.platform.db.batches import run_each
 from tonne.platform.db.pool import Database
 from tonne.platform.events.notify import Notifier
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor, ActorKind
-from tonne.platform.values.clock import Clock
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.context import Actor, ActorKind, Clock, Mode, Scope
 from tonne.selling.orders.due_work import charges_in
 
 # How often the worker looks at a page from which the payer has not come back.

@@ -20,9 +20,8 @@ from tonne.money.invoices.model import InvoiceStatus
 from tonne.money.invoices.store import find_invoices_any_account
 from tonne.platform.db.batches import run_each
 from tonne.platform.db.pool import Connection, Database
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock, Mode
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode
 
 BATCH = 20
 CONCURRENCY = 8

@@ -6,8 +6,7 @@ from tonne.money.cards.gateways.card import CardGateway
 from tonne.money.cards.model import RetrySchedule
 from tonne.money.invoices.card_payment.charge_invoices import ChargeInvoices
 from tonne.platform.db.pool import Database
-from tonne.platform.values.clock import Clock
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Clock, Mode
 
 
 def invoice_charge_jobs(

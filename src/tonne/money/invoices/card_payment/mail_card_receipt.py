@@ -13,7 +13,7 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.layout import fact_lines, join_blocks
 from tonne.platform.documents.mail.send_mail import compose_mail
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.context import Mode, Scope
 from tonne.platform.web.wording import LocalWording, wording_in
 
 

@@ -22,8 +22,8 @@ from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.money.invoices.settle_invoice import CHUNK, mark_invoice_paid, pay_orders_any_account
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
+from tonne.platform.values.context import Scope
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Scope
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.model import CancellationReason, FailureReason, OrderStatus

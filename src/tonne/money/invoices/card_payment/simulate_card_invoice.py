@@ -14,8 +14,7 @@ from tonne.money.invoices.issuing.issue_consolidated_invoices import bill_alone
 from tonne.money.invoices.issuing.issue_invoices import issue_invoices
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Clock, Scope
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.model import Order, OrderStatus
 from tonne.selling.orders.queue import lock_order

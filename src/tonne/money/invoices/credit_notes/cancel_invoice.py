@@ -13,7 +13,7 @@ from tonne.money.invoices.settle_invoice import CHUNK, lock_with_orders_any_acco
 from tonne.money.invoices.store import postpone
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import CancellationReason, OrderStatus
 from tonne.selling.orders.move_order import Transitions, cancellation_entry, move_orders

@@ -9,7 +9,7 @@ from tonne.money.invoices.issuing.billed_order_store import find_order_keys_any_
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.money.invoices.settle_invoice import lock_with_orders_any_account
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_orders
 

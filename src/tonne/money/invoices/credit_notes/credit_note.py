@@ -9,11 +9,11 @@ import msgspec
 from tonne.money.invoices.documents.credit_note_record import CreditNoteLine, CreditNoteRecord
 from tonne.money.invoices.documents.credit_note_xml import credited_tax
 from tonne.money.invoices.model import BilledOrder, Invoice, InvoiceStatus
+from tonne.platform.values.amounts import apportion, format_money
+from tonne.platform.values.context import Mode
 from tonne.platform.values.ids import new_id
-from tonne.platform.values.money import apportion, format_money
 from tonne.platform.values.replace import replace
 from tonne.platform.values.same_named import same_named
-from tonne.platform.values.scope import Mode
 from tonne.selling.orders.model import OrderKey
 
 # A credit note with more orders lists accounts instead: the orders are on the invoice.

@@ -16,7 +16,7 @@ from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.money.invoices.release_surplus import release_surplus
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor
 from tonne.platform.values.replace import replace
 from tonne.selling.orders.model import Order, OrderKey
 

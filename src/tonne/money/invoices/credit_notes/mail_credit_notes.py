@@ -14,7 +14,7 @@ from tonne.platform.db.batches import run_each
 from tonne.platform.db.pool import Database
 from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 
 BATCH = 10
 # Long enough to render and enqueue a batch. If the worker dies, another one continues after that.

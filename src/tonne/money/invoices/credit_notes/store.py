@@ -7,10 +7,9 @@ import asyncpg
 
 from tonne.money.invoices.credit_notes.credit_note import CreditedOrder, CreditNote
 from tonne.money.invoices.model import Invoice
-from tonne.platform.db.columns import columns, parameters_of
 from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import value_of
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.db.rows import columns, parameters_of, value_of
+from tonne.platform.values.context import Mode, Scope
 from tonne.selling.orders.model import Order
 
 NOTE_COLUMNS = """

@@ -6,8 +6,7 @@ import msgspec
 
 from tonne.money.invoices.model import Invoice
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.mass import format_tonnes
-from tonne.platform.values.money import format_money
+from tonne.platform.values.amounts import format_money, format_tonnes
 
 
 class AnnexOrder(msgspec.Struct, frozen=True):

@@ -14,11 +14,10 @@ from tonne.money.invoices.documents.record import BankAccount, InvoiceFee, Invoi
 from tonne.money.invoices.issuing.billing_store import BillingGroup, LineTotal, OrderToBill
 from tonne.money.invoices.reference import reference_of
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.amounts import apportion, format_money, format_tonnes
+from tonne.platform.values.context import Mode
 from tonne.platform.values.ids import new_id
-from tonne.platform.values.mass import format_tonnes
-from tonne.platform.values.money import apportion, format_money
 from tonne.platform.values.same_named import same_named
-from tonne.platform.values.scope import Mode
 from tonne.platform.values.tax import TaxTerms, TaxTreatment, tax_on
 from tonne.selling.accounts.model import PaymentMethod
 

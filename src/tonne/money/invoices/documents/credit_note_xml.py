@@ -2,7 +2,7 @@
 
 from tonne.money.invoices.documents.credit_note_record import CreditNoteRecord
 from tonne.money.invoices.documents.record import BankAccount, CorrectedInvoice, InvoiceFee, InvoiceRecord, InvoiceTax
-from tonne.platform.values.money import format_money
+from tonne.platform.values.amounts import format_money
 
 
 def credited_tax(issued: InvoiceRecord, total_minor: int, tax_minor: int) -> InvoiceTax | None:

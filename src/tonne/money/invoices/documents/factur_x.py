@@ -14,7 +14,7 @@ from msgspec import Struct
 from tonne.money.invoices.documents.factur_x_parties import add_buyer, add_seller
 from tonne.money.invoices.documents.factur_x_xml import NAMESPACES, add, add_amount, add_date, qualified
 from tonne.money.invoices.documents.record import Closing, InvoiceFee, InvoiceLine, InvoiceRecord, Remaining
-from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.amounts import DECIMALS
 
 PROFILE = "urn:cen.eu:en16931:2017"
 # UNTDID 1001.

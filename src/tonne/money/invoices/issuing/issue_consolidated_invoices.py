@@ -21,8 +21,7 @@ from tonne.platform.db.batches import run_each
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.charge_amounts import minimum_charge
-from tonne.platform.values.clock import Clock
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Clock, Mode
 from tonne.selling.orders.model import Order, OrderKey
 from tonne.selling.orders.move_order import TaxShare, show_taxes
 from tonne.selling.orders.queue import lock_keys

@@ -14,7 +14,7 @@ from tonne.money.refunds.disputes.dispute_store import claim_poll, finish_poll, 
 from tonne.money.refunds.disputes.record_payment import record_payment
 from tonne.platform.db.batches import run_each
 from tonne.platform.db.pool import Database
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 
 BATCH = 20
 # After the gateway could not be read.

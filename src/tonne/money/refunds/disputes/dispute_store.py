@@ -7,10 +7,9 @@ import asyncpg
 
 from tonne.money.cards.captured_store import CapturedCharge
 from tonne.money.refunds.model import Dispute
-from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import scope_of, value_of
-from tonne.platform.values.scope import Mode
+from tonne.platform.db.rows import parameters_of, scope_of, value_of
+from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import Order
 
 _VALUES = """order_id, charge_id, reference, amount_minor, withdrawn_minor, currency, reason, state, evidence_due,

@@ -19,8 +19,8 @@ from tonne.money.refunds.model import RefundPurpose
 from tonne.money.refunds.order_money import OrderMoney, add_refund, card_refund, lock_money
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.money import format_money
+from tonne.platform.values.amounts import format_money
+from tonne.platform.values.context import Actor
 from tonne.platform.values.replace import replace
 from tonne.selling.orders.errors import TransitionInvalid
 from tonne.selling.orders.model import CancellationReason, Order, OrderStatus

@@ -14,7 +14,7 @@ from tonne.platform.db.errors import DATABASE_ERRORS
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.db.waiting_check import WaitingCheck
 from tonne.platform.process.telemetry.instruments import Combine, GaugeFamily, Metric
-from tonne.platform.values.clock import utc_now
+from tonne.platform.values.context import utc_now
 
 # Far below the shortest lease that a process sets by its own clock, which is two minutes.
 MAX_DRIFT_S = 5.0

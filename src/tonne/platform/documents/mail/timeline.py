@@ -7,7 +7,7 @@ from email.policy import SMTP
 import asyncpg
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 from tonne.platform.values.timeline import TimelineEntry
 
 LIST_MAILS_ABOUT = """

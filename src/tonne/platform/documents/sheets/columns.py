@@ -9,8 +9,7 @@ from typing import Annotated, Any
 from msgspec import Struct
 
 from tonne.platform.documents.sheets.errors import quoted
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.decimals import parse_decimal, scaled
+from tonne.platform.values.amounts import DECIMALS, parse_decimal, scaled
 from tonne.platform.values.urls import MAX_URL_LENGTH, WEB, UrlInvalid, parse_url
 
 LABEL_LENGTH = 100

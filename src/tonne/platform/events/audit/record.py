@@ -6,12 +6,11 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
-from tonne.platform.db.json_rows import json_rows
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import json_rows
 from tonne.platform.process.progress import progress
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor, Mode, Scope
 from tonne.platform.values.ids import new_id
-from tonne.platform.values.scope import Mode, Scope
 
 Values = Mapping[str, Any]
 # Rows per statement: a large import must not become one parameter of hundreds of megabytes.

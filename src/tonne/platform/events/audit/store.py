@@ -10,9 +10,8 @@ from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.rows import value_of
-from tonne.platform.values.actor import Actor, ActorKind
+from tonne.platform.values.context import Actor, ActorKind, Mode, Scope
 from tonne.platform.values.paging import START, Position
-from tonne.platform.values.scope import Mode, Scope
 
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 

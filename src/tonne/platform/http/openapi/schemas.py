@@ -7,7 +7,7 @@ from typing import Any, get_args, get_origin
 import msgspec
 
 from tonne.platform.http.lists import ListOut
-from tonne.platform.values.decimals import PATTERN
+from tonne.platform.values.amounts import DECIMAL_PATTERN
 
 _REF = "#/components/schemas/"
 _NULL = {"type": "null"}
@@ -159,7 +159,7 @@ def _completed(node: Any) -> Any:
         schema["oneOf"] = schema.pop("anyOf")
     if schema.get("format") == "decimal":
         del schema["format"]
-        schema["pattern"] = PATTERN
+        schema["pattern"] = DECIMAL_PATTERN
     if "enum" in schema:
         schema["type"] = "string"
         if len(schema["enum"]) == 1:

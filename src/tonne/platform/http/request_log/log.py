@@ -18,7 +18,7 @@ from tonne.platform.http.authenticator import KeyHolder
 from tonne.platform.http.request_log import store
 from tonne.platform.http.request_log.mask import MAX_RAW_BYTES, mask_request
 from tonne.platform.process.telemetry.instruments import CounterFamily, Metric
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 from tonne.platform.values.errors import Fault
 
 WRITE_EVERY_S = 0.5

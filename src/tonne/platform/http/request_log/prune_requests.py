@@ -12,7 +12,7 @@ from tonne.platform.http.request_log.store import (
     slot_of,
     truncate_slot,
 )
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 
 # How long pages show a request.
 SHOWN = timedelta(days=7)

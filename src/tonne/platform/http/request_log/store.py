@@ -7,8 +7,8 @@ from typing import NamedTuple
 import asyncpg
 
 from tonne.platform.db.pool import Connection
+from tonne.platform.values.context import Mode
 from tonne.platform.values.paging import Position
-from tonne.platform.values.scope import Mode
 
 # Partitions of the table, one per day in turn.
 SLOTS = 10

@@ -29,8 +29,7 @@ from tonne.platform.keys.signing.operator_key import has_outside_key, load_opera
 from tonne.platform.keys.signing.replace_key import new_record, use_outside_key
 from tonne.platform.process.expiring_cache import ExpiringCache
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import job_actor
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock, job_actor
 
 _log = structlog.get_logger()
 ACTOR = job_actor("signing")

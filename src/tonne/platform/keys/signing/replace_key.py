@@ -10,7 +10,7 @@ from tonne.platform.keys.signing.document_key import KeyUnusable
 from tonne.platform.keys.signing.errors import SigningKeyNotFound
 from tonne.platform.keys.signing.make_key import make_key
 from tonne.platform.keys.signing.model import KeyPurpose, KeyRecord
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor
 from tonne.platform.values.ids import new_id
 
 # Other processes notice that a key was replaced a few seconds later. What they sign until then is valid.

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from tonne.platform.http.client_address import Network
 from tonne.platform.http.permissions import OF_ORGANISATION, PERMISSIONS, RouteGroup, granted, group_of
-from tonne.platform.values.clock import to_wire
+from tonne.platform.values.context import to_wire
 from tonne.selling.accounts.errors import KeyRestrictionInvalid
 
 MAX_NETWORKS = 50

@@ -5,12 +5,12 @@ from datetime import datetime
 
 import asyncpg
 
-from tonne.platform.db.columns import parameters_of
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import parameters_of
 from tonne.platform.http.authenticator import KeyHolder
 from tonne.platform.http.permissions import granted
+from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.paging import Position
-from tonne.platform.values.scope import Mode, Scope
 from tonne.selling.accounts.keys.restrictions import KeyRestrictions, KeyRight
 from tonne.selling.accounts.model import AccountKind, ApiKey
 

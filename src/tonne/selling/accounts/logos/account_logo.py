@@ -10,7 +10,7 @@ from tonne.platform.db.pool import Database
 from tonne.platform.http.errors import FormInvalid
 from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker, json_response
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 from tonne.platform.values.ids import is_id
 from tonne.platform.web.caching import IMAGE_POLICY, ONE_YEAR
 from tonne.selling.accounts.account_schemas import logo_path

@@ -2,8 +2,7 @@ from datetime import datetime
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Actor, Scope
 from tonne.selling.accounts.logos.store import Logo, set_logo
 from tonne.selling.accounts.lookup import require_account
 from tonne.selling.accounts.store import lock_account

@@ -5,7 +5,7 @@ from hashlib import sha256
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 
 
 class Logo(Struct, frozen=True):

@@ -6,7 +6,7 @@ from datetime import date
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 
 
 class EstimateActivity(Struct, frozen=True):

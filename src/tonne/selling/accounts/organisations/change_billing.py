@@ -2,10 +2,8 @@
 
 from msgspec import Struct
 
+from tonne.platform.values.amounts import DECIMALS, format_money, parse_decimal, scaled
 from tonne.platform.values.charge_amounts import minimum_charge
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.decimals import parse_decimal, scaled
-from tonne.platform.values.money import format_money
 from tonne.platform.values.replace import replace
 from tonne.selling.accounts.errors import BillingInvalid
 from tonne.selling.accounts.model import Account, Billing, Fulfil, PaymentMethod

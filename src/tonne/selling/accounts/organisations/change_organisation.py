@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor
 from tonne.selling.accounts import customer_mail, redirect_hosts, store
 from tonne.selling.accounts.errors import AddressTooLong, AdminNotFound, RedirectHostNotFound, TestMailAddressNotFound
 from tonne.selling.accounts.lookup import require_organisation

@@ -3,9 +3,9 @@
 from tonne.platform.db.pool import Connection
 from tonne.platform.http.errors import AccountNotFound, KeyAccountNotAllowed
 from tonne.platform.http.route import Request
+from tonne.platform.values.context import Scope
 from tonne.platform.values.ids import is_id
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Scope
 from tonne.selling.accounts import store
 from tonne.selling.accounts.errors import AccountScopeIncorrect
 from tonne.selling.accounts.keys import store as key_store

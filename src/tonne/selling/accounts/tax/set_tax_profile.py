@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor
 from tonne.platform.values.replace import replace
 from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.accounts import store

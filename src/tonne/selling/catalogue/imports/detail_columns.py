@@ -20,7 +20,7 @@ from tonne.platform.documents.sheets.columns import (
 )
 from tonne.platform.documents.sheets.errors import quoted
 from tonne.platform.documents.sheets.read_sheet import Values
-from tonne.platform.values.decimals import parse_decimal
+from tonne.platform.values.amounts import parse_decimal
 from tonne.selling.catalogue import details
 
 MAX_ITEMS = 50

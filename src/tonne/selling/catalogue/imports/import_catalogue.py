@@ -10,8 +10,8 @@ from msgspec import Struct
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.compare import RowChanges
 from tonne.platform.documents.sheets.errors import quoted
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import DECIMALS
+from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.imports import store as import_store
 from tonne.selling.catalogue.imports.plan import CataloguePlan, StoredCatalogue, plan_catalogue
 from tonne.selling.catalogue.imports.rate_changes import check_rates

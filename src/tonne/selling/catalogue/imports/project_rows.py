@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from tonne.platform.documents.sheets.columns import CellError, Column, Image, Label, Slug, WebUrl, choice, text, whole
 from tonne.platform.documents.sheets.read_sheet import Row
-from tonne.platform.values.mass import GRAMS_PER_TONNE
+from tonne.platform.values.amounts import GRAMS_PER_TONNE
 from tonne.selling.catalogue import details
 from tonne.selling.catalogue.imports.detail_columns import (
     Day,

@@ -26,8 +26,7 @@ from tonne.platform.documents.sheets.columns import (
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import RowError
 from tonne.platform.documents.sheets.read_sheet import Row, Sheet, Values, read_sheet
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.decimals import scaled
+from tonne.platform.values.amounts import DECIMALS, scaled
 from tonne.selling.catalogue.details import Approach, CarbonPermanence
 from tonne.selling.catalogue.imports.detail_columns import check_details, parse_colour
 from tonne.selling.catalogue.imports.project_rows import ProjectReference, ProjectRow

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import structs
 
-from tonne.platform.db.json_rows import json_rows
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.scope import Mode
+from tonne.platform.db.rows import json_rows
+from tonne.platform.values.amounts import DECIMALS
+from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.details import BundleDetails, ProjectDetails
 from tonne.selling.catalogue.imports.project_rows import ProjectRow
 from tonne.selling.catalogue.imports.rate_changes import KnownRate

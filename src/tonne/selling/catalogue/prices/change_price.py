@@ -5,9 +5,8 @@ from decimal import Decimal
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import DECIMALS
+from tonne.platform.values.context import Actor, Mode
 from tonne.selling.catalogue.errors import BundleNotFound
 from tonne.selling.catalogue.imports.store import acquire_import_lock, raise_version
 from tonne.selling.catalogue.prices.price_change_store import find_price, save_price

@@ -8,9 +8,7 @@ from fractions import Fraction
 
 import msgspec
 
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.mass import GRAMS_PER_TONNE, MAX_GRAMS
-from tonne.platform.values.money import apportion, ceil, half_up
+from tonne.platform.values.amounts import DECIMALS, GRAMS_PER_TONNE, MAX_GRAMS, apportion, ceil, half_up
 from tonne.selling.catalogue.coverage import Demand, cover
 from tonne.selling.catalogue.errors import PriceRoundsToZero, PriceUnavailable, QuantityInvalid, ValueInvalid
 from tonne.selling.catalogue.model import Bundle, Catalogue, ExchangeRate

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from tonne.platform.values.mass import GRAMS_PER_TONNE
+from tonne.platform.values.amounts import GRAMS_PER_TONNE
 
 
 class QuantityUnit(StrEnum):

@@ -12,7 +12,7 @@ from tonne.platform.documents.sheets.compare import RowChanges, compare
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import RowError, SheetInvalid
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor
 from tonne.selling.estimates.factors import import_rows, store
 from tonne.selling.estimates.factors.model import FactorSet
 

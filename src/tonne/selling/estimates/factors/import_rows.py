@@ -13,7 +13,7 @@ from tonne.platform.documents.sheets.columns import CellError, Column, precision
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import SheetInvalid, quoted
 from tonne.platform.documents.sheets.read_sheet import Row, Sheet, Values, read_sheet
-from tonne.platform.values.decimals import parse_decimal
+from tonne.platform.values.amounts import parse_decimal
 from tonne.platform.values.same_named import same_named
 from tonne.selling.estimates.factors.errors import UnitInvalid
 from tonne.selling.estimates.factors.model import Factor

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.platform.values.clock import Timestamp, to_wire
+from tonne.platform.values.context import Timestamp, to_wire
 from tonne.platform.values.same_named import same_named
 from tonne.selling.estimates.factors.model import Factor
 

@@ -4,7 +4,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.amounts import DECIMALS
 from tonne.selling.estimates.factors.errors import UnitInvalid, UnitMismatch
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from tonne.platform.http.errors import InternalError, ServiceUnavailable
 from tonne.platform.http.json_body import Document
 from tonne.platform.http.refusals import refusal_for
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
+from tonne.platform.values.context import Scope
 from tonne.platform.values.errors import Fault, Invalid
-from tonne.platform.values.scope import Scope
 from tonne.selling.estimates.calculate_estimate import CalculateEstimate
 from tonne.selling.estimates.calculated import EstimateKind
 from tonne.selling.estimates.calculated_endpoints import CalculatedEstimateEndpoints

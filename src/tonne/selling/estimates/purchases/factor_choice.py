@@ -7,7 +7,7 @@ merchant category code (ISO 18245), their unit is a currency: `Merchant category
 import re
 from collections.abc import Sequence
 
-from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.amounts import DECIMALS
 from tonne.selling.estimates.factors.model import WORLD, Factor, FactorSet
 from tonne.selling.estimates.geography.countries import alpha_3, find_country
 from tonne.selling.estimates.purchases.errors import TransactionFactorNotFound

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tonne.platform.values.currency import DECIMALS
+from tonne.platform.values.amounts import DECIMALS
 from tonne.selling.catalogue.schemas import DecimalText
 from tonne.selling.estimates.calculated_schemas import CalculatedOut, CommonIn
 from tonne.selling.estimates.factors.schemas import EmissionFactorOut

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from tonne.platform.db.pool import Connection
+from tonne.platform.values.context import Scope
 from tonne.platform.values.paging import Position
-from tonne.platform.values.scope import Scope
 from tonne.selling.estimates.calculated import CalculatedEstimate
 
 # The kinds are written out: the index contains only these.

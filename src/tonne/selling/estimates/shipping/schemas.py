@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from tonne.platform.http.client_fields import IdempotencyKey, Metadata
-from tonne.platform.values.clock import Timestamp
+from tonne.platform.values.context import Timestamp
 from tonne.selling.catalogue.schemas import DecimalText
 from tonne.selling.estimates.calculated_schemas import CalculatedOut, CommonIn, EstimateMassOut, Moment
 from tonne.selling.estimates.factors.schemas import EmissionFactorOut

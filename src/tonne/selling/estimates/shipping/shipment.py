@@ -5,8 +5,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from tonne.platform.values.amounts import GRAMS_PER_TONNE, GRAMS_PER_UNIT
 from tonne.platform.values.errors import Fault, Invalid
-from tonne.platform.values.mass import GRAMS_PER_TONNE, GRAMS_PER_UNIT
 from tonne.selling.estimates.calculated import plain, step
 from tonne.selling.estimates.calculated_schemas import ExplainStepOut
 from tonne.selling.estimates.schemas import MassIn

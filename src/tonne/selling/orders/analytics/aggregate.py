@@ -4,8 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
-from tonne.platform.values.mass import format_tonnes
-from tonne.platform.values.money import format_money
+from tonne.platform.values.amounts import format_money, format_tonnes
 from tonne.selling.catalogue import facts
 from tonne.selling.catalogue.countries import country_of
 from tonne.selling.catalogue.details import OffsetType

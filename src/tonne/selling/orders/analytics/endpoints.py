@@ -7,7 +7,7 @@ from msgspec import Struct
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.json_body import read
 from tonne.platform.http.route import Parameter, Request, Response, Route, RouteMaker, json_response
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 from tonne.platform.values.errors import Fault, Invalid, TimeRangeInvalid
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.catalogue.model import Catalogue

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.mass import format_tonnes
-from tonne.platform.values.money import format_money
+from tonne.platform.values.amounts import format_money, format_tonnes
+from tonne.platform.values.context import Scope
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Scope
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.orders.analytics import store
 from tonne.selling.orders.analytics.aggregate import NOT_ALLOCATED, bundle_name, project_name

@@ -10,7 +10,7 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.documents.mail.link_token import hash_link_token, new_link_token
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
 from tonne.platform.settings.settings import Settings, SettingsError
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope
 from tonne.selling.orders.mails.order_link_store import LinkedOrder, find_boxes, insert_links
 from tonne.selling.orders.model import Order, OrderKey
 

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import scope_of, value_of
-from tonne.platform.values.scope import Scope
+from tonne.platform.db.rows import columns, scope_of, value_of
+from tonne.platform.values.context import Scope
 from tonne.selling.orders.model import OrderKey
 
 

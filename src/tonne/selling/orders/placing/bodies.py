@@ -8,10 +8,8 @@ from msgspec import Meta
 
 from tonne.platform.http.client_fields import IdempotencyKey, Metadata
 from tonne.platform.http.json_body import Document, JsonNumber, read
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.decimals import PATTERN, parse_decimal, scaled
+from tonne.platform.values.amounts import DECIMAL_PATTERN, DECIMALS, MAX_GRAMS, parse_decimal, scaled, to_grams
 from tonne.platform.values.errors import Fault, Invalid
-from tonne.platform.values.mass import MAX_GRAMS, to_grams
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.errors import QuantityInvalid, ValueInvalid
 from tonne.selling.catalogue.prices.price import PriceRequest
@@ -61,7 +59,7 @@ MASSES = Meta(
 ESTIMATE = Meta(max_length=100, description="The estimate whose mass is offset.")
 VALUE = Meta(
     description="The most that may be spent, including the fee and the tax, in the account's currency.",
-    pattern=PATTERN,
+    pattern=DECIMAL_PATTERN,
     examples=["250.00"],
 )
 Value = Annotated[str, _read_value, VALUE]

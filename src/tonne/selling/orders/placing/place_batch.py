@@ -14,8 +14,8 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.events.log import append_to_streams, list_unlocked_streams
 from tonne.platform.events.notification import Stream
 from tonne.platform.process.telemetry import tracing
+from tonne.platform.values.context import Scope
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.scope import Scope
 from tonne.platform.values.spending_limit import SpendingLimit
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.model import Catalogue

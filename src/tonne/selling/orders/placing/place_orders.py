@@ -13,9 +13,8 @@ from tonne.platform.events.notify import Notifier
 from tonne.platform.http.limits.fair_share import FairShare
 from tonne.platform.process.telemetry.instruments import Metric
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock, Scope
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.scope import Scope
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.snapshot import Catalogues

@@ -7,12 +7,9 @@ from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.decimals import parse_decimal, scaled
-from tonne.platform.values.money import format_money
+from tonne.platform.values.amounts import DECIMALS, format_money, parse_decimal, scaled
+from tonne.platform.values.context import Actor, Scope
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Scope
 from tonne.selling.accounts import limit_store
 from tonne.selling.accounts.errors import KeyNotFound
 from tonne.selling.accounts.limit_store import AccountLimits

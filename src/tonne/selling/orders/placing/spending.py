@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from datetime import date, datetime
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.clock import to_wire
-from tonne.platform.values.money import format_money
+from tonne.platform.values.amounts import format_money
+from tonne.platform.values.context import to_wire
 from tonne.platform.values.spending_limit import SpendingLimit, month_of, next_month
 from tonne.selling.orders.errors import SpendingLimitReached
 from tonne.selling.orders.model import Order

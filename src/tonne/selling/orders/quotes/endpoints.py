@@ -3,7 +3,7 @@
 from tonne.platform.db.pool import Database
 from tonne.platform.http.client_fields import idempotency_of, replay
 from tonne.platform.http.route import Request, Response, Route, RouteMaker
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 from tonne.selling.accounts.errors import AccountSuspended
 from tonne.selling.catalogue.errors import (
     PRICE_ERRORS,

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from tonne.platform.http.client_fields import IdempotencyKey
 from tonne.platform.http.json_body import Document, read
-from tonne.platform.values.clock import Timestamp, to_wire
+from tonne.platform.values.context import Timestamp, to_wire
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
 from tonne.selling.catalogue.schemas import EstimateId, QuoteOut

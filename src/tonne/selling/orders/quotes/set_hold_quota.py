@@ -4,10 +4,8 @@ from datetime import datetime
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.decimals import parse_decimal
-from tonne.platform.values.mass import MAX_GRAMS, MassUnit, format_tonnes, to_grams
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import MAX_GRAMS, MassUnit, format_tonnes, parse_decimal, to_grams
+from tonne.platform.values.context import Actor, Mode
 from tonne.selling.orders.quotes import hold_quota_store
 from tonne.selling.orders.quotes.errors import HoldQuotaInvalid
 

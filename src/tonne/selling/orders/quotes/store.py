@@ -5,9 +5,9 @@ from datetime import datetime
 
 import msgspec
 
-from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.db.rows import columns
+from tonne.platform.values.context import Mode, Scope
 
 
 class NewQuote(msgspec.Struct, frozen=True, kw_only=True):

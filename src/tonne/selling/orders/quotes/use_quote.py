@@ -5,8 +5,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.clock import to_wire
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Scope, to_wire
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.prices.price import PriceRequest

@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.scope import Scope
+from tonne.platform.values.context import Actor, Scope
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.totals.bundle_totals import lock_pending
 

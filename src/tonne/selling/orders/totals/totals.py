@@ -9,7 +9,7 @@ from datetime import date
 from typing import NamedTuple
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import OrderStatus
 
 OPEN = (OrderStatus.RECEIVED, OrderStatus.PLACED, OrderStatus.PAID, OrderStatus.RETIRING)

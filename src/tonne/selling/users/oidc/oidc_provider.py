@@ -20,7 +20,7 @@ from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import KeySet
 
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 from tonne.selling.users.oidc.oidc import OidcAttempt, OidcIdentity, OidcRefused, OidcUnavailable
 
 CALLBACK = "/dashboard/oidc/callback"

@@ -11,8 +11,7 @@ from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.route import Request
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor, ActorKind
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Actor, ActorKind, Clock
 from tonne.selling.users import store
 from tonne.selling.users.invitations import accept_open_invitations
 from tonne.selling.users.model import User, UserSession

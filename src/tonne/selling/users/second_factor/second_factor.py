@@ -8,8 +8,7 @@ from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Actor, Clock
 from tonne.selling.users import session_store, store
 from tonne.selling.users.errors import CodeRefused, SecondFactorNeeded
 from tonne.selling.users.model import User

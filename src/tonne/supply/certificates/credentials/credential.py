@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.supply.certificates.credentials.did import did_of
 from tonne.supply.certificates.record import CertificateRecord, CertificateState
 

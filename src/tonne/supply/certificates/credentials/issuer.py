@@ -6,7 +6,7 @@ from tonne.platform.db.pool import Database
 from tonne.platform.keys.signing.keys import SigningKeys
 from tonne.platform.keys.signing.model import KeyPurpose, KeyRecord
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import to_wire
+from tonne.platform.values.context import to_wire
 from tonne.supply.certificates.credentials.did import did_document, did_of, key_address
 from tonne.supply.transparency.checkpoint_store import PublishedCheckpoint, find_latest
 from tonne.supply.transparency.log_keys import LogKeys

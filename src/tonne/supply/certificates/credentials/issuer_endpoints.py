@@ -9,8 +9,7 @@ from tonne.platform.keys.signing.keys import SigningKeys
 from tonne.platform.keys.signing.model import KeyPurpose
 from tonne.platform.process.expiring_cache import ExpiringCache
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock, to_wire
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Clock, Mode, to_wire
 from tonne.supply.certificates.credentials.did import did_of, key_address
 from tonne.supply.certificates.credentials.errors import StatusListNotFound
 from tonne.supply.certificates.credentials.issuer import DescribeIssuer

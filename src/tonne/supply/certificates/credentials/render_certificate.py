@@ -7,7 +7,7 @@ from datetime import datetime
 from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Response
 from tonne.platform.keys.signing.sign_documents import SignDocuments
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 from tonne.supply.certificates.credentials.issue_credential import IssueCredential
 from tonne.supply.certificates.logo_store import find_certificate_logo
 from tonne.supply.certificates.pdf import certificate_pdf

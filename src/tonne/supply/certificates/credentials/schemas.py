@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.supply.certificates.credentials.credential import Json, compose_credential
 from tonne.supply.certificates.record import CertificateLine, CertificateRecord
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-from tonne.platform.values.clock import to_wire
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode, to_wire
 from tonne.supply.certificates.credentials.credential import LIST_LENGTH, STATUS_SIZE, StatusValue, status_list_url
 from tonne.supply.certificates.credentials.did import did_of
 

@@ -10,8 +10,7 @@ import msgspec
 import structlog
 
 from tonne.platform.db.pool import Database
-from tonne.platform.values.clock import Clock
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Clock, Mode
 from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
 from tonne.supply.certificates.packs import store
 from tonne.supply.certificates.packs.model import MOST_CERTIFICATES, AuditPack

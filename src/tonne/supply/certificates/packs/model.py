@@ -5,8 +5,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from tonne.platform.values.context import Mode
 from tonne.platform.values.errors import Kind, TonneError
-from tonne.platform.values.scope import Mode
 
 # A pack has at most so many certificates: a longer period is divided.
 MOST_CERTIFICATES = 5_000

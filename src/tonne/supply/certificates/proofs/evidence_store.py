@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 
 
 class CoveredStatement(Struct, frozen=True):

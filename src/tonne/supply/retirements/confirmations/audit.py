@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Actor, Mode
 from tonne.supply.stock.model import ParcelStatus
 from tonne.supply.stock.parcels.confirm_retirements import Confirmation
 from tonne.supply.stock.parcels.parcel_book import BookedParcel, ParcelBook

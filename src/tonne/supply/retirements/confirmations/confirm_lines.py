@@ -11,8 +11,7 @@ from tonne.platform.documents.sheets.errors import quoted
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import RegistryPage
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Actor, Mode
 from tonne.supply.retirements.confirmations.audit import ConfirmationSource, record_confirmed_parcels
 from tonne.supply.retirements.confirmations.merged_lines import MergedLines
 from tonne.supply.retirements.confirmations.retirement_pages import RetirementPages, read_pages

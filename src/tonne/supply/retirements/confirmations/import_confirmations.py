@@ -10,8 +10,7 @@ from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import read_sheet
 from tonne.platform.settings.settings import RegistryPage
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Actor, Mode
 from tonne.supply.retirements.confirmations.audit import ConfirmationSource
 from tonne.supply.retirements.confirmations.confirm_lines import (
     ConfirmationReport,

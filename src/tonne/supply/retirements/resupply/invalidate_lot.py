@@ -7,8 +7,7 @@ from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Actor, Mode
 from tonne.selling.catalogue.imports.store import acquire_import_lock
 from tonne.selling.orders.model import Order, OrderKey, OrderStatus
 from tonne.selling.orders.queue import lock_orders

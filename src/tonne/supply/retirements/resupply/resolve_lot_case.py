@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor
 from tonne.selling.orders.queue import lock_orders
 from tonne.supply.certificates.reissue_certificate import withdraw_certificate
 from tonne.supply.retirements.resupply.resupply_orders import is_certificate_valid

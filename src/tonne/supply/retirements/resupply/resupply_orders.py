@@ -12,10 +12,8 @@ from tonne.platform.db.batches import RETRY_AFTER, run_claimed
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.actor import job_actor
-from tonne.platform.values.clock import Clock
-from tonne.platform.values.mass import format_tonnes
-from tonne.platform.values.money import apportion
+from tonne.platform.values.amounts import apportion, format_tonnes
+from tonne.platform.values.context import Clock, job_actor
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Order, OrderProject, OrderStatus, ProjectStatus
 from tonne.selling.orders.move_order import rewrite_documents

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from tonne.platform.db.columns import columns, parameters_of
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.db.rows import columns, parameters_of
+from tonne.platform.values.context import Mode, Scope
 from tonne.selling.orders.model import OrderKey
 
 

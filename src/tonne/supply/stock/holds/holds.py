@@ -11,9 +11,8 @@ import structlog
 
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
-from tonne.platform.values.mass import GRAMS_PER_TONNE, format_tonnes
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.values.amounts import GRAMS_PER_TONNE, format_tonnes
+from tonne.platform.values.context import Clock, Mode, Scope
 from tonne.selling.catalogue.coverage import Coverage, Demand, cover
 from tonne.selling.catalogue.prices.pricing import PricedLine
 from tonne.selling.catalogue.sources import find_sources

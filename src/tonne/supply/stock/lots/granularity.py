@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.documents.sheets.errors import RowError
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.imports.plan import CataloguePlan
 from tonne.supply.stock.lots.lots import find_holders_any_account, name_holders
 

@@ -18,9 +18,8 @@ from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.documents.sheets.read_sheet import Sheet, read_sheet
 from tonne.platform.events.audit.record import record_all
 from tonne.platform.process.progress import progress
-from tonne.platform.values.actor import Actor
+from tonne.platform.values.context import Actor, Mode
 from tonne.platform.values.ids import new_id
-from tonne.platform.values.scope import Mode
 from tonne.selling.catalogue.imports.audit import catalogue_entries, import_entry, row_entries
 from tonne.selling.catalogue.imports.import_catalogue import ImportReport, begin_import, finish_import, save_catalogue
 from tonne.selling.catalogue.imports.plan import CataloguePlan, check_project

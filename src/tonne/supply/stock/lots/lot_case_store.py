@@ -7,11 +7,9 @@ from enum import StrEnum
 import asyncpg
 from msgspec import Struct
 
-from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import scope_of, value_of
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.scope import Mode, Scope
+from tonne.platform.db.rows import columns, scope_of, value_of
+from tonne.platform.values.context import Actor, Mode, Scope
 from tonne.selling.orders.model import OrderKey
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tonne.platform.documents.sheets.errors import RowError, quoted
 from tonne.platform.documents.sheets.read_sheet import Sheet
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Mode
 from tonne.supply.stock.lots.lots import LotRow, SerialBlock, StoredLot
 
 _REMEDY = "a serial number can be sold only once, so correct the numbers or delete the line."

@@ -6,10 +6,9 @@ from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.db.rows import value_of
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.money import format_money
+from tonne.platform.values.amounts import format_money
+from tonne.platform.values.context import Actor, Mode
 from tonne.platform.values.replace import replace
-from tonne.platform.values.scope import Mode
 
 
 class ListedLot(Struct, frozen=True):

@@ -8,14 +8,13 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Struct
 
-from tonne.platform.db.json_rows import json_rows
 from tonne.platform.db.pool import Connection
+from tonne.platform.db.rows import json_rows
 from tonne.platform.documents.sheets import columns
 from tonne.platform.documents.sheets.errors import quoted
 from tonne.platform.documents.sheets.read_sheet import Values
-from tonne.platform.values.currency import DECIMALS
-from tonne.platform.values.decimals import parse_decimal, scaled
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.amounts import DECIMALS, parse_decimal, scaled
+from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.imports.project_rows import ProjectReference
 
 MAX_LOT_TONNES = 10**9

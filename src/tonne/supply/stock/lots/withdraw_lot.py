@@ -4,8 +4,8 @@ from datetime import datetime
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.mass import format_tonnes
+from tonne.platform.values.amounts import format_tonnes
+from tonne.platform.values.context import Actor
 from tonne.selling.catalogue.imports.store import acquire_import_lock
 from tonne.supply.stock.errors import LotInUse, LotNotFound
 from tonne.supply.stock.holds.hold_store import find_overheld_any_account

@@ -7,7 +7,7 @@ import asyncpg
 from tonne.platform.db.batches import RETRY_AFTER, run_claimed
 from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.clock import Clock
+from tonne.platform.values.context import Clock
 
 BATCH = 1000
 

@@ -5,9 +5,9 @@ from datetime import date, datetime
 
 from msgspec import Struct
 
-from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
-from tonne.platform.values.scope import Mode
+from tonne.platform.db.rows import columns
+from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import OrderKey
 from tonne.selling.orders.queue import wake_retiring
 from tonne.selling.orders.store import RetiredProject, note_retired

@@ -5,10 +5,9 @@ from datetime import datetime
 
 import asyncpg
 
-from tonne.platform.db.columns import columns
 from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import value_of
-from tonne.platform.values.scope import Mode
+from tonne.platform.db.rows import columns, value_of
+from tonne.platform.values.context import Mode
 from tonne.supply.stock.parcels.confirm_retirements import Confirmation
 from tonne.supply.stock.parcels.parcel_book import BookedParcel, LotPlace
 from tonne.supply.stock.serial_runs import SerialRun

@@ -6,8 +6,7 @@ from msgspec import Struct
 
 from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.actor import Actor
-from tonne.platform.values.scope import Mode
+from tonne.platform.values.context import Actor, Mode
 from tonne.supply.stock.errors import UnitNotFound, UnitNotOpen
 
 

@@ -1,0 +1,132 @@
+"""Decimal numbers as text, money in integer minor units and mass in integer grams. Nothing is a float."""
+
+import re
+from collections.abc import Sequence
+from decimal import ROUND_HALF_UP, Decimal
+from enum import StrEnum
+
+# No sign and no exponent. 15 digits before the point and 12 after cover every amount, and bound the cost of arithmetic.
+DECIMAL_PATTERN = r"^[0-9]{1,15}(\.[0-9]{1,12})?$"
+_PLAIN = re.compile(DECIMAL_PATTERN.removeprefix("^").removesuffix("$"), re.ASCII)
+
+
+def parse_decimal(text: str) -> Decimal | None:
+    """The number, or None if `text` is not a plain decimal within the bounds."""
+    return Decimal(text) if _PLAIN.fullmatch(text) else None
+
+
+def parse_typed(text: str) -> Decimal | None:
+    """A number as people type it: a point or a comma is the decimal separator.
+
+    Thousands separators are ambiguous, and refused.
+    """
+    stripped = text.strip()
+    return parse_decimal(stripped.replace(",", ".")) if stripped.count(",") <= 1 else None
+
+
+def scaled(number: Decimal, digits: int) -> int | None:
+    """`number` x 10^digits as an integer, or None if digits would be lost."""
+    shifted = number.scaleb(digits)
+    whole = int(shifted)
+    return whole if whole == shifted else None
+
+
+def format_scaled(whole: int, digits: int) -> str:
+    """The inverse of `scaled`: 717600 with 2 digits is `7176.00`."""
+    if digits == 0:
+        return str(whole)
+    sign, text = "-" if whole < 0 else "", str(abs(whole)).rjust(digits + 1, "0")
+    return f"{sign}{text[:-digits]}.{text[-digits:]}"
+
+
+# ISO 4217 currencies by their numbers of decimals.
+_DECIMALS_0 = "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX VND VUV XAF XOF XPF"
+_DECIMALS_3 = "BHD IQD JOD KWD LYD OMR TND"
+_DECIMALS_2 = """
+    AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF CHF CNY COP CRC
+    CUP CVE CZK DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GTQ GYD HKD HNL HTG HUF IDR ILS INR IRR
+    JMD KES KGS KHR KPW KYD KZT LAK LBP LKR LRD LSL MAD MDL MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN MYR MZN NAD
+    NGN NIO NOK NPR NZD PAB PEN PGK PHP PKR PLN QAR RON RSD RUB SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STN
+    SVC SYP SZL THB TJS TMT TOP TRY TTD TWD TZS UAH USD UYU UZS VED VES WST XCD YER ZAR ZMW ZWG
+"""
+
+DECIMALS: dict[str, int] = {
+    **dict.fromkeys(_DECIMALS_0.split(), 0),
+    **dict.fromkeys(_DECIMALS_2.split(), 2),
+    **dict.fromkeys(_DECIMALS_3.split(), 3),
+}
+
+
+def format_money(amount_minor: int, currency: str) -> str:
+    """With exactly the currency's decimals: `7176.00`, or `7176` in JPY."""
+    return format_scaled(amount_minor, DECIMALS[currency])
+
+
+def parse_amounts(text: str) -> dict[str, int]:
+    """`EUR 5.00, JPY 500`: minor units by currency. Raises ValueError."""
+    amounts: dict[str, int] = {}
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        currency, _, amount = part.partition(" ")
+        number = parse_decimal(amount.strip())
+        minor = None if number is None or currency not in DECIMALS else scaled(number, DECIMALS[currency])
+        if minor is None:
+            raise ValueError(f"{part!r} is not an amount such as EUR 5.00")
+        if currency in amounts:
+            raise ValueError(f"{currency} is given twice")
+        amounts[currency] = minor
+    return amounts
+
+
+def half_up(numerator: int, denominator: int) -> int:
+    """The quotient of two non-negative numbers, rounded half up."""
+    return (2 * numerator + denominator) // (2 * denominator)
+
+
+def ceil(numerator: int, denominator: int) -> int:
+    return -(-numerator // denominator)
+
+
+def apportion(total: int, weights: Sequence[int]) -> list[int]:
+    """Split `total` in proportion to `weights` by largest remainder, ties in list order. The parts sum to `total`."""
+    whole = sum(weights)
+    parts = [total * weight // whole for weight in weights]
+    by_remainder = sorted(range(len(weights)), key=lambda i: total * weights[i] % whole, reverse=True)
+    for i in by_remainder[: total - sum(parts)]:
+        parts[i] += 1
+    return parts
+
+
+GRAMS_PER_TONNE = 1_000_000
+MAX_GRAMS = 100_000_000 * GRAMS_PER_TONNE
+
+
+class MassUnit(StrEnum):
+    G = "g"
+    KG = "kg"
+    T = "t"
+
+
+GRAMS_PER_UNIT = {MassUnit.G: 1, MassUnit.KG: 1_000, MassUnit.T: GRAMS_PER_TONNE}
+
+
+def to_grams(amount: Decimal, unit: MassUnit) -> int:
+    """Truncate to whole grams, so that nobody pays for more than they asked for."""
+    return int(amount * GRAMS_PER_UNIT[unit])
+
+
+def format_tonnes(mass_grams: int) -> str:
+    """Without trailing zeros, at most six decimals: `1040`, `1.105697`."""
+    text = format_scaled(mass_grams, 6)
+    return text.rstrip("0").rstrip(".")
+
+
+def people_mass(tonnes: Decimal) -> tuple[Decimal, str]:
+    """Rounded for people, with its unit: three significant digits, the whole part in full, kilograms below a tonne."""
+    kilograms = _round(tonnes * 1000)
+    return (kilograms, "kg") if 0 < abs(kilograms) < 1000 else (_round(tonnes), "t")
+
+
+def _round(amount: Decimal) -> Decimal:
+    # `adjusted` is the power of ten of the first digit: 0 for 4.2, 2 for 420.
+    decimals = max(0, 2 - amount.adjusted()) if amount else 0
+    return amount.quantize(Decimal(1).scaleb(-decimals), rounding=ROUND_HALF_UP).normalize() + 0
