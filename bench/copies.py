@@ -11,7 +11,7 @@ from asyncpg import Record
 from bench.environment import Environment
 from bench.recount import count_copied_orders
 from bench.tenants import Tenant
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import to_wire
 
 # From this number of copies on, building the indexes afterwards is faster than maintaining them.

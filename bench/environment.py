@@ -28,7 +28,7 @@ from bench.tenants import Tenant, open_tenants
 from tests.support.postgres import PostgresServer
 from tests.support.processes import HOST, ROOT, Process, free_port
 from tonne.apps.cli.operations.doctor import examine
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.supply.certificates.proofs.log_invariants import INVARIANTS as LOG_INVARIANTS
 
 P = ParamSpec("P")

@@ -4,7 +4,7 @@ Each statement adds the difference between the rows and what is counted, so a se
 """
 
 from bench.environment import Environment
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 
 COUNT_ORDERS = """
 INSERT INTO order_totals AS total (organisation_id, mode, month, currency, status, orders, grams, cost_minor, tax_minor,

@@ -12,7 +12,7 @@ from granian.server import Server
 
 from tonne.apps.cli.operations import api
 from tonne.apps.wiring.app import Services, build_app
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.asgi import AsgiApp
 from tonne.platform.http.route import Access, Request, Response, Route
 from tonne.platform.process.telemetry.logs import configure_logs

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from tests.support.world import TESTER, open_tenant
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import MassUnit
 from tonne.platform.values.context import Mode, Scope, utc_now
 from tonne.selling.accounts.organisations.open_organisation import DEFAULT_FEE_RATE, open_organisation

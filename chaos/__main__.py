@@ -21,7 +21,7 @@ from chaos.scenario import Scenario
 from chaos.scenarios import SCENARIOS
 from tests.support.postgres import Databases, PostgresServer
 from tests.support.world import TESTER
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode, utc_now
 from tonne.selling.catalogue.demo import demo_files
 from tonne.supply.stock.lots.import_lots import import_files

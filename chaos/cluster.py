@@ -22,10 +22,9 @@ from tests.support.world import TESTER, add_account
 from tonne.channels.webhooks.event_types import STATUS_TYPES
 from tonne.money.cards.gateways.card import CardDetails
 from tonne.money.cards.stored_cards.stored_cards import store_card
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.log import NewEvent, append
-from tonne.platform.values.context import Mode, Scope, utc_now
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Mode, Scope, new_id, utc_now
 from tonne.selling.accounts.keys.api_keys import issue_key
 from tonne.selling.accounts.model import AccountKind, PaymentMethod
 from tonne.selling.accounts.organisations.open_organisation import DEFAULT_FEE_RATE, open_organisation

@@ -37,7 +37,7 @@ from tests.support.rewriting import pytest_configure
 from tests.support.shuffle import pytest_collection_modifyitems
 from tests.support.world import World, build_world
 from tonne.apps.wiring.app import Services, build_app
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.db.server import postmaster
 from tonne.platform.db.server.embedded import EmbeddedServer, start_server
 from tonne.platform.http.asgi import AsgiApp

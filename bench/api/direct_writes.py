@@ -17,8 +17,8 @@ import asyncpg
 from bench.environment import METADATA, SECRET_KEY
 from bench.tenants import MASS_GRAMS, MODE, Tenant
 from tonne.apps.wiring.app import Services
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.idempotency import Idempotency
-from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import utc_now
 from tonne.selling.catalogue.prices.price import PriceRequest

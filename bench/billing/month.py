@@ -18,7 +18,7 @@ from tests.support.world import TESTER, add_account
 from tonne.apps.wiring.app import Services
 from tonne.money.accounting.journal.read_journal import Period
 from tonne.money.invoices.issuing.collect_orders import start_of_month
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Scope, utc_now
 from tonne.selling.accounts.change_account import AccountChange, change_account

@@ -17,10 +17,9 @@ from tests.support.orders import place
 from tests.support.people import password_hash
 from tests.support.world import TESTER
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Scope, utc_now
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Scope, new_id, utc_now
 from tonne.selling.users.create_user import create_user, grant_role
 from tonne.selling.users.model import Role, UserSession
 from tonne.selling.users.session_store import insert_session

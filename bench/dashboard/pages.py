@@ -8,7 +8,7 @@ from bench.dashboard.live_mode import MODE
 from bench.report import NotMeasured
 from tonne.apps.backoffice.today_checks import checks_of, slug_of
 from tonne.apps.dashboard.viewer import operator_base, organisation_base
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Access, Route
 
 _PARAMETER = re.compile(r"\{(\w+)\}")

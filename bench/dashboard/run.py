@@ -14,7 +14,7 @@ from bench.pace import QUICK_DASHBOARD, DashboardPace
 from bench.report import Goal, NotMeasured, Report, Result
 from tests.support.processes import HOST, ROOT
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.route import Route
 from tonne.platform.settings.settings import Settings
 

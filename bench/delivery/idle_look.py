@@ -9,7 +9,7 @@ from bench.pace import DeliveryPace
 from bench.report import Goal, NotMeasured, Result
 from bench.tenants import MODE
 from tonne.channels.webhooks.delivery.claim import claim_webhooks
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.settings.settings import Settings
 
 GOAL = Goal(reach=1.5, at_most=True)

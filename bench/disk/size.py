@@ -11,7 +11,7 @@ from bench.life.orders import LEFT_TO_DO, Orders, open_life
 from bench.pace import DiskPace
 from bench.report import Goal, Result
 from tests.support.processes import HOST
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.selling.orders.model import OrderKey
 
 LIMIT_KB = 8.0

@@ -27,7 +27,7 @@ from bench.environment import Environment
 from bench.recount import count_copied_orders
 from bench.report import NotMeasured
 from bench.tenants import Tenant
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.db.server.postmaster import postgres_binaries, postgres_environment
 
 # The first orders belong to one tenant, so that its list has a thousand pages of ten.

@@ -16,7 +16,7 @@ from bench.copies import (
     text_of,
 )
 from bench.environment import Environment
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 
 TABLES = (
     "orders",

@@ -11,7 +11,7 @@ import asyncpg
 
 from bench.copies import column_names
 from bench.life.orders import make_due
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.selling.orders.model import OrderKey
 
 # In an order that satisfies the foreign keys.

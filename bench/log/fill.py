@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from bench.copies import without_flushing, without_indexes
 from bench.environment import Environment
 from bench.tenants import MODE
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import utc_now
 from tonne.supply.transparency.log_store import open_log
 from tonne.supply.transparency.tree import tile_root

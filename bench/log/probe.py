@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bench.environment import SECRET_KEY, Environment, cpu_s_by_process
 from bench.report import NotMeasured
 from bench.tenants import MODE
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.supply.transparency.log_store import find_log
 from tonne.supply.transparency.model import Log

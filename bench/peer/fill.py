@@ -14,7 +14,7 @@ from bench.peer.pricing import RATE_UNIT, PricedLine
 from bench.peer.tables import Base, OrderLineRow, OrderRow
 from bench.tenants import MODE
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.http.authenticator import hash_key
 from tonne.platform.values.context import Scope
 from tonne.selling.catalogue.selection import resolve_default

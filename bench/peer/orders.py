@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from bench.peer.catalogue import Account
 from bench.peer.pricing import Bundle, Priced, PricedLine, price
 from bench.peer.tables import Base, EstimateRow, OrderLineRow, OrderRow, OutboxRow
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import new_id
 
 
 class OrderFields(NamedTuple):

@@ -18,7 +18,7 @@ from bench.peer import fill
 from bench.report import Goal, NotMeasured, Report, Result
 from tests.support.processes import Process, free_port
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.settings.settings import Settings
 
 DATABASE = "peer"

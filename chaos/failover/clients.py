@@ -13,8 +13,7 @@ import aiohttp
 from chaos.cluster import Cluster
 from chaos.model import Hook, NotAsExpected, Organisation
 from tests.support.processes import HOST
-from tonne.platform.values.context import utc_now
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import new_id, utc_now
 
 ORGANISATIONS = 2
 ORDERING = 4

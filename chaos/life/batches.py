@@ -9,7 +9,7 @@ import aiohttp
 from chaos.cluster import Cluster
 from chaos.model import Organisation, Refused
 from chaos.scenario import scenario
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import new_id
 
 KILLS = 5
 CLIENTS = 32

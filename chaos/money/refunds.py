@@ -12,7 +12,7 @@ from chaos.life.kills import CERTIFY, HOLD_ORDERS, IDLE, LOCK_CERTIFICATES, SETT
 from chaos.money.commands import LOCK_AUDIT, RECORD
 from chaos.scenario import scenario
 from tests.support.processes import Process
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import new_id
 
 ALLOW_REFUNDS = "UPDATE accounts SET refunds_by_api = true"
 LOCK_REFUNDS_AT_GATEWAY = "LOCK TABLE simulated_refunds IN SHARE MODE"

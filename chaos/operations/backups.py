@@ -12,7 +12,7 @@ from chaos.cluster import Cluster
 from chaos.operations.embedded import Embedded
 from chaos.scenario import scenario
 from tests.support.processes import Process
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.db.server.embedded import DATABASE, start_server
 from tonne.platform.db.server.postmaster import RESTORING
 

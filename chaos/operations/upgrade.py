@@ -17,7 +17,7 @@ from chaos.model import Hook, NotAsExpected
 from chaos.scenario import scenario
 from tests.support.processes import HOST, ROOT, Process, free_port
 from tonne.platform.db.schema.migration_files import all_migrations
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import new_id
 
 # The commit of the old release. Until there is a release, it is this one: the schema is still changed in place.
 OLD_COMMIT = os.environ.get("CHAOS_OLD_RELEASE", "")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 
 REF = "#/components/schemas/"

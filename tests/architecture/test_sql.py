@@ -6,7 +6,7 @@ from tests.architecture.statements import statements
 from tonne.apps.cli.operations.doctor import ALL_INVARIANTS
 from tonne.apps.lookup.doctor.doctor_checks import ALL_WAITING
 from tonne.apps.wiring.sealed import ALL_SEALED
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.keys.sealed import SealedSecrets
 
 

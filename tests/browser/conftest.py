@@ -23,7 +23,7 @@ from tests.support.processes import free_port
 from tests.support.serving import serving
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.events.notify import listen
 from tonne.platform.jobs.loop import run_jobs, wake_jobs
 from tonne.platform.settings.settings import Settings

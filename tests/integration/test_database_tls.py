@@ -13,7 +13,7 @@ from tests.integration.pgbouncer import pgbouncer
 from tests.support.command import refusal_of
 from tests.support.processes import HOST
 from tests.support.tls import Authority
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 
 ROLE = "postgres"

@@ -18,7 +18,7 @@ from tests.conftest import EMPTY, Server
 from tests.integration.pgbouncer import pgbouncer
 from tests.support.command import output_of, refusal_of, tonne
 from tests.support.processes import HOST, Process, free_port
-from tonne.platform.db.pool import connect
+from tonne.platform.db.database import connect
 from tonne.platform.db.session_settings import session_settings
 from tonne.platform.settings.settings import Settings
 

@@ -18,7 +18,7 @@ from tests.support.command import Operator
 from tests.support.orders import place
 from tests.support.world import World, build_world
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.schema.migrate import migrate
 from tonne.platform.db.server.postmaster import unprivileged
 from tonne.platform.settings.settings import Settings

@@ -17,9 +17,9 @@ from tests.integration.proxies import Proxy
 from tests.support.processes import HOST, Process, free_port
 from tests.support.tls import Authority
 from tests.support.world import World
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import new_id
 
 # For each proxy: clients that keep their connection, and clients that open one for each request.
 KEEPING, OPENING = 3, 1

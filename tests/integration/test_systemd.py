@@ -16,7 +16,7 @@ from tests.integration.programs import find_program
 from tests.support.command import TONNE, wait_until
 from tests.support.processes import HOST, ROOT, free_port
 from tonne.apps.cli.operations.processes import STOP_MARGIN_S
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 
 UNITS = ROOT / "deploy" / "systemd"

@@ -16,7 +16,7 @@ from tests.support.clock import MARCH, ManualClock
 from tests.support.command import tonne
 from tests.support.world import SELLER, World
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 
 OPEN = "unmatched live bank transfers are resolved within three days"

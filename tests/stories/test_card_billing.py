@@ -13,7 +13,7 @@ from tests.support.clock import MARCH, ManualClock
 from tests.support.world import SELLER, World
 from tonne.apps.wiring.app import Services
 from tonne.money.cards.stored_cards.card_links import card_page_url
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode
 

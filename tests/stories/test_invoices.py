@@ -14,7 +14,7 @@ from tonne.apps.cli.operations.doctor import examine
 from tonne.apps.wiring.app import Services
 from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.money.invoices.credit_notes.correct_invoice import correct_invoice
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, Scope

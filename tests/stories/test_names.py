@@ -14,7 +14,7 @@ from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import LinkBeneficiary
 from tonne.channels.public_pages.model import PageSection
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode
 from tonne.selling.orders.load import load_order

@@ -32,7 +32,7 @@ from tests.support.stripe_disputes import change_refund_at_stripe, dispute_at_st
 from tests.support.world import SELLER, TESTER, World
 from tonne.apps.wiring.app import Services, build_app
 from tonne.money.cards.stored_cards.stored_cards import describe_card, store_card
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, Scope, utc_now
 from tonne.selling.orders.model import Order

@@ -18,7 +18,7 @@ from tests.support.command import Operator
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services, build_app
 from tonne.money.accounting.matching.import_statement import import_statement
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode

@@ -26,7 +26,7 @@ from tonne.money.invoices.settle_invoice import settle_invoice
 from tonne.money.invoices.timeline import write_off_timeline
 from tonne.money.invoices.write_off import approve_write_off, reinstate_invoice, write_off_invoice
 from tonne.money.invoices.write_off_store import WriteOff, WriteOffState
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, ActorKind, Mode

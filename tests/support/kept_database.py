@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from tests.support.cpu_times import watch_backend
+from tonne.platform.db.database import Connection, Database, connect
 from tonne.platform.db.errors import DATABASE_ERRORS
-from tonne.platform.db.pool import Connection, Database, connect
 from tonne.platform.db.session_settings import session_settings
 from tonne.platform.process.telemetry import tracing
 from tonne.platform.settings.settings import Settings

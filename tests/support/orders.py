@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from msgspec import structs
 
 from tonne.apps.wiring.app import Services
+from tonne.platform.db.database import Connection
 from tonne.platform.db.idempotency import Idempotency
-from tonne.platform.db.pool import Connection
 from tonne.platform.values.context import Scope
 from tonne.selling.accounts.store import find_terms
 from tonne.selling.catalogue.model import Catalogue

@@ -11,7 +11,7 @@ from typing import TypeVar
 import asyncpg
 import psutil
 
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.schema.migrate import migrate
 from tonne.platform.db.server.postmaster import Postmaster, make_private_folder, postgres_binaries, unprivileged
 

@@ -6,7 +6,7 @@ from tonne.money.cards.gateways.card import CardGateway
 from tonne.money.cards.model import RetrySchedule
 from tonne.money.refunds.disputes.check_payments import CheckPayments, PollGateways
 from tonne.money.refunds.make_refunds import MakeRefunds
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.values.context import Clock
 
 

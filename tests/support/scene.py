@@ -12,7 +12,7 @@ from tests.support.orders import place
 from tonne.apps.cli.operations.doctor import examine
 from tonne.apps.wiring.app import Services
 from tonne.money.receipts.mail_orders import MailOrders
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Scope
 from tonne.selling.orders.model import Order

@@ -6,9 +6,8 @@ from decimal import Decimal
 import msgspec
 
 from tests.support.clock import START
-from tonne.platform.db.pool import Connection
-from tonne.platform.values.context import Actor, ActorKind, Mode, Scope
-from tonne.platform.values.ids import new_id
+from tonne.platform.db.database import Connection
+from tonne.platform.values.context import Actor, ActorKind, Mode, Scope, new_id
 from tonne.selling.accounts.keys.api_keys import issue_key
 from tonne.selling.accounts.model import Account, AccountKind, PaymentMethod
 from tonne.selling.accounts.open_account import open_account

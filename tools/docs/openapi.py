@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.route import Request
 from tonne.platform.settings.load_settings import load_settings
 

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.support.command import Operator
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 
 

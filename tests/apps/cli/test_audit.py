@@ -14,7 +14,7 @@ from tests.support.clock import START
 from tests.support.command import Operator, tonne
 from tests.support.world import TESTER, World
 from tonne.apps.cli.operator import operator as operator_of
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Mode, to_wire
 

@@ -14,7 +14,7 @@ import pytest
 from tests.support.command import run_here
 from tests.support.world import build_world
 from tonne.apps.wiring.sealed import ALL_SEALED
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.migrate import migrate
 from tonne.platform.db.server.backup_file import DUMP, FORMAT, KEY, MANIFEST, SEALED_KEY, Manifest, new_backup
 from tonne.platform.db.server.dump import count_rows

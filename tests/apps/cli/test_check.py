@@ -19,7 +19,7 @@ from tests.support.processes import HOST, free_port
 from tests.support.witness import Witness, witnessing
 from tonne.apps.cli.check.check_connections import _encryption, _server
 from tonne.apps.wiring.sealed import ALL_SEALED
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.db.schema.migration_files import all_migrations
 from tonne.platform.db.server.server_facts import ServerFacts
 from tonne.platform.keys.check_secret_key import check_secret_key

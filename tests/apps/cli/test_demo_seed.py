@@ -12,7 +12,7 @@ from tests.support.clock import START
 from tests.support.world import TESTER
 from tonne.apps.cli.operations.demo import Demo, ensure_demo
 from tonne.apps.cli.operations.doctor import examine
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.authenticator import hash_key
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings

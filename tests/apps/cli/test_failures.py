@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import Server
 from tests.support.command import Operator, output_of, refusal_of, tonne
 from tests.support.processes import free_port
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.migrate import migrate
 from tonne.platform.db.schema.migration_files import all_migrations
 from tonne.platform.db.server.embedded import database_url, ensure_database

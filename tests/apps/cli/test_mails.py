@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.command import Operator
 from tests.support.world import World
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.selling.accounts.customer_mail import enqueue_customer_mail
 
 

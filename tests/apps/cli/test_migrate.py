@@ -7,7 +7,7 @@ import pytest
 
 from tests.platform.db.test_migrations import bare, bare_url
 from tests.support.command import output_of, refusal_of, tonne
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.migration_files import Migration, all_migrations
 
 __all__ = ["bare", "bare_url"]

@@ -2,7 +2,7 @@ import msgspec
 
 from tests.support.command import Operator
 from tests.support.world import World
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 
 
 def test_a_profile_is_shown_and_changed_by_field(populated_db: Database, world: World) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.channels.public_pages.scene import png
 from tests.support.command import Operator, tonne
 from tests.support.world import World
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 
 
 def test_a_page_is_set_up_and_changed(operator: Operator, world: World, tmp_path: Path) -> None:

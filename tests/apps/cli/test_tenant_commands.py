@@ -10,7 +10,7 @@ from tests.support.command import Operator, tonne
 from tests.support.scene import Scene
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.jobs.loop import Job
 
 DUMP = """

@@ -7,8 +7,8 @@ from email import message_from_bytes
 from email.policy import SMTP
 from typing import Any
 
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.json_compression import decompress_json
-from tonne.platform.db.pool import Connection, Database
 
 COLUMNS = """
 SELECT relation.relname AS "table", attribute.attname AS "column", attribute.atttypid::regtype::text AS "type"

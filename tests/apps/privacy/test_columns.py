@@ -4,7 +4,7 @@ A new column fails this test: erase it in `apps.privacy`, or say here why it nee
 """
 
 from tests.apps.privacy.everywhere import list_columns
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 
 TEXTS = {"text", "text[]", "bytea", "jsonb", "json"}
 

@@ -6,7 +6,7 @@ import httpx
 
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.values.context import utc_now
 from tonne.selling.accounts.redirect_hosts import allow_host, read_host
 

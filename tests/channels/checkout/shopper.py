@@ -11,8 +11,7 @@ from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.links.signed_query import sign_query
 from tonne.channels.checkout.links.store import insert_link
 from tonne.channels.checkout.paying.consent import CONSENT_FIELD
-from tonne.platform.values.context import Scope, utc_now
-from tonne.platform.values.ids import new_secret_id
+from tonne.platform.values.context import Scope, new_secret_id, utc_now
 
 GOOD_CARD, STOLEN_CARD, POOR_CARD = "4242 4242 4242 4242", "4000000000009979", "4000000000009995"
 LOST_ANSWER = "4000000000000259"

@@ -7,7 +7,7 @@ import pytest
 from tests.channels.checkout.links import LINKS, allow_shops, create, put
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import World, open_tenant
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.values.context import Mode
 
 AMOUNT = "offset_link_amount_invalid"

@@ -13,9 +13,8 @@ from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.signed_query import sign_query
 from tonne.channels.checkout.links.store import find_link_any_account
-from tonne.platform.db.pool import Database
-from tonne.platform.values.context import to_wire, utc_now
-from tonne.platform.values.ids import new_secret_id
+from tonne.platform.db.database import Database
+from tonne.platform.values.context import new_secret_id, to_wire, utc_now
 from tonne.selling.accounts.redirect_hosts import forbid_host, read_host
 
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")

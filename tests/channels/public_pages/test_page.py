@@ -17,7 +17,7 @@ from tests.support.world import World
 from tonne.apps.wiring.app import Services, build_app
 from tonne.channels.public_pages import store
 from tonne.channels.public_pages.figures import figure_store
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, Scope
 

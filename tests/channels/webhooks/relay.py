@@ -12,7 +12,7 @@ from tests.support.receivers import Listener
 from tonne.apps.wiring.app import Services
 from tonne.channels.webhooks.delivery.deliver import Deliverer
 from tonne.channels.webhooks.sending.sender import Sender
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.db.server.postmaster import SOCKET
 from tonne.platform.settings.settings import Settings
 

@@ -21,8 +21,7 @@ from tonne.channels.webhooks.sending.sender import Sender
 from tonne.platform.events.log import NewEvent, append
 from tonne.platform.jobs.loop import Job, run_jobs
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Scope, utc_now
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Scope, new_id, utc_now
 from tonne.platform.values.replace import replace
 
 

@@ -18,7 +18,7 @@ from tonne.apps.wiring.app import Services
 from tonne.channels.webhooks.event_schemas import WebhookEvent
 from tonne.channels.webhooks.event_types import NAMEABLE
 from tonne.channels.webhooks.register import register_webhook, remove_webhook
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.events.optional_events import OptionalEvent, record_optional
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, Scope

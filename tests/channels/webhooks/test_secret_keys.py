@@ -16,7 +16,7 @@ from tests.support.command import TONNE, output_of, refusal_of, tonne
 from tests.support.processes import environment
 from tests.support.receivers import Receiver
 from tonne.apps.wiring.sealed import ALL_SEALED
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.keys.check_secret_key import check_secret_key
 from tonne.platform.keys.sealed import SealedSecrets
 from tonne.platform.keys.secret_box import SecretBox, key_file

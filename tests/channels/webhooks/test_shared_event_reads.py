@@ -13,7 +13,7 @@ from tonne.channels.webhooks.delivery import claim, shared_event_reads
 from tonne.channels.webhooks.delivery.batch_store import READ_STREAM, RECENT
 from tonne.channels.webhooks.delivery.shared_event_reads import SharedEventReads
 from tonne.channels.webhooks.model import Lease
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.values.context import utc_now
 from tonne.platform.values.replace import replace
 

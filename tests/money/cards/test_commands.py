@@ -8,8 +8,8 @@ from tests.money.cards.gateways.gateway_under_test import LIVE_KEY, stripe_under
 from tests.money.cards.gateways.localstripe_server import localstripe
 from tests.support.command import output_of, refusal_of
 from tests.support.world import World
-from tonne.platform.db.pool import Database
-from tonne.platform.values.ids import new_id
+from tonne.platform.db.database import Database
+from tonne.platform.values.context import new_id
 
 AUDIT = """
 SELECT action, coalesce(after, before) AS card FROM audit_log

@@ -19,7 +19,7 @@ from tonne.money.cards.gateways.card_gateways import card_gateways
 from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.cards.gateways.card_stripe import StripeCardGateway
 from tonne.money.cards.gateways.payment_page import PageNotOpened
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings, SettingsError
 from tonne.platform.values.context import Mode

@@ -24,7 +24,7 @@ from tonne.money.cards.gateways.payment_page import PageNotOpened, PaymentPage
 from tonne.money.cards.model import ChargeAttempt
 from tonne.money.cards.open_charges import OpenedCharges
 from tonne.money.refunds.disputes.mismatched_charge import accept_mismatched, read_mismatched, return_mismatched
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.replace import replace
 from tonne.selling.orders.errors import TransitionInvalid

@@ -12,7 +12,7 @@ from tests.support.api_client import ApiClient, codes, fields
 from tests.support.clock import ManualClock
 from tests.support.world import World
 from tonne.apps.wiring.app import Services, build_app
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import new_id
 from tonne.selling.orders.model import Order
 
 HELPERS = ("pay", "decline", "cancel")

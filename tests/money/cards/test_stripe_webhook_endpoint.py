@@ -27,7 +27,7 @@ from tonne.money.cards.gateways.card import StoredCard
 from tonne.money.cards.model import RetrySchedule
 from tonne.money.cards.stored_cards.stored_cards import describe_card, store_card
 from tonne.money.invoices.store import have_invoices
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import Order

@@ -7,7 +7,7 @@ from tests.support.clock import MARCH, ManualClock
 from tests.support.command import Operator
 from tests.support.world import SELLER, World
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 
 

@@ -15,7 +15,7 @@ from tests.support.world import World
 from tonne.apps.cli.operations.doctor import examine
 from tonne.apps.wiring.app import Services
 from tonne.money.refunds.cancel_order import NEEDS_REFUND
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import new_id
 from tonne.selling.orders.model import OrderStatus
 
 Row = Callable[..., Awaitable[asyncpg.Record]]

@@ -20,7 +20,7 @@ from tonne.money.invoices.issuing.billing_store import OrderToBill
 from tonne.money.invoices.issuing.collect_orders import month_end_after
 from tonne.money.invoices.issuing.issue_consolidated_invoices import LEASE, IssueConsolidatedInvoices
 from tonne.money.invoices.waiting import WAITING
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.values.context import Scope, utc_now
 from tonne.platform.values.replace import replace
 from tonne.platform.values.tax import TaxTreatment, tax_on

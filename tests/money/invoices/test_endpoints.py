@@ -10,10 +10,9 @@ from tests.support.api_client import ApiClient, codes
 from tests.support.clock import ManualClock
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import utc_now
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import new_id, utc_now
 
 
 @pytest.fixture

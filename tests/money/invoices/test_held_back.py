@@ -12,7 +12,7 @@ from tonne.apps.cli.operations.doctor import find_waiting
 from tonne.apps.wiring.app import Services, build_app
 from tonne.money.invoices.documents.seller_details import missing_settings
 from tonne.money.invoices.issuing.issue_invoices import HELD_BACK_RETRY, IssueInvoices
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 
 CHECK = "live invoices are not held back by missing settings"

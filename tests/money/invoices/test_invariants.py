@@ -9,7 +9,7 @@ from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.money.accounting.matching.invariants import INVARIANTS as OF_MATCHES
 from tonne.money.bank.invariants import INVARIANTS as OF_TRANSFERS
 from tonne.money.invoices.invariants import INVARIANTS as OF_INVOICES
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.values.context import Mode
 from tonne.platform.values.replace import replace

@@ -11,7 +11,7 @@ from tests.support.world import TESTER, World
 from tonne.apps.cli.operations.doctor import find_waiting
 from tonne.money.invoices.documents.seller_details import missing_settings
 from tonne.money.invoices.issuing.issue_invoices import HELD_BACK_RETRY, IssueInvoices
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.accounts.tax.set_tax_profile import set_tax_profile

@@ -19,7 +19,7 @@ from tonne.money.refunds.approve_refund import settle_refund
 from tonne.money.refunds.bank_refunds import SettleBankRefunds, fail_refund_return
 from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
 from tonne.money.refunds.errors import RefundNotSettleable
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.selling.orders.model import Order
 

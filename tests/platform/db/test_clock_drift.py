@@ -11,7 +11,7 @@ from tests.support.samples import parse_samples, total
 from tests.support.world import World
 from tonne.apps.cli.operations.doctor import find_waiting
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.db.server.clock_drift import MAX_DRIFT_S, WAITING, ClockDrift, measure_drift
 from tonne.platform.events.log import NewEvent, append
 from tonne.platform.process.telemetry.metrics_text import render

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tonne.platform.db.rows import columns
+from tonne.platform.db.database import columns
 
 
 @dataclass(frozen=True)

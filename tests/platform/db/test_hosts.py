@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import Server
 from tests.support.processes import free_port
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.db.server.hosts import connect_to_any, hosts_of
 from tonne.platform.settings.settings import Settings
 

@@ -14,7 +14,7 @@ from tonne.money.cards.invariants import INVARIANTS as PAYMENTS
 from tonne.money.invoices.invariants import INVARIANTS as INVOICES
 from tonne.money.refunds.card_invoice_invariants import INVARIANTS as CARD_INVOICES
 from tonne.money.refunds.invariants import INVARIANTS as REFUNDS
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.values.context import Scope, utc_now
 from tonne.supply.certificates.credentials.invariants import INVARIANTS as CREDENTIALS
 from tonne.supply.certificates.proofs.log_invariants import INVARIANTS as LOG

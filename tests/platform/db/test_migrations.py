@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from tests.conftest import Server
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.migrate import BASELINE, MigrationError, migrate, pending_migrations, require_compatible
 from tonne.platform.db.schema.migration_files import Migration, all_migrations
 

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from tests.platform.db.test_migrations import bare, bare_url
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.migrate import LOCK_TIMEOUT_S, MigrationError, migrate, pending_migrations
 from tonne.platform.db.schema.migration_files import Migration
 

@@ -13,7 +13,7 @@ from tests.support.clock import START
 from tests.support.orders import PATHS, advance, bring_to, place, receive
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.invariants import INVARIANTS as EVENTS
 from tonne.selling.orders.errors import TransitionInvalid
 from tonne.selling.orders.invariants import INVARIANTS as ORDERS

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from tests.conftest import Server
-from tonne.platform.db.pool import Database, PoolTimeout
+from tonne.platform.db.database import Database, PoolTimeout
 from tonne.platform.settings.settings import Settings
 
 INSERT = "INSERT INTO organisations (id, name, created_at) VALUES ($1, 'x', now())"

@@ -7,7 +7,7 @@ from tests.support.clock import START
 from tests.support.orders import place
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 
 REFUSED = [
     ("an unknown status", "UPDATE orders SET status = 'lost'"),

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from tests.support.postgres import PostgresServer
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.settings.settings import Settings
 
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"

@@ -11,7 +11,7 @@ import pytest
 from tests.support.command import run_here
 from tests.support.world import build_world
 from tonne.apps.cli.operations.doctor import examine
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.migrate import migrate
 from tonne.platform.db.server.dump import count_rows
 from tonne.platform.db.server.embedded import DATABASE, ensure_database, start_server

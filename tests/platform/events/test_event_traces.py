@@ -13,7 +13,7 @@ from opentelemetry.trace import Link
 from tests.support.spans import exporting_spans
 from tests.support.world import World
 from tonne.apps.wiring.app import Services, build_app
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.events.trace_store import KEEP, PruneTraces
 from tonne.platform.process.telemetry import tracing
 from tonne.platform.process.telemetry.spans import IDLE

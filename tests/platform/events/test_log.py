@@ -15,10 +15,9 @@ from tests.support.events import StoredEvent, stored_events
 from tests.support.orders import place
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.events.log import NewEvent, append, open_stream
-from tonne.platform.values.context import Mode, Scope, to_wire
-from tonne.platform.values.ids import is_id
+from tonne.platform.values.context import Mode, Scope, is_id, to_wire
 
 OURS = Scope("org_a", "acc_a", Mode.TEST)
 MILLISECOND = timedelta(milliseconds=1)

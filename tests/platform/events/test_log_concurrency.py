@@ -13,7 +13,7 @@ import pytest
 from tests.support.clock import START
 from tests.support.events import stored_events
 from tonne.apps.cli.operations.doctor import examine
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.log import NewEvent, append, open_stream
 from tonne.platform.events.payload import decode_document
 from tonne.platform.values.context import Mode, Scope

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.events.notification import EVERYTHING, MAX_STREAMS, Notification, Stream, WorkKind
 from tonne.platform.events.notify import CHANNEL, Notifier
 from tonne.platform.values.context import Mode, Scope

@@ -7,7 +7,7 @@ import pytest
 from tests.platform.values.train_dictionary import order_sample
 from tests.support.clock import START
 from tests.support.events import StoredEvent, stored_events
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.events.log import NewEvent, append, append_to_streams, open_stream
 from tonne.platform.events.payload import decode_document, encode_document
 from tonne.platform.values.context import Mode, Scope, to_wire

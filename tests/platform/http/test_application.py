@@ -11,7 +11,7 @@ from tests.conftest import Server
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import World
 from tonne.apps.wiring.app import Services, build_app
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.asgi import Message
 from tonne.platform.http.limits.fair_share import FairShare
 from tonne.platform.http.server import Application

@@ -9,7 +9,7 @@ from tests.platform.http.test_error_shape import sameness
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.authenticator import Authenticator
 from tonne.platform.http.errors import Unauthorised
 from tonne.platform.settings.settings import Settings

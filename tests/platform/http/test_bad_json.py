@@ -8,7 +8,7 @@ import pytest
 from tests.platform.http.writes import WRITES, count_rows, valid_bodies
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import World
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 
 NOT_JSON = {
     "nothing": b"",

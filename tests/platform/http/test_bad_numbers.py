@@ -4,7 +4,7 @@ import pytest
 
 from tests.platform.http.writes import count_rows
 from tests.support.api_client import ApiClient, codes, fields
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 
 FORTY_DIGITS = "1234567890" * 4
 BY_MASS = ("/v1/orders/by-mass", "/v1/orders/by-mass/quote", "/v1/estimates")

@@ -17,7 +17,7 @@ from tests.conftest import POPULATED, Server
 from tests.support.command import tonne, wait_until
 from tests.support.processes import HOST, Process, free_port
 from tests.support.world import Tenant, World
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.demo import demo_files
 from tonne.selling.catalogue.imports.rows import FileKind

@@ -13,7 +13,7 @@ from tests.platform.http.writes import count_rows
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.settings.settings import Settings
 
 REQUEST_ID = re.compile(r"req_[a-z0-9]{26}")

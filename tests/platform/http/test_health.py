@@ -8,7 +8,7 @@ import structlog.testing
 
 from tests.support.api_client import ApiClient, codes
 from tonne.apps.wiring.app import Services, build_app
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.drain import DRAIN_VARIABLE
 from tonne.platform.settings.settings import Settings
 

@@ -13,7 +13,7 @@ from tests.support.samples import Samples, parse_samples, total
 from tests.support.world import World
 from tonne.apps.wiring.app import Services, build_app
 from tonne.apps.wiring.queues import ALL_QUEUES
-from tonne.platform.db.pool import Connection, Database, PoolTimeout
+from tonne.platform.db.database import Connection, Database, PoolTimeout
 from tonne.platform.db.queues import Queue, QueueReader
 from tonne.platform.process.telemetry.metrics_text import render
 from tonne.platform.settings.settings import Settings

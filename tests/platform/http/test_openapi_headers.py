@@ -13,7 +13,7 @@ from tests.platform.http.writes import CREATES, valid_bodies
 from tests.support.api_client import ApiClient
 from tests.support.world import World
 from tonne.apps.wiring.app import Services, build_app
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.route import MAX_BODY_BYTES, Access, Route
 from tonne.platform.settings.settings import Settings
 

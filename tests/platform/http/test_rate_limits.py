@@ -8,7 +8,7 @@ from tests.platform.http.writes import count_rows
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import World
 from tonne.apps.wiring.app import Services, build_app
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 
 WRONG = {"Authorization": "Bearer wrong"}

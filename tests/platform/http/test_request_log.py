@@ -10,7 +10,7 @@ from tests.support.api_client import ApiClient
 from tests.support.clock import ManualClock
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.authenticator import KeyHolder
 from tonne.platform.http.request_log import log as request_log_module
 from tonne.platform.http.request_log.log import RequestLog, RequestNotes

@@ -7,7 +7,7 @@ import pytest
 from tests.support.api_client import ApiClient, codes
 from tests.support.clock import START
 from tonne.apps.wiring.app import Services, build_app
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings, SettingsError
 

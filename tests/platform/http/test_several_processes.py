@@ -16,7 +16,7 @@ from tests.conftest import POPULATED, Server
 from tests.support.command import wait_until
 from tests.support.processes import HOST, Process, free_port
 from tests.support.world import World
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.limits.shared_buckets import LIMITS_VARIABLE, SharedBuckets
 

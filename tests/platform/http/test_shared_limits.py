@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.conftest import Server
 from tests.support.clock import ManualClock
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.limits.limit_store import Usage, delete_full, settle
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.limits.shared_limits import MARGIN_S, SharedLimits

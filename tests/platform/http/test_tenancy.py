@@ -19,8 +19,7 @@ from tonne.channels.checkout.model import temporary_id_of
 from tonne.channels.webhooks.register import register_webhook
 from tonne.channels.webhooks.schemas import RewindIn, SkipIn
 from tonne.platform.http.route import Access, Route
-from tonne.platform.values.context import Mode, utc_now
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Mode, new_id, utc_now
 from tonne.platform.values.replace import replace
 from tonne.selling.accounts.keys.api_keys import issue_key, revoke_key
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.support.api_client import ApiClient
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 
 ORDERS = ("/v1/orders/by-estimate", "/v1/orders/by-mass", "/v1/orders/by-value")
 QUOTES = tuple(f"{path}/quote" for path in ORDERS)

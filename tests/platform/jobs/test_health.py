@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.health import NO_DATABASE
 from tonne.platform.jobs.health import WorkerHealth
 from tonne.platform.jobs.loop import Job, run_jobs

@@ -13,7 +13,7 @@ from tests.support.scene import Scene
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.money.cards.stored_cards.stored_cards import describe_card, store_card
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.documents.mail.send_mail import compose_mail
 from tonne.platform.settings.settings import Settings

@@ -13,7 +13,7 @@ from tests.support.orders import receive
 from tests.support.world import TESTER, World, open_tenant
 from tonne.apps.cli.operations.doctor import examine
 from tonne.apps.wiring.app import Services, build_app
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, Scope
 from tonne.selling.accounts.organisations.open_organisation import open_organisation

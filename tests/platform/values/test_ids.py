@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonne.platform.values.ids import is_id, new_id, new_secret_id
+from tonne.platform.values.context import is_id, new_id, new_secret_id
 
 
 def test_an_id_has_its_prefix_and_26_plain_characters() -> None:

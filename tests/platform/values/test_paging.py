@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import new_id
 from tonne.platform.values.paging import (
     DEFAULT_LIMIT,
     MAX_LIMIT,

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.clock import START, ManualClock
 from tests.support.world import TESTER, World
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.authenticator import KeyHolder, hash_key
 from tonne.platform.values.context import Scope
 from tonne.selling.accounts.directory import AccountDirectory

@@ -10,7 +10,7 @@ import pytest
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.clock import START
 from tests.support.world import TESTER, World
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor, ActorKind, Mode, Scope, to_wire
 from tonne.selling.accounts.keys.api_keys import issue_key

@@ -4,7 +4,7 @@ from fractions import Fraction
 import pytest
 
 from tests.support.world import TESTER, World
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.values.context import utc_now
 from tonne.platform.values.replace import replace
 from tonne.platform.values.tax import NO_TAX, TaxTerms, TaxTreatment

@@ -8,9 +8,8 @@ import pytest
 
 from tests.support.clock import START
 from tests.support.world import TESTER, World
-from tonne.platform.db.pool import Connection, Database
-from tonne.platform.values.context import Mode, Scope
-from tonne.platform.values.ids import new_id
+from tonne.platform.db.database import Connection, Database
+from tonne.platform.values.context import Mode, Scope, new_id
 from tonne.platform.values.replace import replace
 from tonne.selling.accounts import store
 from tonne.selling.accounts.errors import CurrencyUnknown, FeeRateInvalid, NameInvalid, OrganisationNotFound

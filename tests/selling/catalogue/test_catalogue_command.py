@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tonne.apps.cli.main import main
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 
 DEMO = Path(str(resources.files("tonne.selling.catalogue") / "demo"))
 

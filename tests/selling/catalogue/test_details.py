@@ -6,7 +6,7 @@ import pytest
 
 from tests.selling.catalogue.test_import_catalogue import PROJECTS, import_basics, run
 from tests.selling.catalogue.test_import_rows import HEADERS, VALID, errors_in, places, read
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.countries import country_of
 from tonne.selling.catalogue.details import MediaType, ProjectDetails, ProjectMedia, ProjectYear

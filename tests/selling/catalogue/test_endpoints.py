@@ -6,7 +6,7 @@ import httpx
 
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import TESTER, World
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.values.context import Mode, utc_now
 from tonne.selling.catalogue.switch_bundle import switch_bundle
 

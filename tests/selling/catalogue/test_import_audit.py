@@ -13,7 +13,7 @@ from tests.selling.catalogue.test_import_catalogue import (
     run,
 )
 from tests.support.world import TESTER
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.events.audit.record import BATCH
 from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.imports.rows import FileKind

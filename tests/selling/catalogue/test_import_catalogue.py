@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from tests.support.world import TESTER
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.platform.values.amounts import DECIMALS

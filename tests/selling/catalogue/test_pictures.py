@@ -15,7 +15,7 @@ from PIL import Image
 
 from tests.support.world import World
 from tonne.apps.cli.main import main
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.errors import PictureInvalid
 from tonne.selling.catalogue.model import Bundle, BundleProject, Catalogue, Project

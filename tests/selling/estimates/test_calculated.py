@@ -6,7 +6,7 @@ import httpx
 
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import World
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 
 FLIGHT = "/v1/estimates/flight"
 # 1,000 km in economy: 1,000 x (0.12576 + 0.02249) = 148.25 kg.

@@ -5,7 +5,7 @@ from typing import Any
 from tests.platform.http.writes import count_rows
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import World
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 
 FIELDS = ["id", "idempotency_key", "mass", "quantity", "description", "metadata", "created_at", "quote"]
 MASS: dict[str, Any] = {"mass": {"amount": "1105.697", "unit": "kg"}}

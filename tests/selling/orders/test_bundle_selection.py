@@ -8,7 +8,7 @@ import pytest
 from tests.platform.http.writes import ORDERS, QUOTES, count_rows, valid_bodies
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import World
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 
 RATIOS = "bundle_selection_ratios_invalid"
 FORMAT = "bundle_selection_ratios_invalid_format"

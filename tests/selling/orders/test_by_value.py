@@ -7,7 +7,7 @@ import pytest
 from tests.platform.http.writes import count_rows
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import World
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 
 BY_VALUE = ("/v1/orders/by-value", "/v1/orders/by-value/quote")
 

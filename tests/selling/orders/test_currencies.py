@@ -7,7 +7,7 @@ import pytest
 from tests.selling.orders.wire import assert_wire_form
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import World, open_tenant
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.values.context import Mode
 
 Opener = Callable[[str], Awaitable[ApiClient]]

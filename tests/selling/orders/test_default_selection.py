@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.values.context import Mode
 from tonne.selling.accounts.store import set_account_selection, set_organisation_selection
 

@@ -15,7 +15,7 @@ from tests.support.api_client import ApiClient
 from tests.support.scene import Scene
 from tests.support.world import World
 from tonne.apps.wiring.app import Services, build_app
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.selling.orders.model import OrderStatus, OrderTax
 from tonne.selling.orders.schemas import order_document, placing_documents

@@ -10,7 +10,7 @@ from tests.platform.http.writes import CREATES, ORDERS, count_orders, count_rows
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.values.context import utc_now
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.model import OrderStatus

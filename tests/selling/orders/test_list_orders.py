@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import World
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 
 LIMIT = "pagination_limit_invalid"
 CURSOR = "pagination_cursor_invalid"

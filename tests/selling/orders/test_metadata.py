@@ -7,7 +7,7 @@ import pytest
 from tests.platform.http.writes import CREATES, count_rows, valid_bodies
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.events import stored_events
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 
 SPELLINGS = {
     "empty": "{}",

@@ -11,7 +11,7 @@ from tests.selling.orders.wire import assert_wire_form
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.events import stored_events
 from tests.support.world import World
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.values.context import utc_now
 
 UNKNOWN_ESTIMATE = "est_" + "0" * 26

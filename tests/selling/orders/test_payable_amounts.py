@@ -15,7 +15,7 @@ from tests.support.clock import START, ManualClock
 from tests.support.world import Tenant, World, open_tenant
 from tonne.apps.wiring.app import Services
 from tonne.money.cards.gateways.stripe_responses import to_stripe_amount
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import DECIMALS
 from tonne.platform.values.charge_amounts import charge_unit, minimum_charge

@@ -2,7 +2,7 @@
 
 from tests.support.api_client import ApiClient
 from tests.support.events import stored_events
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 
 
 async def test_an_order_by_estimate_is_placed_and_can_be_read_again(api: ApiClient) -> None:

@@ -5,7 +5,7 @@ import pytest
 from tests.platform.http.writes import ORDERS, count_rows, valid_bodies
 from tests.support.api_client import ApiClient
 from tests.support.world import World
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 
 SHARED = (
     "type",

@@ -9,7 +9,7 @@ import pytest
 
 from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.world import TESTER
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Order

@@ -12,7 +12,7 @@ from tests.supply.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.rounds import ROUNDS
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.replace import replace
 from tonne.selling.accounts.store import find_account, update_account

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.supply.transparency.scene import LogScene
 from tests.support.clock import MARCH
 from tests.support.world import TESTER
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode
 from tonne.selling.orders.queue import lock_order
 from tonne.supply.certificates.proofs.statement_source import read_stated_rows

@@ -7,7 +7,7 @@ from tests.support.postgres import undone
 from tests.support.world import TESTER
 from tonne.apps.cli.operations.doctor import find_breaches
 from tonne.apps.lookup.doctor.doctor_checks import ALL_WAITING
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.selling.orders.queue import lock_order
 from tonne.supply.certificates.proofs.log_invariants import INVARIANTS
 from tonne.supply.certificates.reissue_certificate import withdraw_certificate

@@ -5,7 +5,7 @@ import httpx
 import pytest
 
 from tests.supply.transparency.scene import LogScene
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne_verify.merkle import Range, leaf_hash
 from tonne_verify.notes import Checkpoint, open_note
 from tonne_verify.tiles import entries_path, root_plan, split_entries, tile_path

@@ -19,13 +19,12 @@ from tonne.channels.public_pages.close_customer import close_customer, reopen_cu
 from tonne.channels.webhooks.model import Progress, Webhook
 from tonne.channels.webhooks.progress_store import read_progress
 from tonne.channels.webhooks.registration_store import list_webhooks
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.search import search_entries_any_account
 from tonne.platform.events.audit.store import AuditFilter
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.context import Mode, Scope
+from tonne.platform.values.context import Mode, Scope, is_id
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.ids import is_id
 from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts import lookup

@@ -7,7 +7,7 @@ from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import OperatorViewer
 from tonne.apps.lookup.customer_store import search_customers_any_account
 from tonne.apps.lookup.find_orders import find_keys_any_account, list_named
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.paging import START
 from tonne.selling.orders.order_filter import OrderFilter

@@ -5,8 +5,7 @@ from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorForm, OperatorPage, OperatorViewer
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.context import Scope
-from tonne.platform.values.ids import is_id
+from tonne.platform.values.context import Scope, is_id
 from tonne.selling.orders.scope_store import find_scope_any_account
 
 

@@ -16,7 +16,7 @@ from tonne.apps.lookup.find_orders import (
 from tonne.apps.lookup.order_export import csv_response
 from tonne.apps.lookup.order_text import list_values
 from tonne.apps.lookup.stuck_orders import explain_waiting
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response

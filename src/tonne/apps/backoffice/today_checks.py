@@ -7,7 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from tonne.apps.lookup.doctor.doctor_checks import ALL_WAITING
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.db.waiting_check import Topic, WaitingCheck
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode

@@ -13,8 +13,8 @@ import click
 from tonne.apps.cli.operator import operator
 from tonne.apps.cli.progress import bars_on_terminal
 from tonne.apps.wiring.listeners import connect_listeners
+from tonne.platform.db.database import Connection
 from tonne.platform.db.errors import DATABASE_ERRORS, is_database_unavailable, is_service_held
-from tonne.platform.db.pool import Connection
 from tonne.platform.db.replica import RECOVERY_CONFLICTS, read_written, wait_until_replayed
 from tonne.platform.db.schema.migrate import MigrationError, require_compatible
 from tonne.platform.db.server.embedded import database_url, ensure_database

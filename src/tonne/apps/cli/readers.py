@@ -16,8 +16,8 @@ from tonne.apps.cli.database import (
     settings_from_environment,
 )
 from tonne.apps.cli.progress import bars_on_terminal
+from tonne.platform.db.database import Connection
 from tonne.platform.db.errors import DATABASE_ERRORS, is_database_unavailable
-from tonne.platform.db.pool import Connection
 from tonne.platform.db.replica import RECOVERY_CONFLICTS
 from tonne.platform.db.schema.migrate import require_compatible
 

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.viewer import organisation_base
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.context import Clock, Mode
 from tonne.platform.values.errors import TonneError

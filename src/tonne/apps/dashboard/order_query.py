@@ -10,8 +10,7 @@ from msgspec import Struct
 
 from tonne.apps.dashboard.form import Form
 from tonne.platform.http.route import Request
-from tonne.platform.values.context import Mode
-from tonne.platform.values.ids import is_id
+from tonne.platform.values.context import Mode, is_id
 from tonne.platform.values.paging import Position, make_cursor, parse_cursor
 from tonne.platform.values.replace import replace
 from tonne.selling.accounts.model import PaymentMethod

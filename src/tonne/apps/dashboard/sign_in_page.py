@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.viewer import SIGN_IN, Fields, Viewer, safe_next, second_step
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response

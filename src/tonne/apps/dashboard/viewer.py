@@ -8,11 +8,10 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.route import Endpoint, Request, Response
-from tonne.platform.values.context import Actor, Mode
+from tonne.platform.values.context import Actor, Mode, is_id
 from tonne.platform.values.errors import Kind, TonneError
-from tonne.platform.values.ids import is_id
 from tonne.platform.web.forms import FormGuard
 from tonne.platform.web.render import see_other
 from tonne.selling.users.act_as import ActAsReadOnly, find_acting

@@ -11,7 +11,7 @@ from tonne.apps.dashboard.agents import browser_text
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.layout import PageLayout
 from tonne.apps.dashboard.viewer import OPERATOR, Fields, Viewer, organisation_base
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.context import Mode

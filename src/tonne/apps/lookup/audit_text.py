@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.store import StoredEntry
 from tonne.platform.values.context import Actor, ActorKind, Mode
 from tonne.selling.users.names import find_operators

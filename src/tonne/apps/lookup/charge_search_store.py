@@ -6,7 +6,7 @@ from datetime import datetime
 import asyncpg
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 
 _CHARGE = """
 id, order_id, (SELECT invoices.reference FROM invoices WHERE invoices.id = charges.invoice_id) AS invoice, mode,

@@ -10,8 +10,7 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns
+from tonne.platform.db.database import Connection, columns
 from tonne.platform.values.context import Mode
 from tonne.platform.values.paging import START, Position
 from tonne.platform.values.replace import replace

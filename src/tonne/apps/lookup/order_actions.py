@@ -17,8 +17,8 @@ from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
 from tonne.money.refunds.permission import require_permission
 from tonne.money.refunds.request_refund import RefundRequest, request_refund
 from tonne.money.refunds.store import RefundKeyTaken
+from tonne.platform.db.database import Database
 from tonne.platform.db.idempotency import Idempotency
-from tonne.platform.db.pool import Database
 from tonne.platform.events.notification import WorkKind
 from tonne.platform.events.notify import Notifier
 from tonne.platform.http.errors import RouteNotFound

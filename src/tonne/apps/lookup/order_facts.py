@@ -11,7 +11,7 @@ from tonne.money.invoices.issuing.collect_orders import is_above_credit_limit
 from tonne.money.invoices.issuing.issue_invoices import is_held_back
 from tonne.money.invoices.model import Invoice
 from tonne.money.invoices.store import find_invoice
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import utc_now
 from tonne.selling.accounts.model import PaymentMethod

@@ -17,7 +17,7 @@ from tonne.money.invoices.timeline import (
     write_off_timeline,
 )
 from tonne.money.refunds.timeline import dispute_timeline, refund_timeline
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.timeline import mail_timeline
 from tonne.platform.events.timeline import event_timeline
 from tonne.platform.values.context import Scope

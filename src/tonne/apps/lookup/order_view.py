@@ -14,7 +14,7 @@ from tonne.channels.webhooks.timeline import EventDelivery, list_deliveries
 from tonne.money.receipts.expected_completion import Expectation, expected_completion
 from tonne.money.refunds.order_money import OrderMoney, read_money
 from tonne.money.refunds.permission import allows_refunds
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Scope
 from tonne.platform.values.timeline import TimelineEntry

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import asyncpg
 
 from tonne.apps.lookup.find_orders import FoundOrder
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns
+from tonne.platform.db.database import Connection, columns
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.model import HoldReason, OrderStatus, PaymentState
 

@@ -7,7 +7,7 @@ from tonne.apps.privacy.errors import PersonInUse, PersonInvalid, PersonsNotAllo
 from tonne.apps.privacy.export_person import export_person
 from tonne.apps.privacy.model import Search
 from tonne.apps.privacy.schemas import ErasureOut, PersonExportOut, PersonIn, erasure_out, record_out
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit import record as audit
 from tonne.platform.events.notification import WorkKind
 from tonne.platform.events.notify import Notifier

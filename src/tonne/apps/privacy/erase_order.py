@@ -14,7 +14,7 @@ from tonne.channels.checkout.person_store import CheckoutTexts
 from tonne.channels.webhooks.person_store import erase_answers
 from tonne.money.refunds import person_store as refunds
 from tonne.money.refunds.person_store import RefundTexts
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.person_store import erase_mail, list_mails_about
 from tonne.platform.events import person_store as events
 from tonne.platform.events.audit import record as audit

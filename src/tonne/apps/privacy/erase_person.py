@@ -13,13 +13,12 @@ from tonne.apps.privacy.model import Counts, Erasure, Found, Person, Search
 from tonne.apps.privacy.redaction import redaction_of
 from tonne.channels.checkout.model import CheckoutStatus
 from tonne.channels.checkout.person_store import lock_texts
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.person_store import erase_mail
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.request_log.store import erase_request_texts
 from tonne.platform.process.progress import progress
-from tonne.platform.values.context import Actor, Clock
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Actor, Clock, new_id
 from tonne.platform.values.replace import replace
 
 _log = structlog.get_logger()

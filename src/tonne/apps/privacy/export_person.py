@@ -13,7 +13,7 @@ from tonne.apps.privacy.find_person import by_scope, find_person
 from tonne.apps.privacy.model import Found, Item, Search
 from tonne.channels.checkout.person_store import CheckoutTexts, list_texts
 from tonne.money.bank.person_store import list_of_payer_any_account
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.person_store import PersonMail
 from tonne.platform.events.person_store import list_of_order
 from tonne.platform.values.context import to_wire

@@ -10,7 +10,7 @@ from tonne.apps.privacy.redaction import redaction_of
 from tonne.channels.checkout.model import CheckoutStatus
 from tonne.channels.checkout.person_store import list_texts, scan_checkouts
 from tonne.money.refunds.person_store import list_refund_ids, list_unfinished
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.person_store import PersonMail, list_mails_about, list_mails_to
 from tonne.platform.events.person_store import list_of_order
 from tonne.platform.process.progress import progress

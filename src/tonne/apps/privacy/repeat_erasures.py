@@ -6,7 +6,7 @@ from tonne.apps.privacy.erase_person import erase_person
 from tonne.apps.privacy.errors import PersonInUse
 from tonne.apps.privacy.model import Erasure, Person, Search
 from tonne.apps.privacy.store import list_values_any_account
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.process.progress import progress
 from tonne.platform.values.context import Actor, Clock
 

@@ -8,7 +8,7 @@ import asyncpg
 import msgspec
 
 from tonne.apps.privacy.model import Erasure, FoundBy
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode
 
 # One erasure at a time chooses the salt.

@@ -11,7 +11,7 @@ from tonne.apps.wiring.jobs import all_jobs
 from tonne.apps.wiring.parts import Parts
 from tonne.apps.wiring.routes import all_routes, section_routes
 from tonne.apps.wiring.workspace import organisation_sections
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.asgi import AsgiApp
 from tonne.platform.http.middleware import RequestMiddleware
 from tonne.platform.http.request_log.log import RequestLog

@@ -25,7 +25,7 @@ from tonne.channels.webhooks.endpoints import WebhookEndpoints
 from tonne.channels.webhooks.sending.sender import Sender
 from tonne.money.cards.stored_cards.confirm_charge import ConfirmCharge
 from tonne.money.invoices.card_payment.settle_card_invoice import settle_invoice_charge
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, utc_now
 

@@ -9,7 +9,7 @@ from tonne.apps.dashboard.routes import DashboardPages
 from tonne.apps.dashboard.sign_in_page import SignInPage
 from tonne.apps.dashboard.viewer import PageAccess
 from tonne.apps.dashboard.you_page import YouPage
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock

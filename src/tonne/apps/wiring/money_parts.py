@@ -22,7 +22,7 @@ from tonne.money.invoices.store import have_invoices
 from tonne.money.receipts.mail_orders import MailOrders
 from tonne.money.refunds.endpoints import RefundEndpoints
 from tonne.money.refunds.jobs import refund_jobs
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode, utc_now
 

@@ -6,7 +6,7 @@ from tonne.apps.privacy.retention.jobs import retention_jobs
 from tonne.apps.wiring.channel_parts import ChannelParts
 from tonne.apps.wiring.dashboard import open_dashboard
 from tonne.apps.wiring.listeners import connect_listeners
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.events.notify import Notifier
 from tonne.platform.http.health import HealthChecks
 from tonne.platform.http.limits.shared_limits import SharedLimits

@@ -1,8 +1,8 @@
 """The parts of `platform`."""
 
 from tonne.apps.wiring.queues import ALL_QUEUES
+from tonne.platform.db.database import Database
 from tonne.platform.db.hold import HoldWatch
-from tonne.platform.db.pool import Database
 from tonne.platform.db.queues import QueueReader
 from tonne.platform.db.replica import Reads
 from tonne.platform.db.server.clock_drift import ClockDrift

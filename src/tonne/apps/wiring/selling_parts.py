@@ -1,7 +1,7 @@
 """The parts of `selling`."""
 
 from tonne.apps.wiring.platform_parts import PlatformParts
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.authenticator import Authenticator
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, utc_now

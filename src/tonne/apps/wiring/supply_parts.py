@@ -2,7 +2,7 @@
 
 from tonne.apps.wiring.selling_parts import SellingParts
 from tonne.channels.checkout.paying.unpaid_holds import find_unpaid_holds_any_account
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, utc_now
 from tonne.supply.certificates.credentials.endpoints import CertificateEndpoints

@@ -1,9 +1,8 @@
 """Finds the account that a page or a form names: only accounts of the viewer's organisation and mode exist."""
 
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer
-from tonne.platform.db.pool import Connection
-from tonne.platform.values.context import Scope
-from tonne.platform.values.ids import is_id
+from tonne.platform.db.database import Connection
+from tonne.platform.values.context import Scope, is_id
 from tonne.selling.accounts import store
 from tonne.selling.accounts.account_list_store import ListedAccount, list_accounts_after
 from tonne.selling.accounts.model import Account

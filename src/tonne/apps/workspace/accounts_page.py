@@ -6,8 +6,8 @@ from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import Fields, MemberViewer
 from tonne.apps.workspace.accounts_of_viewer import scope_of
 from tonne.platform.http.route import Request, Response
+from tonne.platform.values.context import is_id, new_id
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.ids import is_id, new_id
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.account_list_store import list_accounts_after
 from tonne.selling.accounts.errors import NameInvalid

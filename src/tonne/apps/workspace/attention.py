@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from tonne.apps.dashboard.menu import ORGANISATION_MENU
 from tonne.apps.workspace import attention_store as store
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode
 from tonne.platform.web import visitor
 

@@ -3,7 +3,7 @@
 from datetime import date, datetime
 from typing import NamedTuple
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode
 
 # More are shown as "at least".

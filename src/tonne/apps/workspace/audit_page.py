@@ -8,7 +8,7 @@ from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.apps.lookup.audit_csv import MAX_EXPORTED, audit_csv
 from tonne.apps.lookup.audit_text import AuditRow, audit_rows, find_actor_names
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.store import StoredEntry, list_entries
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.context import Actor, ActorKind, Scope

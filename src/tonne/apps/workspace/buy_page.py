@@ -14,8 +14,8 @@ from tonne.money.cards.gateways.card_gateways import takes_cards
 from tonne.money.cards.stored_cards.stored_card_store import find_card
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.http.route import Request, Response
+from tonne.platform.values.context import is_id, new_id
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.ids import is_id, new_id
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.account_list_store import ListedAccount
 from tonne.selling.accounts.directory import AccountDirectory

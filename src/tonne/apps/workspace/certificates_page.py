@@ -8,7 +8,7 @@ from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import MemberViewer
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.amounts import MassUnit, to_grams
 from tonne.platform.values.paging import CursorInvalid, Position, make_cursor, parse_cursor

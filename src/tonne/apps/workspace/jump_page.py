@@ -6,9 +6,9 @@ from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.apps.lookup.find_orders import find_named, list_named
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.ids import is_id
+from tonne.platform.values.context import is_id
 from tonne.selling.accounts.names import list_account_names
 from tonne.selling.orders.order_filter import OrderFilter
 from tonne.selling.users.model import Right

@@ -9,7 +9,7 @@ from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.apps.lookup.find_orders import ListedOrders, find_named, list_named, list_page
 from tonne.apps.lookup.order_export import csv_response
 from tonne.apps.lookup.order_text import list_values
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response

@@ -5,8 +5,7 @@ import msgspec
 
 from tonne.channels.checkout.model import Checkout
 from tonne.channels.checkout.store import COLUMNS, checkout_of
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import value_of
+from tonne.platform.db.database import Connection, value_of
 from tonne.platform.values.context import Scope
 from tonne.platform.values.paging import Position
 from tonne.selling.orders.model import OrderStatus

@@ -9,11 +9,11 @@ from tonne.channels.checkout.errors import CustomerNameInvalid, EmailInvalid, Ex
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.links.redirects import Redirect
 from tonne.channels.checkout.links.shown_offer import PricedOffer
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.http.client_fields import read_idempotency_key
+from tonne.platform.values.context import new_id
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.ids import new_id
 from tonne.platform.values.same_named import same_named
 from tonne.selling.accounts.errors import NameInvalid
 from tonne.selling.accounts.organisations.open_organisation import check_name

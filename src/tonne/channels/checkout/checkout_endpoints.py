@@ -8,7 +8,7 @@ from tonne.channels.checkout.api_store import ApiCheckout
 from tonne.channels.checkout.checkout_schemas import CheckoutOut, checkout_out
 from tonne.channels.checkout.create_checkout import CreateCheckout
 from tonne.channels.checkout.errors import ApiCheckoutNotFound
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.client_fields import idempotency_of, replay
 from tonne.platform.http.lists import Paging, list_response
 from tonne.platform.http.route import Request, Response, json_response

@@ -23,7 +23,7 @@ from tonne.money.cards.charge_store import Decline, find_last_decline, find_pend
 from tonne.money.cards.gateways.card_gateways import GATEWAY_NAMES, GATEWAY_OF
 from tonne.money.cards.gateways.card_simulated import SIMULATED_CARDS
 from tonne.money.cards.model import ChargeStatus
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.values.context import Clock, Mode

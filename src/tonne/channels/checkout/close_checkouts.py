@@ -12,7 +12,7 @@ from tonne.channels.checkout.queue import DueCheckout
 from tonne.money.cards.charge_store import read_chargeable
 from tonne.money.invoices.cancel_order import cancel_order
 from tonne.platform.db.batches import run_claimed
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.values.context import Clock, job_actor
 from tonne.selling.orders.model import CancellationReason, OrderStatus
 from tonne.selling.orders.queue import lock_order

@@ -20,17 +20,16 @@ from tonne.channels.checkout.links.store import find_link
 from tonne.channels.checkout.model import API_LIFE, Checkout, new_token
 from tonne.channels.checkout.store import ApiColumns, insert_checkout, is_paid
 from tonne.money.cards.gateways.card_gateways import takes_cards
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.idempotency import Idempotency, create_once
-from tonne.platform.db.pool import Connection, Database
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.client_fields import metadata_text
 from tonne.platform.http.json_body import Document, read
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import DECIMALS, MAX_GRAMS, scaled
-from tonne.platform.values.context import Actor, Clock, Scope
+from tonne.platform.values.context import Actor, Clock, Scope, new_id
 from tonne.platform.values.errors import Fault, Invalid, TonneError
-from tonne.platform.values.ids import new_id
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.redirect_hosts import list_hosts
 from tonne.selling.catalogue.errors import QuantityInvalid, ValueInvalid

@@ -9,7 +9,7 @@ from tonne.channels.checkout.model import Checkout, CheckoutStatus
 from tonne.channels.checkout.order_checkout import price_request_of
 from tonne.channels.checkout.store import lock_order_id
 from tonne.money.cards.charge_store import find_pending, read_chargeable
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.replace import replace
 from tonne.selling.accounts.model import Terms

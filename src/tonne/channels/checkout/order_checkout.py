@@ -11,8 +11,8 @@ from tonne.channels.checkout.links.shown_offer import PricedOffer, ShownOffer
 from tonne.channels.checkout.model import CHECK_INTERVAL, Checkout, CheckoutStatus, hash_token
 from tonne.money.cards.charge_store import read_chargeable
 from tonne.money.invoices.cancel_order import cancel_order
+from tonne.platform.db.database import Connection
 from tonne.platform.db.idempotency import Idempotency
-from tonne.platform.db.pool import Connection
 from tonne.platform.values.context import Actor, ActorKind, Mode
 from tonne.selling.catalogue.prices.price import PriceRequest
 from tonne.selling.catalogue.selection import BundleChoiceIn

@@ -7,8 +7,7 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.channels.checkout.model import CheckoutStatus
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import parameters_of
+from tonne.platform.db.database import Connection, parameters_of
 from tonne.platform.values.context import Scope
 from tonne.platform.values.erased import ERASED_DIGEST
 

@@ -11,8 +11,7 @@ import asyncpg
 import msgspec
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns, scope_of, value_of
+from tonne.platform.db.database import Connection, columns, scope_of, value_of
 from tonne.platform.values.context import Scope
 from tonne.selling.orders.model import OrderKey
 from tonne.supply.certificates.record import CertificateRecord

@@ -10,8 +10,7 @@ from tonne.channels.checkout import model
 from tonne.channels.checkout.links.redirects import read_redirect
 from tonne.channels.checkout.links.shown_offer import PricedOffer
 from tonne.channels.checkout.paying.consent import BuyerKind, Consent
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import parameters_of, scope_of, value_of
+from tonne.platform.db.database import Connection, parameters_of, scope_of, value_of
 from tonne.platform.values.context import Scope
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.model import BeneficiaryKind, Order

@@ -10,7 +10,7 @@ from tonne.channels.public_pages.errors import (
     SustainabilityPageNotFound,
 )
 from tonne.channels.public_pages.read_page import read_page
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor, Scope
 from tonne.platform.values.replace import replace

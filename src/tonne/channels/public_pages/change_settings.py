@@ -5,7 +5,7 @@ from tonne.channels.public_pages.errors import SlugNotUnique, SlugTaken
 from tonne.channels.public_pages.model import DescriptionFormat, PageSection, SustainabilityPage
 from tonne.channels.public_pages.read_page import read_page
 from tonne.channels.public_pages.settings_schemas import ChosenSection, PageSettingsIn, PageStatus
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Actor, Scope
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.selling.accounts.store import lock_account

@@ -9,7 +9,7 @@ from tonne.channels.public_pages.read_page import read_page
 from tonne.channels.public_pages.schemas import SustainabilityPageIn, page_out
 from tonne.channels.public_pages.settings_schemas import PageSettingsIn, PageSettingsOut, page_settings_out
 from tonne.channels.public_pages.store import find_page
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.json_body import read
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.settings.settings import Settings

@@ -10,7 +10,7 @@ from tonne.channels.public_pages.figures import figure_store
 from tonne.channels.public_pages.figures.figure_store import FigurePeriod, Retired
 from tonne.channels.public_pages.figures.goals import Goal, flights_of, goals_of
 from tonne.channels.public_pages.model import DescriptionFormat, PageSection, SustainabilityPage, TitleFormat
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.db.replica import Reads
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.settings.settings import Settings

@@ -1,6 +1,6 @@
 from tonne.channels.public_pages import store
 from tonne.channels.public_pages.model import DEFAULT_SECTIONS, MAX_TITLE, SustainabilityPage, slug_candidates
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Scope
 
 

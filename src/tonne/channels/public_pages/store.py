@@ -7,8 +7,7 @@ from typing import NamedTuple
 import asyncpg
 
 from tonne.channels.public_pages.model import PageSection, SustainabilityPage
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import parameters_of, scope_of, value_of
+from tonne.platform.db.database import Connection, parameters_of, scope_of, value_of
 from tonne.platform.values.context import Mode, Scope
 
 SHOWS_CERTIFICATES = """

@@ -7,8 +7,8 @@ import asyncpg
 
 from tonne.channels.webhooks.delivery.outcomes import Delivered, SendOutcome
 from tonne.channels.webhooks.model import EventBatch, Lease, Webhook
-from tonne.platform.db.pool import Connection
-from tonne.platform.values.ids import made_at
+from tonne.platform.db.database import Connection
+from tonne.platform.values.context import made_at
 from tonne.platform.values.paging import Position
 
 # More than the clocks of processes and of the database differ.

@@ -12,7 +12,7 @@ from tonne.channels.webhooks.model import Webhook
 from tonne.channels.webhooks.send_test_event import send_test_event
 from tonne.channels.webhooks.sending.sender import Sender
 from tonne.channels.webhooks.sending.signing import open_secrets
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.endpoints import parse_sequence
 from tonne.platform.events.floor_store import read_floor
 from tonne.platform.events.store import find_event, last_position_before
@@ -21,8 +21,7 @@ from tonne.platform.http.lists import Paging, list_response
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Clock, Scope
-from tonne.platform.values.ids import made_at, new_id
+from tonne.platform.values.context import Clock, Scope, made_at, new_id
 from tonne.platform.values.paging import Position
 
 _log = structlog.get_logger()

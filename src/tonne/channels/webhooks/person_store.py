@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Scope
 
 ERASE_ANSWERS = """

@@ -2,7 +2,7 @@
 
 from tonne.channels.webhooks.delivery.parked_store import list_parked
 from tonne.channels.webhooks.model import Progress, Webhook
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 
 READ_PROGRESS = """
 SELECT webhook.cursor_position, stream.last_position, webhook.failures, webhook.failing_since, webhook.next_attempt_at,

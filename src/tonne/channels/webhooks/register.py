@@ -12,14 +12,13 @@ from tonne.channels.webhooks.model import Webhook
 from tonne.channels.webhooks.sending.addresses import AddressRefused
 from tonne.channels.webhooks.sending.sender import Sender
 from tonne.channels.webhooks.sending.signing import new_secret
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.events.log import lock_streams
 from tonne.platform.events.notification import Stream
 from tonne.platform.events.optional_events import set_recorded_types
 from tonne.platform.keys.secret_box import SecretBox
-from tonne.platform.values.context import Actor, Scope
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Actor, Scope, new_id
 from tonne.platform.values.replace import replace
 
 MAX_WEBHOOKS = 16

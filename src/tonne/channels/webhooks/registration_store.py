@@ -6,8 +6,7 @@ import asyncpg
 
 from tonne.channels.webhooks.errors import WebhookNotFound
 from tonne.channels.webhooks.model import DisabledReason, Webhook
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import parameters_of
+from tonne.platform.db.database import Connection, parameters_of
 from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.paging import Position
 from tonne.selling.accounts.store import lock_organisation_mode

@@ -13,8 +13,7 @@ from tonne.channels.webhooks.sending.sender import Sender
 from tonne.channels.webhooks.sending.signing import signed_headers
 from tonne.platform.events.payload import API_VERSION, message_id
 from tonne.platform.http.openapi.schemas import Schemas
-from tonne.platform.values.context import to_wire
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import new_id, to_wire
 from tonne.selling.orders.schemas import OrderOut
 
 

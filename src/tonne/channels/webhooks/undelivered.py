@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns
+from tonne.platform.db.database import Connection, columns
 from tonne.platform.events.floor_store import StreamEnd
 
 _ENDS = "unnest($1::text[], $2::mode[], $3::bigint[]) AS ends (organisation_id, mode, position)"

@@ -5,9 +5,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from tonne.money.bank.transfer_model import Assignment, PaidInvoice, Transfer
-from tonne.platform.db.pool import Connection
-from tonne.platform.values.context import Actor
-from tonne.platform.values.ids import new_id
+from tonne.platform.db.database import Connection
+from tonne.platform.values.context import Actor, new_id
 
 
 class NewAssignment(NamedTuple):

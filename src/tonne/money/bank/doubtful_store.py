@@ -8,10 +8,8 @@ import msgspec
 
 from tonne.money.bank.formats.identity import Identified
 from tonne.money.bank.formats.statement import StatementFormat, StatementLine
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import value_of
-from tonne.platform.values.context import Actor, Mode
-from tonne.platform.values.ids import new_id
+from tonne.platform.db.database import Connection, value_of
+from tonne.platform.values.context import Actor, Mode, new_id
 
 
 class DoubtfulLine(msgspec.Struct, frozen=True):

@@ -9,12 +9,11 @@ from tonne.money.bank.errors import ReturnInvalid, ReturnNotFound
 from tonne.money.bank.formats.sepa_file import SEPA_CURRENCY, Payment, write_csv, write_sepa
 from tonne.money.bank.transfer_model import BankReturn, ReturnStatus
 from tonne.money.bank.transfer_store import lock_transfers_any_account, refresh_states_any_account
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.bank_accounts import OwnAccount, own_account
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, Mode
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Actor, Mode, new_id
 
 
 class ReturnFile(Struct, frozen=True):

@@ -10,7 +10,7 @@ from tonne.money.bank.return_store import BookedReturn, find_returns_any_account
 from tonne.money.bank.return_transfer import close_return
 from tonne.money.bank.transfer_model import BankReturn, ReturnStatus
 from tonne.money.bank.transfer_store import lock_transfers_any_account
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Actor, Mode
 
 # `payment_id` of a return. Matches may overlap.

@@ -7,7 +7,7 @@ from tonne.money.bank import transfer_store
 from tonne.money.bank.errors import TransferNotUnresolved
 from tonne.money.bank.return_store import find_return_by_incoming_any_account
 from tonne.money.bank.transfer_model import Transfer, TransferState
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor
 

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import asyncpg
 
 from tonne.money.bank.transfer_model import BankReturn, ReturnStatus
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import parameters_of, value_of
+from tonne.platform.db.database import Connection, parameters_of, value_of
 from tonne.platform.values.context import Actor, Mode
 
 _RETURN = """

@@ -15,12 +15,11 @@ from tonne.money.bank.errors import ReturnInvalid, ReturnNotFound, SecondPersonN
 from tonne.money.bank.formats.statement import signed_money
 from tonne.money.bank.return_store import NOT_BOOKED, BookedReturn
 from tonne.money.bank.transfer_model import Assignment, BankReturn, PaidInvoice, ReturnStatus, Transfer
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, person_of
+from tonne.platform.values.context import Actor, new_id, person_of
 from tonne.platform.values.iban import compact_iban, is_iban
-from tonne.platform.values.ids import new_id
 
 
 class ReturnTo(Struct, frozen=True):

@@ -9,10 +9,8 @@ from tonne.money.bank.errors import TransferNotFound
 from tonne.money.bank.formats.identity import Identified, StoredLine, reference_key
 from tonne.money.bank.formats.statement import StatementFormat, StatementLine
 from tonne.money.bank.transfer_model import PaidInvoice, Transfer, TransferState
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import value_of
-from tonne.platform.values.context import Actor, Mode
-from tonne.platform.values.ids import new_id
+from tonne.platform.db.database import Connection, value_of
+from tonne.platform.values.context import Actor, Mode, new_id
 
 # Key of the advisory lock. Any number that no other code uses.
 _IMPORT_LOCK = 7_405_610_217

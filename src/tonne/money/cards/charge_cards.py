@@ -15,7 +15,7 @@ from tonne.money.cards.model import ChargeAttempt, RetrySchedule
 from tonne.money.cards.open_charges import FindBilled, OpenedCharges, open_charges
 from tonne.money.cards.settle_charges import settle_charges
 from tonne.platform.db.batches import run_leased
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.values.context import Clock, Mode
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.model import OrderKey, OrderStatus

@@ -10,10 +10,8 @@ from msgspec import Struct
 from tonne.money.cards.gateways.card import ChargeRequest, HostedPage, PaymentSource, StoredCard
 from tonne.money.cards.gateways.card_gateways import GATEWAY_OF
 from tonne.money.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, TryCounts
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns
-from tonne.platform.values.context import Mode, Scope
-from tonne.platform.values.ids import new_id
+from tonne.platform.db.database import Connection, columns
+from tonne.platform.values.context import Mode, Scope, new_id
 from tonne.platform.values.replace import replace
 from tonne.selling.orders.model import Order, OrderKey
 

@@ -12,7 +12,7 @@ from tonne.money.cards.handle_stripe_event import handle_stripe_event
 from tonne.money.cards.model import DeclineCode, RetrySchedule
 from tonne.money.cards.open_charges import FindBilled
 from tonne.money.cards.simulate_payment import SimulatePayment
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.events.notification import WorkKind
 from tonne.platform.events.notify import Notifier
 from tonne.platform.http.errors import RouteNotFound, require_test_mode

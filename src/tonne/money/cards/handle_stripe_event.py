@@ -7,7 +7,7 @@ import structlog
 from tonne.money.cards.captured_store import request_checks_any_account
 from tonne.money.cards.charge_store import make_due_any_account
 from tonne.money.cards.gateways.stripe_events import StripeEvent
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.values.context import Mode
 
 _MONEY_BACK = ("charge.dispute.", "charge.refund", "refund.")

@@ -8,10 +8,8 @@ from tonne.money.cards.charge_store import ATTEMPT, CHARGE_COLUMNS, read_attempt
 from tonne.money.cards.gateways.card import StoredCard
 from tonne.money.cards.gateways.card_gateways import GATEWAY_OF
 from tonne.money.cards.model import ChargeAttempt, ChargeStatus, TryCounts
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import scope_of
-from tonne.platform.values.context import Mode, Scope
-from tonne.platform.values.ids import new_id
+from tonne.platform.db.database import Connection, scope_of
+from tonne.platform.values.context import Mode, Scope, new_id
 from tonne.selling.orders.model import OrderKey
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tonne.money.cards.charge_store import ChargeableOrder, insert_charges
 from tonne.money.cards.model import ChargeAttempt
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.selling.orders.model import OrderKey
 from tonne.selling.orders.queue import schedule_payment
 

@@ -11,7 +11,7 @@ from tonne.money.cards.declines import failure_reason_of
 from tonne.money.cards.gateways.card import ChargeOutcome, ChargeResult
 from tonne.money.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, RetrySchedule, TryCounts, decide_charge
 from tonne.money.cards.stored_cards.card_link_store import note_problems
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.record import record_all
 from tonne.platform.values.context import job_actor
 from tonne.platform.values.replace import replace

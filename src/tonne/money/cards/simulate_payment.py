@@ -9,7 +9,7 @@ from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.cards.model import DECLINES, DeclineCode, RetrySchedule
 from tonne.money.cards.open_charges import FindBilled, OpenedCharges, open_charges
 from tonne.money.cards.settle_charges import settle_charges
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.values.context import Clock, Scope
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid

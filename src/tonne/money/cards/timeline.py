@@ -1,6 +1,6 @@
 """The charges of an order, and of its invoice, and their outcomes."""
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import Scope
 from tonne.platform.values.timeline import TimelineEntry

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from tonne.money.invoices.credit_notes.credit_note import CreditCause
 from tonne.money.invoices.credit_notes.issue_credit_note import credit_order
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor, ActorKind
 from tonne.selling.orders.errors import TransitionInvalid

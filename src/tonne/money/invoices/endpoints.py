@@ -13,7 +13,7 @@ from tonne.money.invoices.issuing.billing_store import find_group_of
 from tonne.money.invoices.issuing.issue_invoices import is_held_back
 from tonne.money.invoices.remaining import find_remaining
 from tonne.money.invoices.settle_invoice import settle_test_invoice
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.events.notification import WorkKind
 from tonne.platform.events.notify import Notifier
 from tonne.platform.http.errors import RouteNotFound, require_test_mode

@@ -21,7 +21,7 @@ from tonne.money.invoices.mail import (
 from tonne.money.invoices.model import FollowUpSchedule, Invoice, InvoiceStep
 from tonne.money.invoices.settle_invoice import is_covered, settle_if_covered
 from tonne.platform.db.batches import run_each
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode, job_actor

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from tonne.money.invoices.issuing.billed_order_store import find_order_keys_any_account
 from tonne.money.invoices.model import Invoice, InvoiceStatus
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.notification import Stream
 from tonne.platform.events.optional_events import OptionalEvent, find_recording, record_optional
 from tonne.platform.values.amounts import format_money

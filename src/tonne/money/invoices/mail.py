@@ -14,7 +14,7 @@ from tonne.money.invoices.issuing.billed_order_store import list_unfulfilled_ord
 from tonne.money.invoices.model import FollowUpSchedule, Invoice
 from tonne.money.invoices.remaining import find_remaining
 from tonne.money.invoices.store import find_billed_organisation
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.layout import fact_lines, join_blocks, one_line
 from tonne.platform.documents.mail.send_mail import Attachment, compose_mail, is_mail_address
 from tonne.platform.settings.settings import Settings

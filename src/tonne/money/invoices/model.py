@@ -19,8 +19,7 @@ from tonne.money.invoices.reference import reference_of
 from tonne.platform.settings.bank_accounts import own_account, parse_bank_accounts
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import format_money, format_tonnes
-from tonne.platform.values.context import Mode
-from tonne.platform.values.ids import is_id, new_id
+from tonne.platform.values.context import Mode, is_id, new_id
 from tonne.platform.values.language import N_
 from tonne.platform.values.tax import TaxTerms
 from tonne.selling.accounts.model import Billing, PaymentMethod

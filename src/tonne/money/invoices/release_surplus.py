@@ -10,7 +10,7 @@ from tonne.money.bank.assignment_store import (
 )
 from tonne.money.bank.transfer_store import lock_transfers_any_account, refresh_states_any_account
 from tonne.money.invoices.model import Invoice
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Actor
 
 

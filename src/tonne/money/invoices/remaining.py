@@ -3,7 +3,7 @@
 from tonne.money.bank.assignment_store import sum_received_any_account
 from tonne.money.invoices.documents.record import Remaining
 from tonne.money.invoices.model import Invoice
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_money
 
 

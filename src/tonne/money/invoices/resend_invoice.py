@@ -8,7 +8,7 @@ from tonne.money.invoices.errors import InvoiceNotOpen, InvoiceWithoutRecipient
 from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
 from tonne.money.invoices.mail import InvoiceMail, find_recipients, read_invoice_mail
 from tonne.money.invoices.model import FollowUpSchedule, Invoice
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, Scope

@@ -15,7 +15,7 @@ from tonne.money.invoices.issuing.billed_order_store import find_order_keys_any_
 from tonne.money.invoices.issuing.issue_consolidated_invoices import bill_alone
 from tonne.money.invoices.issuing.issue_invoices import issue_invoices
 from tonne.money.invoices.model import Invoice, InvoiceStatus
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.events.log import lock_streams
 from tonne.platform.process.progress import progress

@@ -6,8 +6,7 @@ from datetime import date, datetime
 import asyncpg
 
 from tonne.money.invoices.model import BilledOrganisation, Invoice, InvoiceStatus
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns, value_of
+from tonne.platform.db.database import Connection, columns, value_of
 from tonne.platform.events.notification import Stream
 from tonne.platform.values.context import Actor, Mode, Scope
 from tonne.selling.accounts.tax.store import find_tax_profile

@@ -2,7 +2,7 @@
 
 import asyncpg
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import Scope
 from tonne.platform.values.timeline import TimelineEntry

@@ -15,12 +15,11 @@ from tonne.money.invoices.issuing.billed_order_store import list_unfulfilled_ord
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.money.invoices.settle_invoice import lock_with_orders_any_account
 from tonne.money.invoices.write_off_store import WriteOff, WriteOffState
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.currency_limits import limit_minor
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, person_of
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Actor, new_id, person_of
 from tonne.selling.accounts.model import PaymentMethod
 
 

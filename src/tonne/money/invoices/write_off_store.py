@@ -8,8 +8,7 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.money.invoices.model import Invoice
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import value_of
+from tonne.platform.db.database import Connection, value_of
 from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import Actor, Mode
 

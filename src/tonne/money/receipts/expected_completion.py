@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode
 from tonne.platform.web.wording import ENGLISH, LocalWording

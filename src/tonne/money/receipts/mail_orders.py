@@ -8,7 +8,7 @@ from msgspec import Struct
 from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.money.receipts.order_letters import ABOUT_INVOICES, OrderLetter, compose_letter, read_facts
 from tonne.platform.db.batches import run_leased
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock

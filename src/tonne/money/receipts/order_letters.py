@@ -16,7 +16,7 @@ from tonne.money.receipts.expected_completion import Expectation, expected_compl
 from tonne.money.receipts.recipients import Parties, read_parties
 from tonne.money.refunds.model import Refund, RefundState
 from tonne.money.refunds.store import list_of_order
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.replace import replace
 from tonne.selling.orders.load import load_orders

@@ -12,7 +12,7 @@ from tonne.money.invoices.store import find_invoice
 from tonne.money.receipts.compose import tax_name
 from tonne.money.refunds.model import Refund, RefundPurpose, RefundState
 from tonne.money.refunds.store import list_of_order
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.layout import one_line
 from tonne.platform.documents.pdf import render_pdf
 from tonne.platform.settings.settings import Settings

@@ -10,7 +10,7 @@ from tonne.money.refunds.model import Refund, RefundMethod, RefundState
 from tonne.money.refunds.order_money import OrderMoney, change_refund, entry_of, lock_money, settle
 from tonne.money.refunds.request_refund import release_refund
 from tonne.money.refunds.store import find_refund_any_account, lock_sent_at
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.record import record_all
 from tonne.platform.values.context import Actor, person_of
 from tonne.platform.values.replace import replace

@@ -15,9 +15,8 @@ from tonne.money.refunds.model import Refund, RefundState
 from tonne.money.refunds.order_money import OrderMoney, add_refund, change_refund, lock_money, settle
 from tonne.money.refunds.store import claim_bank_refunds, store_returns, wake_bank_refund_any_account
 from tonne.platform.db.batches import run_each
-from tonne.platform.db.pool import Connection, Database
-from tonne.platform.values.context import Actor, Clock, Mode, job_actor
-from tonne.platform.values.ids import new_id
+from tonne.platform.db.database import Connection, Database
+from tonne.platform.values.context import Actor, Clock, Mode, job_actor, new_id
 from tonne.platform.values.replace import replace
 from tonne.selling.orders.model import Order
 

@@ -15,7 +15,7 @@ from tonne.money.refunds.order_money import OrderMoney, lock_money
 from tonne.money.refunds.permission import require_permission
 from tonne.money.refunds.release_order import release_order
 from tonne.money.refunds.request_refund import RefundRequest, plan_refund
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, ActorKind, Scope
 from tonne.selling.accounts.model import PaymentMethod

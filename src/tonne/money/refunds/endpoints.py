@@ -11,8 +11,8 @@ from tonne.money.refunds.model import Refund
 from tonne.money.refunds.permission import require_permission
 from tonne.money.refunds.request_refund import RefundRequest, parse_amount, request_refund
 from tonne.money.refunds.schemas import CancelIn, DisputeIn, RefundIn, refund_out
+from tonne.platform.db.database import Database
 from tonne.platform.db.idempotency import create_once
-from tonne.platform.db.pool import Database
 from tonne.platform.events.notification import WorkKind
 from tonne.platform.events.notify import Notifier
 from tonne.platform.http.client_fields import idempotency_of, replay

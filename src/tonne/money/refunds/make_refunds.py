@@ -15,9 +15,8 @@ from tonne.money.refunds.model import Refund, RefundState, next_look, retry_dela
 from tonne.money.refunds.order_money import OrderMoney, add_refund, change_refund, lock_money, settle
 from tonne.money.refunds.store import DueRefund, claim_due, undo_sent
 from tonne.platform.db.batches import run_each
-from tonne.platform.db.pool import Connection, Database
-from tonne.platform.values.context import Clock, job_actor
-from tonne.platform.values.ids import new_id
+from tonne.platform.db.database import Connection, Database
+from tonne.platform.values.context import Clock, job_actor, new_id
 from tonne.platform.values.replace import replace
 
 BATCH = 50

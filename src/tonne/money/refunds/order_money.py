@@ -19,12 +19,11 @@ from tonne.money.refunds.disputes import dispute_store
 from tonne.money.refunds.model import Dispute, Refund, RefundMethod, RefundPurpose, RefundState, refundable, refunded
 from tonne.money.refunds.refund_events import record_refund
 from tonne.money.refunds.release_order import release_order
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.record import Entry, entry_in, record_all
 from tonne.platform.values.amounts import apportion, format_money
 from tonne.platform.values.charge_amounts import charge_unit
-from tonne.platform.values.context import Actor, Scope
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Actor, Scope, new_id
 from tonne.platform.values.replace import replace
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.load import load_order

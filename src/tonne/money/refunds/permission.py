@@ -1,7 +1,7 @@
 """Which accounts may refund by API and in the dashboard. Operators always may."""
 
 from tonne.money.refunds.errors import RefundNotAllowed
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Actor, ActorKind, Scope
 
 ALLOWS_REFUNDS = "SELECT refunds_by_api FROM accounts WHERE organisation_id = $1 AND mode = $2 AND id = $3"

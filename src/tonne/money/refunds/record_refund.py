@@ -17,11 +17,10 @@ from tonne.money.refunds.disputes.dispute_store import list_disputes_of_charge, 
 from tonne.money.refunds.make_refunds import apply_result
 from tonne.money.refunds.model import Dispute, Refund, RefundPurpose, RefundState, exceeding
 from tonne.money.refunds.order_money import OrderMoney, card_refund, change_refund
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.record import Entry, entry_in, record_all
 from tonne.platform.values.amounts import format_money
-from tonne.platform.values.context import job_actor
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import job_actor, new_id
 from tonne.platform.values.replace import replace
 from tonne.platform.values.same_named import same_named
 

@@ -7,7 +7,7 @@ import msgspec
 
 from tonne.money.refunds.model import Refund, RefundState
 from tonne.money.refunds.schemas import refund_out
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.optional_events import OptionalEvent, record_optional
 
 # Without `pending`: the card gateway has accepted a refund that was reported before.

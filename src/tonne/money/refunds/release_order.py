@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec import structs
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor
 from tonne.selling.orders.model import CancellationReason, Order, OrderStatus

@@ -11,14 +11,13 @@ from tonne.money.refunds.bank_refunds import plan_bank_refund
 from tonne.money.refunds.errors import NothingToRefund, RefundAmountInvalid, RefundExceedsPaid
 from tonne.money.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState
 from tonne.money.refunds.order_money import OrderMoney, add_refund, lock_money, settle
+from tonne.platform.db.database import Connection
 from tonne.platform.db.idempotency import Idempotency
-from tonne.platform.db.pool import Connection
 from tonne.platform.settings.currency_limits import limit_minor
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import DECIMALS, format_money, parse_decimal, scaled
 from tonne.platform.values.charge_amounts import charge_unit
-from tonne.platform.values.context import Actor, Scope
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Actor, Scope, new_id
 from tonne.selling.orders.errors import OrderNotFound
 
 

@@ -8,8 +8,7 @@ import asyncpg
 
 from tonne.money.cards.captured_store import CapturedCharge
 from tonne.money.refunds.model import Refund, RefundState
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import parameters_of, scope_of, value_of
+from tonne.platform.db.database import Connection, parameters_of, scope_of, value_of
 from tonne.platform.values.context import Mode, Scope
 from tonne.selling.orders.model import Order, OrderKey
 

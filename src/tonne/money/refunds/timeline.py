@@ -1,6 +1,6 @@
 """The refunds and disputes of an order."""
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import Scope
 from tonne.platform.values.timeline import TimelineEntry

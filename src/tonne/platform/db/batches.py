@@ -6,8 +6,8 @@ from typing import TypeVar
 
 import structlog
 
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.errors import is_database_unavailable
-from tonne.platform.db.pool import Connection, Database
 
 _log = structlog.get_logger()
 Row = TypeVar("Row")

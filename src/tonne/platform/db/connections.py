@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 
 
 class Connections(Protocol):

@@ -10,8 +10,8 @@ from datetime import datetime
 import structlog
 from msgspec import Struct
 
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.errors import DATABASE_ERRORS, ServiceHeld
-from tonne.platform.db.pool import Connection, Database
 from tonne.platform.db.waiting_check import WaitingCheck
 from tonne.platform.process.telemetry.instruments import Combine, GaugeFamily, Metric
 from tonne.platform.values.context import Actor

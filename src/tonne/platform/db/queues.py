@@ -8,8 +8,8 @@ import asyncpg
 import structlog
 from msgspec import Struct
 
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.errors import DATABASE_ERRORS
-from tonne.platform.db.pool import Connection, Database
 from tonne.platform.process.telemetry.instruments import Combine, Labels, MetricKind, Snapshot
 
 # Scrapes of several servers, and repeated ones, share one read.

@@ -9,8 +9,8 @@ from typing import TypeVar
 import asyncpg
 import structlog
 
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.errors import DATABASE_ERRORS, is_database_unavailable
-from tonne.platform.db.pool import Connection, Database
 from tonne.platform.process.telemetry.instruments import Combine, CounterFamily, GaugeFamily, Metric
 from tonne.platform.settings.settings import Settings
 

@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.events import store
 from tonne.platform.events.errors import EventNotFound, EventsRemoved, SequenceInvalid
 from tonne.platform.events.floor_store import Floor, read_floor

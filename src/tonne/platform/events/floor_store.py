@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns
+from tonne.platform.db.database import Connection, columns
 from tonne.platform.events.errors import EventsRemoved
 from tonne.platform.events.log import lock_streams
 from tonne.platform.events.notification import Stream

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import structlog
 
+from tonne.platform.db.database import Connection, Database, connect
 from tonne.platform.db.errors import DATABASE_ERRORS
-from tonne.platform.db.pool import Connection, Database, connect
 from tonne.platform.events.notification import EVERYTHING, Notification, PendingWork, Stream, WorkKind
 from tonne.platform.process.telemetry.instruments import CounterFamily, GaugeFamily, Metric
 from tonne.platform.settings.settings import Settings

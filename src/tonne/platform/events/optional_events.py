@@ -10,12 +10,10 @@ from datetime import datetime
 
 import msgspec
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns
+from tonne.platform.db.database import Connection, columns
 from tonne.platform.events.notification import Stream
 from tonne.platform.process.telemetry import tracing
-from tonne.platform.values.context import Mode, Scope
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Mode, Scope, new_id
 
 
 class OptionalEvent(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import asyncpg
 import msgspec
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.payload import decode_document, encode_document
 from tonne.platform.events.timeline import before_order
 from tonne.platform.values.context import Scope

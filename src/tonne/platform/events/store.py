@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import asyncpg
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.payload import head_of
-from tonne.platform.values.context import Scope
-from tonne.platform.values.ids import made_at
+from tonne.platform.values.context import Scope, made_at
 
 # Before and after every event.
 ALWAYS = datetime(1, 1, 2, tzinfo=UTC)

@@ -14,8 +14,7 @@ from tonne.platform.http.limits.rate_limit import Quota, TokenBuckets, rate_limi
 from tonne.platform.http.permissions import FULL_ACCESS
 from tonne.platform.process.expiring_cache import ExpiringCache
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Mode, Scope
-from tonne.platform.values.ids import is_id
+from tonne.platform.values.context import Mode, Scope, is_id
 
 # Encoded already: almost every response has these headers.
 RawHeaders = list[tuple[bytes, bytes]]

@@ -17,7 +17,7 @@ from tonne.platform.http.route import Response
 from tonne.platform.process.telemetry.logs import REQUEST_ID
 from tonne.platform.process.telemetry.metrics import Metrics
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import new_id
 
 _log = structlog.get_logger()
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}

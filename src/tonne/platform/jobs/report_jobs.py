@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.errors import DATABASE_ERRORS
-from tonne.platform.db.pool import Connection, Database
 from tonne.platform.jobs.metrics import JobMetrics
 from tonne.platform.values.context import Clock, utc_now
 

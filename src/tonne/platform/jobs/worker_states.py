@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 
 # Workers report every 5 s. One that is silent for longer is not running, or has lost the database.
 SILENT_AFTER = timedelta(seconds=30)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.keys import secret_key_store as secret_store
 from tonne.platform.keys.sealed import SealedSecrets
 from tonne.platform.keys.secret_box import SecretBox, SecretKeyMissing, SecretUnreadable, create_key_file, key_file

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.keys import secret_key_store as secret_store
 from tonne.platform.keys.sealed import SealedSecrets, count_secrets

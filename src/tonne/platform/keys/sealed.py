@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import asyncpg
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.keys.secret_box import HEADER_BYTES, sealed_with
 
 

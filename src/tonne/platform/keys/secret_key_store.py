@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 
 LOCK_KEYS = "SELECT pg_advisory_xact_lock(hashtext('tonne secret keys'))"
 

@@ -5,8 +5,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import value_of
+from tonne.platform.db.database import Connection, value_of
 from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.paging import Position
 from tonne.selling.accounts.model import Account, AccountKind, PaymentMethod

@@ -2,7 +2,7 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor, Mode, Scope

@@ -7,7 +7,7 @@ deliver their events, and the data stays.
 from datetime import datetime
 from typing import Any
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor, Scope
 from tonne.selling.accounts import limit_store, store

@@ -7,7 +7,7 @@ to addresses that belong to the organisation; the rest is held in the outbox.
 from datetime import datetime
 from email.message import EmailMessage
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.values.context import Mode, Scope
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.authenticator import KeyHolder
 from tonne.platform.process.expiring_cache import ExpiringCache
 from tonne.platform.process.single_flight import SingleFlight

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
 from tonne.platform.values.context import Mode, Timestamp, to_wire
 from tonne.platform.values.same_named import same_named

@@ -1,6 +1,6 @@
 """Finding organisations and accounts, with an error when there is none; for the operator it says where to look."""
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.http.errors import AccountNotFound
 from tonne.platform.values.context import Scope
 from tonne.platform.values.language import DEFAULT_LANGUAGE

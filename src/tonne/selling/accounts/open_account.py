@@ -1,4 +1,4 @@
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import DECIMALS
 from tonne.platform.values.context import Actor

@@ -4,7 +4,7 @@ import re
 from datetime import datetime
 from typing import NamedTuple
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.urls import MAX_HOST_LENGTH, UrlInvalid, parse_host
 from tonne.selling.accounts.errors import RedirectHostInvalid
 

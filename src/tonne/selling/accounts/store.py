@@ -8,8 +8,7 @@ from typing import Any
 
 import asyncpg
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import parameters_of, value_of
+from tonne.platform.db.database import Connection, parameters_of, value_of
 from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.tax import NO_TAX, TaxTerms, TaxTreatment
 from tonne.selling.accounts.model import (

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Scope
 from tonne.platform.values.timeline import TimelineEntry
 

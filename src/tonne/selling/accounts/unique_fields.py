@@ -1,4 +1,4 @@
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.selling.accounts import store
 from tonne.selling.accounts.errors import AccountIdempotencyExists, HandleNotUnique
 from tonne.selling.accounts.model import Account

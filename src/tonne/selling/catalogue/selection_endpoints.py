@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.errors import AccountClosed
 from tonne.platform.http.json_body import read_items
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response

@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode, utc_now
 from tonne.platform.values.replace import replace

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns
+from tonne.platform.db.database import Connection, columns
 from tonne.platform.values.context import Mode
 
 

@@ -8,7 +8,7 @@ import asyncpg
 import msgspec
 from msgspec import structs
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import MAX_GRAMS
 from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.details import BundleDetails, ProjectDetails

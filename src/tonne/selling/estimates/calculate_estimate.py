@@ -5,12 +5,11 @@ from typing import Any
 
 import msgspec
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.client_fields import idempotency_of, metadata_text
 from tonne.platform.http.json_body import Document, read
-from tonne.platform.values.context import Clock, Scope
+from tonne.platform.values.context import Clock, Scope, new_id
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.ids import new_id
 from tonne.platform.values.replace import replace
 from tonne.selling.estimates import calculated_store as store
 from tonne.selling.estimates.calculated import Calculated, CalculatedEstimate, EstimateKind, require_mass

@@ -7,9 +7,8 @@ import msgspec
 
 from tonne.platform.http.route import Endpoint, Parameter, Request, Response, Route, RouteMaker, json_response
 from tonne.platform.values.amounts import format_tonnes
-from tonne.platform.values.context import to_wire
+from tonne.platform.values.context import is_id, to_wire
 from tonne.platform.values.errors import Fault, Invalid
-from tonne.platform.values.ids import is_id
 from tonne.selling.catalogue.errors import SELECTION_ERRORS
 from tonne.selling.estimates.calculate_estimate import AUTO_KEY, CalculateEstimate
 from tonne.selling.estimates.calculated import CalculatedEstimate, EstimateKind, mass_out

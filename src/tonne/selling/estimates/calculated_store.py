@@ -5,8 +5,7 @@ from typing import Any
 
 import asyncpg
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import parameters_of
+from tonne.platform.db.database import Connection, parameters_of
 from tonne.platform.values.amounts import MassUnit
 from tonne.platform.values.context import Scope
 from tonne.selling.estimates.calculated import CalculatedEstimate, mass_out

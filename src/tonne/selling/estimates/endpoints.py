@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Struct
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.client_fields import idempotency_of, metadata_text, replay
 from tonne.platform.http.json_body import Document, read
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response

@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns
+from tonne.platform.db.database import Connection, columns
 from tonne.platform.values.context import Scope
 from tonne.platform.values.erased import ERASED_DIGEST
 

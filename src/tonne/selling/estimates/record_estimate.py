@@ -5,11 +5,10 @@ from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 
+from tonne.platform.db.database import Connection
 from tonne.platform.db.idempotency import Idempotency, create_once
-from tonne.platform.db.pool import Connection
 from tonne.platform.values.amounts import MAX_GRAMS, MassUnit, to_grams
-from tonne.platform.values.context import Scope
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Scope, new_id
 from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit, cut_quantity
 from tonne.selling.estimates.errors import MassInvalid
 from tonne.selling.estimates.model import Estimate

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns
+from tonne.platform.db.database import Connection, columns
 from tonne.platform.values.amounts import MassUnit
 from tonne.platform.values.context import Scope
 from tonne.selling.accounts.organisations.activity import EstimateActivity

@@ -2,7 +2,7 @@
 
 from msgspec import structs
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.selling.orders import store
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.schemas import order_document

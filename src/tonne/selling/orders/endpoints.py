@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
+from tonne.platform.db.database import Database
 from tonne.platform.db.idempotency import Idempotency
-from tonne.platform.db.pool import Database
 from tonne.platform.http.client_fields import idempotency_of, metadata_text, replay
 from tonne.platform.http.json_body import Document
 from tonne.platform.http.lists import Paging, raw_list_response

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import asyncpg
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Scope
 from tonne.platform.values.paging import Position
 from tonne.selling.orders.model import OrderStatus

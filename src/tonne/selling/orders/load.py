@@ -7,8 +7,7 @@ from fractions import Fraction
 
 import asyncpg
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns, scope_of, value_of
+from tonne.platform.db.database import Connection, columns, scope_of, value_of
 from tonne.platform.values.context import Scope
 from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.catalogue.model import ExchangeRate

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import structs
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.record import Entry, entry_in
 from tonne.platform.events.log import NewEvent, append, append_to_streams
 from tonne.platform.values.amounts import format_money

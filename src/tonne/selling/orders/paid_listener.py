@@ -6,7 +6,7 @@ A later package counts payments of its own pages. `apps/wiring` connects it, bec
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.selling.orders.model import Order
 
 OnPaid = Callable[[Connection, Sequence[Order], datetime], Awaitable[None]]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode, Scope
 
 # Addresses and names must be equal; the texts that clients wrote contain a term. Batches, so that no statement takes

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from msgspec import structs
 
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode
 from tonne.platform.values.errors import TonneError

@@ -11,8 +11,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from tonne.platform.db.batches import RETRY_AFTER, run_claimed
-from tonne.platform.db.pool import Connection, Database
-from tonne.platform.db.rows import columns
+from tonne.platform.db.database import Connection, Database, columns
 from tonne.platform.values.context import Clock, Mode, Scope
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.load import load_order, load_orders

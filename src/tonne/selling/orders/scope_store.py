@@ -2,10 +2,8 @@
 
 from datetime import timedelta
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import scope_of
-from tonne.platform.values.context import Mode, Scope
-from tonne.platform.values.ids import made_at
+from tonne.platform.db.database import Connection, scope_of
+from tonne.platform.values.context import Mode, Scope, made_at
 
 _NEAR = timedelta(seconds=2)
 

@@ -6,8 +6,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns, parameters_of
+from tonne.platform.db.database import Connection, columns, parameters_of
 from tonne.platform.values.context import Actor, Scope
 from tonne.platform.values.erased import ERASED_DIGEST
 from tonne.platform.values.paging import Position

@@ -1,6 +1,6 @@
 """How an order was placed and cancelled."""
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_money, format_tonnes
 from tonne.platform.values.context import Scope
 from tonne.platform.values.timeline import TimelineEntry

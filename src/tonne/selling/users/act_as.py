@@ -5,11 +5,10 @@ Read-only, for 30 minutes, in one session, with a reason that the organisation s
 
 from datetime import datetime
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import Actor
+from tonne.platform.values.context import Actor, new_id
 from tonne.platform.values.errors import Kind, TonneError
-from tonne.platform.values.ids import new_id
 from tonne.selling.accounts.lookup import require_organisation
 from tonne.selling.users import act_as_store
 from tonne.selling.users.act_as_store import LASTS, ActAsPeriod

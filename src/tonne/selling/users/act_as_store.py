@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import asyncpg
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.selling.users.model import Membership, Role, UserSession
 
 LASTS = timedelta(minutes=30)

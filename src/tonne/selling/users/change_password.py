@@ -1,6 +1,6 @@
 """Choosing a new password: with the old one, or by the link in a mail."""
 
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, Clock

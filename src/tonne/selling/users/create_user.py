@@ -2,10 +2,9 @@
 
 from datetime import datetime
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import Actor
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Actor, new_id
 from tonne.selling.accounts.lookup import require_organisation
 from tonne.selling.accounts.organisations.open_organisation import check_name
 from tonne.selling.accounts.store import lock_organisation

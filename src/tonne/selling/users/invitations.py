@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.layout import one_line
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings

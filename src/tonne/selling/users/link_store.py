@@ -4,8 +4,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import parameters_of, value_of
+from tonne.platform.db.database import Connection, parameters_of, value_of
 from tonne.selling.users.model import Role
 
 INVITATION = "invitation"

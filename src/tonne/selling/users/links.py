@@ -2,14 +2,13 @@
 
 from datetime import datetime, timedelta
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.layout import button_lines, join_blocks, one_line
 from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.documents.mail.send_mail import compose_mail
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor
-from tonne.platform.values.ids import is_id, new_id, new_secret_id
+from tonne.platform.values.context import Actor, is_id, new_id, new_secret_id
 from tonne.platform.web.wording import wording_in
 from tonne.selling.accounts.lookup import find_language
 from tonne.selling.users import link_store

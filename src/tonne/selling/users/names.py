@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Actor, ActorKind
 
 FIND_USER_NAMES = "SELECT id, name FROM users WHERE id = ANY ($1::text[])"

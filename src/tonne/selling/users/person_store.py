@@ -1,6 +1,6 @@
 """Whether an e-mail address belongs to somebody who signs in."""
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.selling.accounts.person_store import AddressUse
 
 LIST_USES = """

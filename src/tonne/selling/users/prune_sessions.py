@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import ClassVar
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.values.context import Clock
 from tonne.selling.users.link_store import prune_links
 from tonne.selling.users.second_factor.passkey_store import prune_challenges

@@ -1,6 +1,6 @@
 """Mails that tell users about changes of how they sign in: somebody else may have made them."""
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.layout import one_line
 from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.documents.mail.send_mail import compose_mail

@@ -9,12 +9,11 @@ import re
 import secrets
 from datetime import datetime, timedelta
 
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.route import Request
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, Clock
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Actor, Clock, new_id
 from tonne.selling.users import session_store
 from tonne.selling.users.model import User, UserSession
 

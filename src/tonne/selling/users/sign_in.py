@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from time import monotonic
 
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import asyncpg
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import value_of
+from tonne.platform.db.database import Connection, value_of
 from tonne.selling.users.model import Member, Membership, Role, User
 
 INSERT_USER = """

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.optional_events import OptionalEvent, record_optional
 from tonne.platform.values.context import Timestamp, to_wire
 from tonne.selling.orders.model import Order

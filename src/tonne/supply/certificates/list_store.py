@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import asyncpg
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode
 from tonne.platform.values.paging import START, Position
 from tonne.supply.certificates.store import STORED, StoredCertificate, stored_certificate

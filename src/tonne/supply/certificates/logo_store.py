@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.selling.orders.model import BeneficiaryKind, Order
 
 # Sorted, so that transactions that keep the same new logos cannot deadlock.

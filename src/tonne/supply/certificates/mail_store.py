@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import scope_of
+from tonne.platform.db.database import Connection, scope_of
 from tonne.platform.values.context import Scope
 from tonne.supply.certificates.record import CertificateRecord
 

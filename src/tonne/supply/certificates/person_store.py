@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Scope
 from tonne.supply.certificates.record import CertificateRecord
 from tonne.supply.transparency.record_statements import erase_names

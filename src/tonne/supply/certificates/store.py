@@ -11,8 +11,7 @@ import asyncpg
 import msgspec
 from msgspec.structs import replace
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns, scope_of, value_of
+from tonne.platform.db.database import Connection, columns, scope_of, value_of
 from tonne.platform.values.amounts import format_tonnes
 from tonne.platform.values.context import Mode, Scope, to_wire
 from tonne.platform.values.serials import serial_range

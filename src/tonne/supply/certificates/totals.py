@@ -5,8 +5,7 @@ from datetime import UTC, date, datetime
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns
+from tonne.platform.db.database import Connection, columns
 from tonne.selling.orders.model import Order
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import structlog
 from msgspec import structs
 
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import apportion
 from tonne.platform.values.context import Clock, Mode

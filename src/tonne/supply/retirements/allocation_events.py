@@ -11,8 +11,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns
+from tonne.platform.db.database import Connection, columns
 from tonne.platform.events.notification import Stream
 from tonne.platform.events.optional_events import OptionalEvent, find_recording, record_optional
 from tonne.platform.values.amounts import format_tonnes

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from msgspec import structs
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.log import lock_streams
 from tonne.platform.events.notification import Stream
 from tonne.platform.settings.settings import Settings

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.events.notification import WorkKind
 from tonne.platform.events.notify import Notifier
 from tonne.platform.http.errors import RouteNotFound, require_test_mode

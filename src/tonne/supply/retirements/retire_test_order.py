@@ -4,7 +4,7 @@ Each step is a transaction of its own. Retiring locks parcels and then other ord
 still held its own order, or the event stream, could deadlock with the worker or with another helper.
 """
 
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Scope
 from tonne.selling.orders import store as order_store

@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 import asyncpg
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import value_of
+from tonne.platform.db.database import Connection, value_of
 from tonne.platform.values.amounts import format_tonnes
 from tonne.platform.values.context import Scope, to_wire
 from tonne.platform.values.paging import Position

@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, time
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_tonnes
 from tonne.platform.values.context import Scope
 from tonne.platform.values.serials import serial_range

@@ -3,7 +3,7 @@
 from datetime import date, timedelta
 from typing import ClassVar
 
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.values.context import Clock, Mode
 
 KEPT_DAYS = 180

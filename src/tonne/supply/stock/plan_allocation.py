@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct, field
 
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import new_id
 from tonne.platform.values.replace import replace
 from tonne.selling.catalogue.coverage import Demand, cover
 from tonne.supply.stock.model import Lot, LotStatus, Parcel, ParcelStatus, Share

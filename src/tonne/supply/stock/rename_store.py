@@ -4,8 +4,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import value_of
+from tonne.platform.db.database import Connection, value_of
 from tonne.platform.values.context import Scope
 from tonne.selling.orders.model import Order
 from tonne.supply.stock.model import ParcelStatus

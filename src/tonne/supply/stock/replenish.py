@@ -8,10 +8,9 @@ from datetime import datetime
 
 import asyncpg
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import GRAMS_PER_TONNE
-from tonne.platform.values.context import Mode
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Mode, new_id
 from tonne.supply.stock.lots.lots import MAX_LOT_TONNES, LotRow, save_lots
 from tonne.supply.stock.model import Lot, LotStatus
 

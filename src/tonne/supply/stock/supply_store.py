@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns, value_of
+from tonne.platform.db.database import Connection, columns, value_of
 from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import Order, OrderKey
 from tonne.supply.stock.lots.registry_name import registry_beneficiary

@@ -1,6 +1,6 @@
 """What the catalogue and the operator are shown of free supply."""
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.model import VintageSupply
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 import msgspec
 import structlog
 
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode
 from tonne.supply.transparency.log_store import grow_log, lock_log, open_log

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.process.progress import progress
 from tonne.supply.transparency.log_store import list_logs
 from tonne.supply.transparency.model import Log

@@ -4,7 +4,7 @@ import re
 from collections import OrderedDict
 from typing import NamedTuple
 
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.http.openapi.reference_page import AssetNotFound, redirect_to
 from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker
 from tonne.platform.values.context import Mode

@@ -2,8 +2,7 @@
 
 from datetime import datetime
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import value_of
+from tonne.platform.db.database import Connection, value_of
 from tonne.platform.values.context import Mode
 from tonne.supply.transparency.model import Log
 

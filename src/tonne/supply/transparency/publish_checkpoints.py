@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import structlog
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock
 from tonne.supply.transparency.checkpoint_store import claim_grown, record_refusal, store_checkpoint

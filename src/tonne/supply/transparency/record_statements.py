@@ -8,8 +8,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns
+from tonne.platform.db.database import Connection, columns
 from tonne.platform.values.context import Mode
 from tonne_verify.openings import StatementKind
 

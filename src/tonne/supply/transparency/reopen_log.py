@@ -3,7 +3,7 @@
 import re
 from datetime import datetime
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor, Mode
 from tonne.supply.transparency.append_leaves import append_to_tree

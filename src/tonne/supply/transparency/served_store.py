@@ -1,6 +1,6 @@
 """SQL of what the log serves: only what the newest checkpoint covers."""
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode
 from tonne_verify.notes import DASH
 from tonne_verify.tiles import TileId

@@ -5,8 +5,7 @@ from datetime import datetime
 import asyncpg
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import value_of
+from tonne.platform.db.database import Connection, value_of
 from tonne.platform.values.context import Mode
 from tonne.supply.transparency.model import log_path
 from tonne_verify.notes import split_note

@@ -5,8 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns, value_of
+from tonne.platform.db.database import Connection, columns, value_of
 from tonne.platform.values.context import Mode
 from tonne.supply.transparency.model import Log
 from tonne.supply.transparency.statements import ComposedStatement, WaitingStatement

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_tonnes
 from tonne.platform.values.context import Mode, to_wire
 from tonne.platform.values.serials import serial_range

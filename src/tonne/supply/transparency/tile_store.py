@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.supply.transparency.tree import GrownTile, TreeBroken, last_tiles
 from tonne_verify.merkle import HASH_SIZE
 from tonne_verify.tiles import TILE_WIDTH, TileId, join_entries

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import structlog
 
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.settings.witness_settings import WitnessAddress
 from tonne.platform.values.context import Clock

@@ -13,7 +13,7 @@ from tonne.apps.privacy.retention.remove_partition import NotRemoved
 from tonne.apps.privacy.retention.remove_partitions import remove_due
 from tonne.apps.wiring.app import Services
 from tonne.channels.webhooks.register import register_webhook
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.db.schema.partitions import EVENTS, PartitionedTable, create_partition, list_partitions
 from tonne.platform.events.log import NewEvent, append
 from tonne.platform.settings.settings import Settings

@@ -8,7 +8,7 @@ from tests.support.world import World
 from tonne.apps.cli.operations.doctor import find_waiting
 from tonne.apps.privacy.retention.make_partitions import MakePartitions
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.db.schema.partitions import (
     ATTEMPTS,
     EVENTS,

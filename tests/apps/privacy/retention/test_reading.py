@@ -12,7 +12,7 @@ from tests.apps.privacy.retention.months import Months, divide
 from tonne.apps.privacy.retention.remove_partition import NotRemoved
 from tonne.channels.webhooks.delivery import batch_store, claim
 from tonne.channels.webhooks.model import Lease
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.partitions import EVENTS
 from tonne.platform.events import store
 from tonne.platform.values.replace import replace

@@ -32,11 +32,10 @@ from tonne.money.invoices.write_off import reinstate_invoice, write_off_invoice
 from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
 from tonne.money.refunds.disputes.simulate_dispute import simulate_dispute
 from tonne.money.refunds.request_refund import RefundRequest, request_refund
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.csv_lines import SheetFile
-from tonne.platform.values.context import Mode, Scope
+from tonne.platform.values.context import Mode, Scope, new_id
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.ids import new_id
 from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.model import Billing, Fulfil, PaymentMethod

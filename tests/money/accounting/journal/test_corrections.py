@@ -26,7 +26,7 @@ from tonne.money.bank.return_transfer import confirm_return, fail_return, return
 from tonne.money.cards.gateways.card import ChargeRequest, ChargeResult
 from tonne.money.refunds.approve_refund import settle_refund
 from tonne.money.refunds.disputes.mismatched_charge import accept_mismatched, read_mismatched, return_mismatched
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Actor, Mode
 from tonne.platform.values.replace import replace
 from tonne.selling.orders.model import Order

@@ -10,9 +10,8 @@ import stripe
 from tonne.money.cards.gateways.card import CardGateway, ChargeRequest, HostedPage, StoredCard
 from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.cards.gateways.card_stripe import StripeCardGateway
-from tonne.platform.db.pool import Database
-from tonne.platform.values.context import Mode
-from tonne.platform.values.ids import new_id
+from tonne.platform.db.database import Database
+from tonne.platform.values.context import Mode, new_id
 
 KEY, LIVE_KEY = "sk_test_key", "sk_live_key"
 

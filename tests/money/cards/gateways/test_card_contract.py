@@ -15,9 +15,8 @@ from tests.money.cards.gateways.gateway_under_test import (
 )
 from tonne.money.cards.gateways.card import CardNotFound, ChargeOutcome, ChargeResult, StoredCard
 from tonne.money.cards.gateways.payment_record import PaymentNotRead, RefundOutcome
-from tonne.platform.db.pool import Database
-from tonne.platform.values.context import Mode, utc_now
-from tonne.platform.values.ids import new_id
+from tonne.platform.db.database import Database
+from tonne.platform.values.context import Mode, new_id, utc_now
 from tonne.platform.values.replace import replace
 
 

@@ -10,10 +10,9 @@ from tests.money.cards.gateways.gateway_under_test import SimulatedUnderTest, re
 from tonne.money.cards.gateways.card import ChargeOutcome, ChargeResult, StoredCard
 from tonne.money.cards.gateways.card_simulated import SIMULATED_CARDS, SimulatedCard, SimulatedCardGateway
 from tonne.money.cards.gateways.payment_record import RefundOutcome
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Mode
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Mode, new_id
 
 RECOVERING, ANSWER_LOST, REQUEST_LOST = "4000000000000341", "4000000000000259", "4000000000000267"
 

@@ -16,11 +16,10 @@ from tonne.money.cards.gateways.confirmation import (
 )
 from tonne.money.cards.gateways.metered_gateway import GatewayMetrics, metered
 from tonne.money.cards.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage, PaymentPages
+from tonne.platform.db.database import Database
 from tonne.platform.db.hold import HoldWatch
-from tonne.platform.db.pool import Database
 from tonne.platform.process.telemetry.metrics_text import render
-from tonne.platform.values.context import Mode
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Mode, new_id
 
 GOOD, DECLINED = "4242424242424242", "4000000000009995"
 

@@ -9,7 +9,7 @@ from tests.platform.keys.signing.test_keys import keys_of
 from tests.support.document_key import write_document_key
 from tonne.apps.cli.check.check_document_key import check_document_key
 from tonne.apps.cli.check.check_result import CheckResult, CheckStatus
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import utc_now
 

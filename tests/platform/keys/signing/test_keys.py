@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.clock import START
 from tests.support.command import output_of
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
 from tonne.platform.keys.signing.keys import SigningKeys
 from tonne.platform.keys.signing.model import KeyPurpose

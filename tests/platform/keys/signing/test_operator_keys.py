@@ -22,7 +22,7 @@ from tests.support.certificates import RECORD
 from tests.support.clock import START
 from tests.support.command import output_of, refusal_of
 from tests.support.document_key import write_document_key
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.keys.signing.document_key import KeyUnusable
 from tonne.platform.keys.signing.errors import SigningUnavailable
 from tonne.platform.keys.signing.keys import SigningKeys

@@ -21,7 +21,7 @@ from tests.platform.keys.signing.test_keys import keys_of
 from tests.platform.keys.signing.validator import AT, status_of
 from tests.support.certificates import RECORD
 from tests.support.clock import START
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.keys.signing.errors import SigningUnavailable
 from tonne.platform.keys.signing.sign_documents import SignDocuments
 from tonne.platform.settings.settings import Settings

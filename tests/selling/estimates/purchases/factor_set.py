@@ -1,7 +1,7 @@
 """A set of factors for transactions, as an operator would import it. The numbers are made up."""
 
 from tests.support.world import TESTER
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.values.context import utc_now
 from tonne.selling.estimates.factors.import_factors import import_factors

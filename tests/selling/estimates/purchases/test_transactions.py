@@ -5,7 +5,7 @@ from typing import Any
 from tests.selling.estimates.purchases.factor_set import import_transaction_factors
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import World
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 
 PATH = "/v1/estimates/transactions"
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import DECIMALS
 from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.model import Bundle, Catalogue

@@ -11,8 +11,8 @@ from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.amounts import DECIMALS, format_money, parse_decimal, scaled
+from tonne.platform.values.context import is_id
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.ids import is_id
 from tonne.platform.web.render import see_other
 from tonne.selling.catalogue.errors import PriceChangeConflict, PriceChangeNotFound
 from tonne.selling.catalogue.imports.rows import MAX_PRICE

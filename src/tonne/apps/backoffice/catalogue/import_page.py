@@ -23,7 +23,7 @@ from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import Fields, OperatorViewer
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.ids import is_id
+from tonne.platform.values.context import is_id
 from tonne.platform.web.render import see_other
 from tonne.selling.catalogue.imports.rate_changes import ACCEPT_OPTION
 from tonne.supply.retirements.confirmations.rows import ConfirmationRow

@@ -20,14 +20,13 @@ from tonne.apps.backoffice.catalogue.staged_import_store import (
     read_files,
 )
 from tonne.apps.backoffice.money.confirmed_step import rehearse
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import RowError, SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import read_sheet
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, Mode
+from tonne.platform.values.context import Actor, Mode, new_id
 from tonne.platform.values.errors import Kind, TonneError
-from tonne.platform.values.ids import new_id
 from tonne.selling.catalogue.imports.import_catalogue import CatalogueError, ImportReport
 from tonne.selling.catalogue.imports.rows import FileKind, Files
 from tonne.supply.retirements.confirmations.audit import ConfirmationSource

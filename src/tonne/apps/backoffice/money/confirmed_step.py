@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.viewer import OperatorViewer
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other

@@ -23,7 +23,7 @@ from tonne.money.invoices.resend_invoice import resend_invoice
 from tonne.money.invoices.settle_invoice import settle_invoice
 from tonne.money.invoices.write_off import approve_write_off, reinstate_invoice, write_off_invoice
 from tonne.money.invoices.write_off_store import WriteOff, WriteOffState, list_write_offs_of_invoice_any_account
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Request, Response
 from tonne.selling.accounts.names import find_names_any_account
 from tonne.selling.users.names import name_actors

@@ -18,7 +18,7 @@ from tonne.money.bank.assignment_store import sum_received_any_account
 from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.money.invoices.invoice_state import describe_invoice
 from tonne.money.invoices.store import list_numbered_any_account
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other

@@ -30,7 +30,7 @@ from tonne.money.accounting.journal.read_journal import (
     sum_balances_any_account,
 )
 from tonne.money.accounting.reports.sales_list import read_sales_any_account, sales_head, sales_rows
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.amounts import format_money
 from tonne.platform.web.render import see_other

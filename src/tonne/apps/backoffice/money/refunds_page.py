@@ -12,7 +12,7 @@ from tonne.money.refunds.approve_refund import approve_refund, decline_refund, r
 from tonne.money.refunds.disputes.dispute_store import find_dispute_any_account, list_disputes_of_mode_any_account
 from tonne.money.refunds.model import Dispute, Refund, RefundMethod, RefundState
 from tonne.money.refunds.store import find_refund_any_account, list_open_any_account, list_refunds_of_mode_any_account
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.amounts import format_money
 from tonne.selling.accounts.names import find_names_any_account

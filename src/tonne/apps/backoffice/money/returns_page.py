@@ -20,7 +20,7 @@ from tonne.money.bank.return_store import (
 from tonne.money.bank.return_transfer import ReturnTo, approve_return, cancel_return, confirm_return, redirect_return
 from tonne.money.bank.transfer_model import BankReturn, ReturnStatus
 from tonne.money.refunds.bank_refunds import fail_refund_return
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.amounts import DECIMALS, format_money
 from tonne.selling.users.names import name_actors

@@ -19,7 +19,7 @@ from tonne.money.bank.transfer_model import Assignment, BankReturn, Transfer
 from tonne.money.bank.transfer_store import find_transfers_any_account
 from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.money.invoices.model import Invoice
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.amounts import DECIMALS, parse_decimal, scaled
 from tonne.platform.values.errors import TonneError

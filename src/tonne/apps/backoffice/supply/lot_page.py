@@ -13,7 +13,7 @@ from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.amounts import format_tonnes
-from tonne.platform.values.ids import is_id
+from tonne.platform.values.context import is_id
 from tonne.platform.values.serials import serial_range
 from tonne.platform.web.render import see_other
 from tonne.supply.retirements.resupply.invalidate_lot import Invalidation, invalidate_lot

@@ -26,7 +26,7 @@ from tonne.channels.checkout.links.model import MAX_OVERLAP_S, OffsetLink
 from tonne.channels.checkout.links.schemas import OffsetLinkIn, OffsetLinkOut, offset_link_out
 from tonne.channels.checkout.links.secret import rotate_link_secret
 from tonne.channels.checkout.links.store import list_links
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.http.json_body import read_some, read_values
 from tonne.platform.keys.check_secret_key import check_secret_key
 from tonne.platform.settings.settings import Settings

@@ -13,8 +13,8 @@ from tonne.apps.cli.database import open_database, plain_failures, with_connecti
 from tonne.apps.wiring.sealed import ALL_SEALED
 from tonne.channels.webhooks.sending.egress_proxy import EgressProxy, ProxyUnusable
 from tonne.money.cards.gateways.stripe_key import StripeKeyRejected, StripeNotReached, check_stripe_key
+from tonne.platform.db.database import Connection, connect
 from tonne.platform.db.hold import read_hold
-from tonne.platform.db.pool import Connection, connect
 from tonne.platform.db.schema.migrate import MigrationError, require_compatible
 from tonne.platform.db.server.clock_drift import MAX_DRIFT_S, measure_drift
 from tonne.platform.db.server.hosts import hosts_of

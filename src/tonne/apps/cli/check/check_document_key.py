@@ -5,7 +5,7 @@ from datetime import timedelta
 from cryptography import x509
 
 from tonne.apps.cli.check.check_result import CheckResult
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.keys.signing.document_key import KeyUnusable
 from tonne.platform.keys.signing.key_store import find_current_key, find_key_by_public
 from tonne.platform.keys.signing.model import KeyPurpose

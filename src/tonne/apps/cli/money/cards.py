@@ -21,8 +21,8 @@ from tonne.money.cards.gateways.card import CardDetails
 from tonne.money.cards.gateways.card_gateways import card_gateways
 from tonne.money.cards.stored_cards.card_links import card_page_url
 from tonne.money.cards.stored_cards.stored_cards import remove_card, require_card, set_card
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.hold import require_not_held
-from tonne.platform.db.pool import Connection, Database
 from tonne.platform.db.schema.migrate import require_compatible
 from tonne.platform.events.audit import record as audit
 from tonne.platform.keys.secret_box import SecretBox

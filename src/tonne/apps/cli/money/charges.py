@@ -17,7 +17,7 @@ from tonne.apps.lookup.charge_search_store import (
 )
 from tonne.money.cards.errors import ChargeUnknown
 from tonne.money.cards.model import ChargeStatus
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.selling.accounts.names import Names, find_names_any_account
 
 

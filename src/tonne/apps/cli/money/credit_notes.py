@@ -12,7 +12,7 @@ from tonne.money.invoices.credit_notes.credit_note import CreditNote
 from tonne.money.invoices.credit_notes.store import find_credit_note_any_account
 from tonne.money.invoices.errors import CreditNoteNotFound
 from tonne.money.invoices.find_invoice import find_by_number_any_account
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, utc_now
 

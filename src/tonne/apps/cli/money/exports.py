@@ -21,7 +21,7 @@ from tonne.money.accounting.journal.read_journal import (
     read_opening_any_account,
     sum_balances_any_account,
 )
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.process.progress import progress
 from tonne.platform.values.context import Mode
 

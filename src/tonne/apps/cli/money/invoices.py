@@ -44,7 +44,7 @@ from tonne.money.invoices.resend_invoice import resend_invoice
 from tonne.money.invoices.settle_invoice import settle_invoice
 from tonne.money.invoices.store import list_invoices_any_account, list_live_orders_without_invoice_any_account
 from tonne.money.invoices.write_off_store import list_write_offs_of_invoice_any_account
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.errors import quoted
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, utc_now

@@ -18,7 +18,7 @@ from tonne.money.accounting.reports.account_statement import (
 )
 from tonne.money.accounting.reports.ageing import AgedDebt, list_aged_debts
 from tonne.money.accounting.reports.statement_store import StatementEntry
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode, utc_now
 from tonne.selling.accounts.lookup import require_organisation
 

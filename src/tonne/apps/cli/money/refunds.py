@@ -16,7 +16,7 @@ from tonne.money.refunds.errors import DisputeNotFound, RefundNotFound
 from tonne.money.refunds.model import Dispute, Refund, RefundMethod, RefundState
 from tonne.money.refunds.request_refund import RefundRequest, parse_amount, request_refund
 from tonne.money.refunds.store import RefundSearch, find_refund_any_account, search_refunds_any_account
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import utc_now
 from tonne.selling.orders.errors import OrderNotFound

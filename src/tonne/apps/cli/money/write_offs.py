@@ -9,7 +9,7 @@ from tonne.apps.cli.parameters import MODE
 from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.money.invoices.write_off import approve_write_off, reinstate_invoice, write_off_invoice
 from tonne.money.invoices.write_off_store import WriteOff, WriteOffState, list_write_offs_any_account
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import Mode, utc_now
 

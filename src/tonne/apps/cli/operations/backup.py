@@ -16,7 +16,7 @@ from tonne.apps.cli.operations.demo import DEMO_FILE
 from tonne.apps.cli.operations.doctor import broken_checks
 from tonne.apps.cli.operations.hold import SUBJECT, hold_service
 from tonne.apps.cli.progress import bars_on_terminal
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.migrate import migrate, require_compatible
 from tonne.platform.db.schema.migration_files import Migration
 from tonne.platform.db.server.backup import require_restorable, restore, write_backup

@@ -14,14 +14,13 @@ from tonne.channels.public_pages.change_page import PageChange, change_page
 from tonne.money.cards.gateways.card import CardDetails
 from tonne.money.cards.gateways.card_simulated import SIMULATED_CARDS
 from tonne.money.cards.stored_cards.stored_cards import store_card
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.http.authenticator import hash_key
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.process.private_files import create_private_folder, write_private_file
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import MassUnit
-from tonne.platform.values.context import Mode, Scope, utc_now
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Mode, Scope, new_id, utc_now
 from tonne.platform.values.replace import replace
 from tonne.platform.values.urls import is_loopback
 from tonne.selling.accounts import store

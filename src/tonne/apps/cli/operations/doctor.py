@@ -29,9 +29,9 @@ from tonne.money.cards.invariants import INVARIANTS as PAYMENTS
 from tonne.money.invoices.invariants import INVARIANTS as INVOICES
 from tonne.money.refunds.card_invoice_invariants import INVARIANTS as CARD_INVOICES
 from tonne.money.refunds.invariants import INVARIANTS as REFUNDS
+from tonne.platform.db.database import Connection
 from tonne.platform.db.errors import DATABASE_ERRORS
 from tonne.platform.db.invariant import FOR_CHECKS, Invariant, InvariantCheck, group_by_scan
-from tonne.platform.db.pool import Connection
 from tonne.platform.events.invariants import INVARIANTS as EVENTS
 from tonne.platform.keys.check_secret_key import find_unreadable_secrets
 from tonne.platform.keys.secret_box import SecretBox, SecretKeyMissing

@@ -7,7 +7,7 @@ import click
 from tonne.apps.cli.database import ACTOR, run_in_transaction
 from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.table import printable
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.outbox_listing import (
     MailState,
     StoredMail,

@@ -16,7 +16,7 @@ from tonne.apps.privacy.find_person import find_person, list_blockers
 from tonne.apps.privacy.model import Erasure, Found, FoundBy, Search, parse_person
 from tonne.apps.privacy.repeat_erasures import find_again_any_account, repeat_erasures
 from tonne.apps.privacy.store import list_erasures_any_account
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, utc_now

@@ -15,7 +15,7 @@ import click
 
 from tonne.apps.cli.database import with_connection
 from tonne.apps.wiring.sealed import ALL_SEALED
-from tonne.platform.db.pool import connect
+from tonne.platform.db.database import connect
 from tonne.platform.db.schema import migrate as migrations
 from tonne.platform.db.session_settings import require_role_settings
 from tonne.platform.keys.check_secret_key import check_secret_key

@@ -7,7 +7,7 @@ import click
 from tonne.apps.cli.database import ACTOR, run_connected
 from tonne.apps.cli.output import STATUS_STYLES, Output, ValueColumn, output_options
 from tonne.apps.wiring.sealed import ALL_SEALED
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.keys import secret_key_store as secret_store
 from tonne.platform.keys.check_secret_key import check_secret_key, find_unreadable_secrets
 from tonne.platform.keys.reseal_secrets import (

@@ -15,8 +15,8 @@ from tonne.apps.cli.operations.processes import (
     check_worker_port_free,
     require_ready,
 )
+from tonne.platform.db.database import Database
 from tonne.platform.db.errors import DATABASE_ERRORS
-from tonne.platform.db.pool import Database
 from tonne.platform.events.notify import ListenMetrics, listen
 from tonne.platform.http.telemetry import start_telemetry, stop_telemetry
 from tonne.platform.jobs.health import WorkerHealth

@@ -13,10 +13,9 @@ from tonne.apps.cli.output import MoneyColumn, Output, ValueColumn, columns, out
 from tonne.apps.cli.parameters import BUNDLE_CHOICE, MODE
 from tonne.apps.cli.selling.closing import close_account_command, reopen_account_command
 from tonne.money.refunds.disputes.resume_orders import resume_orders
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.settings.load_settings import load_settings
-from tonne.platform.values.context import Mode, Scope, utc_now
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Mode, Scope, new_id, utc_now
 from tonne.platform.values.language import LANGUAGES
 from tonne.platform.values.spending_limit import month_of
 from tonne.selling.accounts import lookup

@@ -12,7 +12,7 @@ from tonne.apps.cli.imports import FILE, read_file, reported_errors
 from tonne.apps.cli.output import MoneyColumn, Output, TonnesColumn, ValueColumn, columns, output_options, print_table
 from tonne.apps.cli.parameters import MODE
 from tonne.apps.cli.table import printable
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.values.context import Mode, utc_now
 from tonne.selling.catalogue.bundle_store import ListedBundle, list_bundles

@@ -6,7 +6,7 @@ from tonne.apps.cli.database import ACTOR, run_for_account, run_in_transaction
 from tonne.apps.cli.parameters import REASON
 from tonne.channels.public_pages.close_customer import close_customer, disable_public_page, reopen_customer
 from tonne.money.cards.stored_cards.remove_closed_cards import schedule_removal
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Scope, utc_now
 from tonne.selling.accounts.close_account import close_account, reopen_account
 

@@ -5,7 +5,7 @@ import click
 from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_tonnes
 from tonne.platform.values.context import Mode, utc_now
 from tonne.selling.accounts.lookup import require_account_any_account, require_organisation

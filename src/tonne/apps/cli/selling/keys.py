@@ -6,7 +6,7 @@ import click
 
 from tonne.apps.cli.database import ACTOR, run_for_account, run_in_transaction
 from tonne.apps.cli.output import MoneyColumn, Output, ValueColumn, columns, output_options
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.http.permissions import PERMISSIONS
 from tonne.platform.values.context import Actor, utc_now
 from tonne.selling.accounts import lookup

@@ -6,7 +6,7 @@ import click
 
 from tonne.apps.cli.database import ACTOR, plain_failures, run_in_transaction, settings_from_environment
 from tonne.apps.cli.output import STATUS_STYLES, Output, ValueColumn, columns, output_options
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import utc_now
 from tonne.selling.accounts.organisations.open_organisation import check_name
 from tonne.selling.orders.beneficiary import Beneficiary

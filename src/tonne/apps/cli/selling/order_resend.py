@@ -5,7 +5,7 @@ import click
 from tonne.apps.cli.database import ACTOR, run_connected
 from tonne.apps.cli.parameters import EMAIL
 from tonne.channels.checkout.order_pages.resend_order import OrderMail, resend_order
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import utc_now

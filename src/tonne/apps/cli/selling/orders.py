@@ -25,7 +25,7 @@ from tonne.apps.lookup.find_orders import FoundOrder, find_keys_any_account, lis
 from tonne.apps.lookup.order_facts import ShownOrder, describe_order
 from tonne.apps.lookup.order_timeline import collect_timeline
 from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import utc_now
 from tonne.platform.values.replace import replace
 from tonne.platform.values.timeline import TimelineEntry

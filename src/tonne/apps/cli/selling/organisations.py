@@ -11,7 +11,7 @@ from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import BUNDLE_CHOICE, EMAIL, FEE_RATE, MODE
 from tonne.apps.cli.selling.closing import close_organisation_command, reopen_organisation_command
 from tonne.apps.cli.selling.organisation_tax import tax
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_scaled
 from tonne.platform.values.context import Mode, utc_now
 from tonne.selling.accounts import store

@@ -9,7 +9,7 @@ import msgspec
 
 from tonne.apps.cli.database import ACTOR, run_connected, run_in_snapshot
 from tonne.apps.cli.parameters import MODE, REASON
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, utc_now
 from tonne.supply.transparency.head_file import HeadFile

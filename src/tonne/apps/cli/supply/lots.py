@@ -19,7 +19,7 @@ from tonne.apps.cli.output import (
     output_options,
 )
 from tonne.apps.cli.parameters import MODE
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_tonnes
 from tonne.platform.values.context import Mode, utc_now
 from tonne.platform.values.serials import serial_range

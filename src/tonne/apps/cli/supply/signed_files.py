@@ -2,7 +2,7 @@
 
 from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.platform.db.connections import HeldConnection
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.keys.signing.keys import SigningKeys
 from tonne.platform.keys.signing.operator_key import has_outside_key

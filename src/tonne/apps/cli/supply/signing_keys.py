@@ -7,7 +7,7 @@ import click
 from tonne.apps.cli.database import ACTOR, run_connected, run_in_transaction
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import PAST
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.keys.signing.key_store import list_signing_keys
 from tonne.platform.keys.signing.model import KeyPurpose, KeyRecord

@@ -5,7 +5,7 @@ import click
 from tonne.apps.cli.database import ACTOR, run_in_transaction, settings_from_environment
 from tonne.apps.cli.output import Output, TonnesColumn, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode, utc_now
 from tonne.supply.stock.parcels.units import Unit, close_unit_any_account, list_units_any_account
 

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.values.ids import new_id
+from tonne.platform.db.database import Connection
+from tonne.platform.values.context import new_id
 
 KEPT = timedelta(days=180)
 

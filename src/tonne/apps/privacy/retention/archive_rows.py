@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.partitions import ATTEMPTS, EVENTS, MAILS, PartitionedTable
 from tonne.platform.events.payload import event_payload, head_of
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from tonne.apps.privacy.retention.make_partitions import MakePartitions
 from tonne.apps.privacy.retention.remove_partitions import RemovePartitions
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.events.trace_store import PruneTraces
 from tonne.platform.http.request_log.prune_requests import PruneRequests
 from tonne.platform.settings.settings import Settings

@@ -6,7 +6,7 @@ import asyncpg
 import structlog
 from msgspec import Struct
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.db.schema.partitions import (
     PARTITIONED,
     PartitionedTable,

@@ -6,7 +6,7 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.apps.privacy.retention.archive_file import ArchiveManifest
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.partitions import Partition, PartitionedTable
 
 # Queries wait behind a lock request that waits.

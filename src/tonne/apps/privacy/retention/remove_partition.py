@@ -16,7 +16,7 @@ from tonne.apps.privacy.retention.archive_file import ArchiveManifest, ArchiveWr
 from tonne.apps.privacy.retention.archive_rows import read_lines
 from tonne.apps.privacy.retention.removal_store import RemovedPartition
 from tonne.channels.webhooks.undelivered import find_undelivered_any_account, lock_webhooks_any_account
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.partitions import EVENTS, MAILS, Partition, PartitionedTable, list_partitions
 from tonne.platform.documents.mail.outbox_listing import count_unsent
 from tonne.platform.events.audit.record import record

@@ -9,7 +9,7 @@ from msgspec import Struct
 from tonne.apps.privacy.retention.archive_file import ArchiveError
 from tonne.apps.privacy.retention.removal_store import RemovedPartition
 from tonne.apps.privacy.retention.remove_partition import NotRemoved, remove_partition
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.schema.partitions import ATTEMPTS, EVENTS, MAILS, Partition, PartitionedTable, list_partitions
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, Clock, job_actor

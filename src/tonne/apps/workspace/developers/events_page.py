@@ -15,8 +15,7 @@ from tonne.platform.events.floor_store import read_floor
 from tonne.platform.events.payload import event_payload
 from tonne.platform.events.store import PageBounds, find_event, list_events
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.context import Scope
-from tonne.platform.values.ids import is_id
+from tonne.platform.values.context import Scope, is_id
 from tonne.platform.web.render import see_other
 from tonne.selling.users.model import Right
 

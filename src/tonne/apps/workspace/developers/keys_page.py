@@ -11,7 +11,7 @@ from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
 from tonne.apps.workspace.developers.key_form import EXPIRIES, KeyForm
 from tonne.apps.workspace.developers.key_text import access_text, creator_of, group_choices, short_access, state_of
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.http.errors import AccountNotFound
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.context import Mode, Scope

@@ -26,7 +26,7 @@ from tonne.channels.webhooks.errors import WebhookNotFound
 from tonne.channels.webhooks.event_types import STATUS_TYPES
 from tonne.channels.webhooks.model import Progress, Webhook
 from tonne.channels.webhooks.schemas import DeliveryState, delivery_state
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.payload import event_payload
 from tonne.platform.events.store import list_events_at
 from tonne.platform.http.limits.rate_limit import TokenBuckets

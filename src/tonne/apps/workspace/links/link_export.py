@@ -13,14 +13,13 @@ from tonne.apps.workspace.accounts_of_viewer import require_account, require_cho
 from tonne.apps.workspace.links.link_figures import read_period
 from tonne.channels.checkout.link_counts.count_store import ListedDay, list_export
 from tonne.channels.checkout.links.store import find_link
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.amounts import format_money, format_tonnes
-from tonne.platform.values.context import Clock
-from tonne.platform.values.ids import is_id
+from tonne.platform.values.context import Clock, is_id
 from tonne.selling.accounts.model import Account
 from tonne.selling.users.model import Right
 

@@ -23,8 +23,8 @@ from tonne.channels.checkout.links.store import find_link
 from tonne.money.cards.gateways.card_gateways import takes_cards
 from tonne.platform.http.route import Request, Response
 from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.values.context import is_id
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.ids import is_id
 from tonne.platform.values.replace import replace
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.directory import AccountDirectory

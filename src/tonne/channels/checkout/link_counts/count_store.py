@@ -6,8 +6,7 @@ from typing import NamedTuple, Self
 
 import asyncpg
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns
+from tonne.platform.db.database import Connection, columns
 from tonne.platform.values.context import Scope
 
 

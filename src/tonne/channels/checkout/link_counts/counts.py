@@ -11,8 +11,8 @@ import structlog
 from tonne.channels.checkout.link_counts.count_store import CountedDay, CountedPages, insert_counts
 from tonne.channels.checkout.link_counts.page_visits import is_visit
 from tonne.channels.checkout.links.model import OffsetLink
+from tonne.platform.db.database import Database
 from tonne.platform.db.errors import DATABASE_ERRORS
-from tonne.platform.db.pool import Database
 from tonne.platform.http.route import Request
 from tonne.platform.process.telemetry.instruments import CounterFamily, Metric
 from tonne.platform.values.context import Clock

@@ -5,7 +5,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from tonne.channels.checkout.link_counts.count_store import fold_counts
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 
 BATCH_ROWS = 10_000
 

@@ -10,7 +10,7 @@ from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.links.replace_link import lock_link, replace_link
 from tonne.channels.checkout.links.schemas import OffsetLinkIn, offset_link_out
 from tonne.channels.checkout.links.settings import LinkOwner, load_link_owner
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor
 from tonne.platform.values.replace import replace

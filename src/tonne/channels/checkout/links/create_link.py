@@ -5,7 +5,7 @@ from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.links.schemas import OffsetLinkIn
 from tonne.channels.checkout.links.secret import new_link_secret
 from tonne.channels.checkout.links.settings import LinkOwner, build_link, load_link_owner, record_link
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, Scope

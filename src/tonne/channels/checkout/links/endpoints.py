@@ -9,7 +9,7 @@ from tonne.channels.checkout.links.replace_link import lock_link, replace_link
 from tonne.channels.checkout.links.secret import rotate_link_secret
 from tonne.channels.checkout.links.settings import LinkOwner
 from tonne.money.cards.gateways.card_gateways import takes_cards
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.json_body import read
 from tonne.platform.http.lists import Paging, list_response
 from tonne.platform.http.route import Request, Response, json_response

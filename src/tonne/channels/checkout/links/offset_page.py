@@ -46,14 +46,13 @@ from tonne.channels.checkout.links.store import find_link_any_account
 from tonne.channels.checkout.model import hash_token, is_token
 from tonne.channels.checkout.paying.attempt_limit import AttemptLimit, OpenLimit
 from tonne.money.cards.gateways.card_gateways import takes_cards
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Clock, Mode
+from tonne.platform.values.context import Clock, Mode, is_id
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.ids import is_id
 from tonne.platform.values.language import N_
 from tonne.platform.values.tax import TaxTreatment
 from tonne.platform.web.forms import FormGuard

@@ -5,7 +5,7 @@ from tonne.channels.checkout.links import store
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.links.schemas import OffsetLinkIn
 from tonne.channels.checkout.links.settings import LinkOwner, build_link, record_link
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Actor, Scope
 
 

@@ -7,7 +7,7 @@ import structlog
 
 from tonne.channels.checkout.links import secret_store as store
 from tonne.channels.checkout.links.model import OffsetLink
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
 from tonne.platform.values.context import Actor

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from tonne.channels.checkout.links.model import OffsetLink
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 
 ROTATE = """
 UPDATE offset_links

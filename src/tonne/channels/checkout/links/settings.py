@@ -13,14 +13,13 @@ from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.links.redirects import check_redirect
 from tonne.channels.checkout.links.schemas import OffsetLinkIn
 from tonne.money.cards.gateways.card_gateways import takes_cards
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.errors import AccountNotFound
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import DECIMALS, MAX_GRAMS, format_scaled, scaled
-from tonne.platform.values.context import Actor, Scope
+from tonne.platform.values.context import Actor, Scope, new_secret_id
 from tonne.platform.values.errors import Fault, Invalid, TonneError
-from tonne.platform.values.ids import new_secret_id
 from tonne.platform.values.same_named import same_named
 from tonne.selling.accounts.redirect_hosts import list_hosts
 from tonne.selling.accounts.store import find_account

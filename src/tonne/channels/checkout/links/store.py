@@ -7,8 +7,7 @@ import asyncpg
 from msgspec.structs import asdict
 
 from tonne.channels.checkout.links.model import OffsetLink
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import parameters_of, scope_of, value_of
+from tonne.platform.db.database import Connection, parameters_of, scope_of, value_of
 from tonne.platform.values.context import Scope
 from tonne.platform.values.paging import Position
 

@@ -4,7 +4,7 @@ from email.message import EmailMessage
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.layout import button_lines, fact_lines, join_blocks, one_line
 from tonne.platform.documents.mail.send_mail import Attachment, compose_mail
 from tonne.platform.settings.settings import Settings

@@ -1,7 +1,7 @@
 """Finds the order that the link in a mail leads to."""
 
 from tonne.channels.checkout.errors import OrderPageNotFound
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.link_token import hash_link_token, is_link_token
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.mails.order_link_store import find_linked_order

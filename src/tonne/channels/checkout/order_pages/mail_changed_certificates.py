@@ -12,7 +12,7 @@ from tonne.channels.checkout.order_pages.certificate_mails import (
 )
 from tonne.channels.checkout.queue import find_unmailed
 from tonne.platform.db.batches import run_each
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock

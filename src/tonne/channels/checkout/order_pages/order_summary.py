@@ -8,7 +8,7 @@ import msgspec
 from tonne.money.invoices.documents.parties import seller_of
 from tonne.money.receipts.compose import tax_name
 from tonne.money.receipts.expected_completion import Expectation, expected_completion
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.web.wording import LocalWording
 from tonne.selling.accounts.logos.merchant import Merchant, find_merchant

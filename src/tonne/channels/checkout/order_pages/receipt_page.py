@@ -6,7 +6,7 @@ from tonne.channels.checkout.errors import OrderPageNotFound
 from tonne.channels.checkout.order_pages.linked_order import load_linked_order
 from tonne.channels.checkout.paying.attempt_limit import AttemptLimit
 from tonne.money.receipts.receipt import ReceiptFacts, read_receipt, receipt_pdf, write_receipt
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from tonne.channels.checkout.model import Checkout
 from tonne.channels.checkout.paying.consent import WithdrawalText
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 
 ADD_TEXT = """
 INSERT INTO consent_texts (version, language, text, created_at) VALUES ($1, $2, $3, $4)

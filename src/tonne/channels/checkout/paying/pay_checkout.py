@@ -26,7 +26,7 @@ from tonne.money.cards.gateways.payment_page import PageNotOpened, PageRequest, 
 from tonne.money.cards.model import ChargeAttempt, RetrySchedule
 from tonne.money.cards.open_charges import open_charges
 from tonne.money.cards.settle_charges import settle_charges
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.notification import WorkKind
 from tonne.platform.events.notify import Notifier
 from tonne.platform.settings.settings import Settings

@@ -8,7 +8,7 @@ import msgspec
 from tonne.channels.checkout.errors import PaymentNotFound
 from tonne.channels.checkout.model import TEMPORARY_ID_LIFE, hash_temporary_id
 from tonne.channels.checkout.store import find_payment
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.supply.stock.holds.hold_store import HeldUntil
 
 # A pending charge may still be captured, even if its page has expired here: the gateway decides.

@@ -21,7 +21,7 @@ from tonne.channels.public_pages.certificates.verdict import (
 from tonne.channels.public_pages.errors import CertificateNotFound
 from tonne.channels.public_pages.model import SustainabilityPage
 from tonne.channels.public_pages.store import find_page, shows_certificates
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings

@@ -8,7 +8,7 @@ from tonne.channels.public_pages.errors import SustainabilityPageNotFound
 from tonne.channels.public_pages.figures import figure_store
 from tonne.channels.public_pages.figures.figure_store import FigurePeriod
 from tonne.channels.public_pages.model import PageSection, SustainabilityPage
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.db.replica import Reads
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.lists import Paging, list_response

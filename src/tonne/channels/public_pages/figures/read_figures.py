@@ -10,7 +10,7 @@ from tonne.channels.public_pages.figures import figure_store
 from tonne.channels.public_pages.figures.figure_store import FigurePeriod
 from tonne.channels.public_pages.figures.figures import Figures, Retirements, figures_of
 from tonne.channels.public_pages.model import PageSection, SustainabilityPage, TitleFormat
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.db.replica import Reads
 from tonne.platform.http.route import Request
 from tonne.platform.values.context import Clock

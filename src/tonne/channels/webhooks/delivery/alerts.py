@@ -5,7 +5,7 @@ from datetime import datetime
 from tonne.channels.webhooks.delivery.outcomes import Retry
 from tonne.channels.webhooks.delivery.schedule import ALERT_AFTER
 from tonne.channels.webhooks.model import Lease
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.layout import fact_lines, join_blocks
 from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.documents.mail.send_mail import compose_mail, is_mail_address

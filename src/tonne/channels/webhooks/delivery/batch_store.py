@@ -8,7 +8,7 @@ import asyncpg
 
 from tonne.channels.webhooks.delivery.schedule import MAX_BATCH_BYTES
 from tonne.channels.webhooks.model import EventBatch, Lease, Probe
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.payload import digest_ids, event_payload, head_of, join_payloads, joined_heads_of
 from tonne.platform.events.store import ALWAYS
 from tonne.platform.values.context import utc_now

@@ -12,7 +12,7 @@ import asyncpg
 from tonne.channels.webhooks.delivery.batch_store import MAX_EVENTS_BYTES, batch_of
 from tonne.channels.webhooks.event_types import types_of
 from tonne.channels.webhooks.model import EventBatch, Lease
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.notification import Stream
 from tonne.platform.events.payload import joined_heads_of
 from tonne.platform.values.context import Mode

@@ -18,8 +18,8 @@ from tonne.channels.webhooks.delivery.slots import SLOW_TURN_S, Slots
 from tonne.channels.webhooks.delivery.turn import Turn
 from tonne.channels.webhooks.model import Lease
 from tonne.channels.webhooks.sending.sender import Sender
+from tonne.platform.db.database import Database
 from tonne.platform.db.errors import is_database_unavailable
-from tonne.platform.db.pool import Database
 from tonne.platform.events.notification import Stream
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings

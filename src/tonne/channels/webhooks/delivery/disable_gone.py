@@ -7,7 +7,7 @@ import structlog
 
 from tonne.channels.webhooks.delivery.alerts import mail_gone
 from tonne.channels.webhooks.model import DisabledReason, Lease
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import job_actor

@@ -13,7 +13,7 @@ from tonne.channels.webhooks.delivery.outcomes import Delivered, RefusedAccount,
 from tonne.channels.webhooks.delivery.schedule import MAX_UNANSWERED, PROBES, REFUSALS_BEFORE_PARKING
 from tonne.channels.webhooks.delivery.turn import Turn
 from tonne.channels.webhooks.model import EventBatch, Lease, Probe
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.replace import replace
 
 

@@ -12,7 +12,7 @@ from tonne.channels.webhooks.delivery.traced_delivery import delivery_span, desc
 from tonne.channels.webhooks.model import EventBatch, Lease
 from tonne.channels.webhooks.sending.sender import Sender
 from tonne.channels.webhooks.sending.signing import open_secrets, signed_headers
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
 from tonne.platform.process.telemetry import tracing
 from tonne.platform.settings.settings import Settings

@@ -15,10 +15,10 @@ from tonne.channels.webhooks.delivery.metrics import DeliveryMetrics
 from tonne.channels.webhooks.delivery.outcomes import Delivered, Gone, NotSigned, RefusedAccount, Retry, SendOutcome
 from tonne.channels.webhooks.delivery.schedule import MAX_BATCH, pause_after
 from tonne.channels.webhooks.model import EventBatch, Lease, ParkedAccount
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.errors import is_database_unavailable
-from tonne.platform.db.pool import Connection, Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import new_id
 
 _log = structlog.get_logger()
 # The main stream waits for requests of parked accounts. After a slow refusal, no parked account is due for this many

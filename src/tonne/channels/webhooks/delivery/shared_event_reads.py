@@ -5,7 +5,7 @@ import time
 
 from tonne.channels.webhooks.delivery.batch_store import read_stream
 from tonne.channels.webhooks.model import EventBatch, Lease
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.values.context import Mode
 
 # Webhooks of one organisation read its stream almost in step. A longer time would only use memory.

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 from tonne.channels.webhooks.delivery.outcomes import SendOutcome
 from tonne.channels.webhooks.model import EventBatch, Lease
+from tonne.platform.db.database import Database
 from tonne.platform.db.errors import DATABASE_ERRORS
-from tonne.platform.db.pool import Database
 from tonne.platform.events.trace_store import read_traces
 from tonne.platform.process.telemetry import tracing
 from tonne.platform.process.telemetry.spans import Span, SpanKind

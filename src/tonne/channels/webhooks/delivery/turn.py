@@ -10,7 +10,7 @@ from tonne.channels.webhooks.delivery.settle import Settlement
 from tonne.channels.webhooks.delivery.shared_event_reads import SharedEventReads
 from tonne.channels.webhooks.delivery.slots import Slots
 from tonne.channels.webhooks.model import EventBatch, Lease
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 
 
 class BatchReader(Protocol):

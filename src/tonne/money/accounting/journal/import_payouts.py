@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, NamedTuple
 from tonne.money.accounting.journal import payout_store
 from tonne.money.accounting.journal.errors import PayoutChanged
 from tonne.money.accounting.journal.model import Payout
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.columns import CellError, Column, Currency, Date, Label, precision_error
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import SheetInvalid, quoted

@@ -7,7 +7,7 @@ from tonne.money.accounting.journal.errors import PayoutNotFound, PayoutNotMatch
 from tonne.money.accounting.journal.payout_store import ListedPayout
 from tonne.money.bank.resolve_transfer import reopen_transfer, resolve_transfer
 from tonne.money.bank.transfer_model import Transfer
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import Actor

@@ -6,7 +6,7 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.money.accounting.journal.read_journal import Period
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode
 
 

@@ -6,10 +6,8 @@ from datetime import date, datetime
 from msgspec import Struct
 
 from tonne.money.accounting.journal.model import Payout
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns
-from tonne.platform.values.context import Actor, Mode
-from tonne.platform.values.ids import new_id
+from tonne.platform.db.database import Connection, columns
+from tonne.platform.values.context import Actor, Mode, new_id
 
 # Key of the advisory lock. Any number that no other code uses.
 _IMPORT_LOCK = 7_405_610_218

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from tonne.money.accounting.journal.model import JournalEntry, LedgerAccount, Posting
 from tonne.money.accounting.journal.sources import SOURCES, all_postings
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.process.progress import progress
 from tonne.platform.values.context import Mode
 

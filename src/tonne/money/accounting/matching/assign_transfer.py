@@ -11,7 +11,7 @@ from tonne.money.invoices.errors import AssignmentInvalid
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.money.invoices.settle_invoice import lock_with_orders_any_account, mark_invoice_paid, pay_orders_any_account
 from tonne.money.invoices.store import mark_settled_by_hand
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor
 from tonne.selling.accounts.model import PaymentMethod

@@ -8,10 +8,9 @@ from tonne.money.bank.formats.identity import Identified, Verdict
 from tonne.money.bank.transfer_model import Transfer
 from tonne.money.invoices.errors import DoubtfulLineNotFound
 from tonne.money.invoices.settle_invoice import pay_orders_any_account
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import Actor
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Actor, new_id
 
 
 async def decide_doubtful(tx: Connection, line_id: str, *, is_same: bool, actor: Actor, now: datetime) -> Transfer:

@@ -21,7 +21,7 @@ from tonne.money.bank.return_store import find_returns_by_outgoing_any_account
 from tonne.money.bank.transfer_model import TransferState
 from tonne.money.invoices import store as invoice_store
 from tonne.money.invoices.settle_invoice import lock_with_orders_any_account, mark_invoice_paid, pay_orders_any_account
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.events.audit import record as audit
 from tonne.platform.process.progress import progress

@@ -8,8 +8,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from tonne.money.bank.transfer_model import Transfer
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns, value_of
+from tonne.platform.db.database import Connection, columns, value_of
 from tonne.platform.values.context import Mode
 
 PER_TRANSFER = 3

@@ -10,13 +10,11 @@ from msgspec import Struct
 from tonne.money.accounting.matching.import_statement import BookedLine, StatementOptions, import_statement
 from tonne.money.bank.formats.csv_statement import Spelling
 from tonne.money.invoices.errors import StatementUploadNotFound
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import value_of
+from tonne.platform.db.database import Connection, value_of
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, Mode
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Actor, Mode, new_id
 
 # Larger files are imported with the command line.
 MAX_UPLOAD_BYTES = 4 * 1024 * 1024

@@ -16,7 +16,7 @@ from tonne.money.accounting.reports.statement_store import (
 from tonne.money.invoices.documents.parties import buyer_of, seller_of
 from tonne.money.invoices.documents.record import InvoiceBuyer, InvoiceSeller
 from tonne.money.invoices.store import find_billed_organisation
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.pdf import render_pdf
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import format_money

@@ -9,7 +9,7 @@ from tonne.money.invoices.credit_notes.credit_note import CreditNote
 from tonne.money.invoices.credit_notes.store import NOTE_COLUMNS, read_note
 from tonne.money.invoices.model import Invoice
 from tonne.money.invoices.store import INVOICE_COLUMNS, read_invoice
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode
 
 LIST_INVOICES = f"""

@@ -6,7 +6,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from tonne.money.invoices.model import Invoice
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode
 
 # Entries per round trip: bounds the memory of an export.

@@ -17,8 +17,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from tonne.money.bank.formats.statement import StatementFormat, StatementLine
-from tonne.platform.values.context import Mode
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Mode, new_id
 
 _NUMBER = re.compile(r"[0-9]{3,}")
 # Share of the shorter text that must be in the longer one: banks cut and break texts differently.

@@ -3,8 +3,8 @@
 from tonne.money.cards.gateways.card import CardGateway
 from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.cards.gateways.metered_gateway import GatewayMetrics, metered
+from tonne.platform.db.database import Database
 from tonne.platform.db.hold import HoldWatch
-from tonne.platform.db.pool import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode
 

@@ -24,8 +24,7 @@ from tonne.money.cards.gateways.payment_record import (
     RefundOutcome,
     RefundResult,
 )
-from tonne.platform.db.pool import Connection, Database
-from tonne.platform.db.rows import parameters_of
+from tonne.platform.db.database import Connection, Database, parameters_of
 from tonne.platform.values.context import Mode
 from tonne.platform.values.replace import replace
 

@@ -5,8 +5,7 @@ from datetime import datetime, timedelta
 import asyncpg
 
 from tonne.money.cards.gateways import payment_record
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import value_of
+from tonne.platform.db.database import Connection, value_of
 from tonne.platform.values.context import Mode
 
 # How long a seller has to answer a simulated dispute.

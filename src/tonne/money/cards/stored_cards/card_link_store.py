@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import scope_of, value_of
+from tonne.platform.db.database import Connection, scope_of, value_of
 from tonne.platform.values.context import Scope
 
 # At most one mail per account in this time, however many orders are declined.

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from tonne.money.cards.stored_cards.card_link_store import lock_card_link, set_card_link_token
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.link_token import hash_link_token, new_link_token
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
 from tonne.platform.settings.settings import Settings

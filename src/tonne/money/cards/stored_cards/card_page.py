@@ -11,7 +11,7 @@ from tonne.money.cards.stored_cards.card_link_store import CardLink, find_card_l
 from tonne.money.cards.stored_cards.card_problem_store import UnpaidOrder, list_declined, list_to_confirm
 from tonne.money.cards.stored_cards.stored_card_store import find_card
 from tonne.money.cards.stored_cards.update_card import UpdateCard
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.documents.mail.link_token import hash_link_token, is_link_token
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from tonne.money.cards.invoice_charge_store import make_declined_invoices_due
 from tonne.money.cards.stored_cards.card_problem_store import list_declined, list_to_confirm, make_confirmations_due
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Scope
 from tonne.selling.orders.model import OrderKey
 from tonne.selling.orders.queue import lock_orders, schedule_payment

@@ -13,7 +13,7 @@ from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.cards.gateways.confirmation import PayerPageFailed, PayerPages
 from tonne.money.cards.model import ChargeAttempt, RetrySchedule
 from tonne.money.cards.settle_charges import settle_charges
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.notification import WorkKind
 from tonne.platform.events.notify import Notifier
 from tonne.platform.settings.settings import Settings

@@ -11,8 +11,7 @@ from tonne.money.cards.stored_cards.card_link_store import DueCardMail
 from tonne.money.cards.stored_cards.card_links import card_page_url
 from tonne.money.cards.stored_cards.card_problem_store import UnpaidOrder, list_declined, list_failed, list_to_confirm
 from tonne.platform.db.batches import RETRY_AFTER, run_claimed
-from tonne.platform.db.pool import Connection, Database
-from tonne.platform.db.rows import value_of
+from tonne.platform.db.database import Connection, Database, value_of
 from tonne.platform.documents.mail.layout import button_lines, fact_lines, join_blocks, one_line
 from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.documents.mail.send_mail import compose_mail, is_mail_address

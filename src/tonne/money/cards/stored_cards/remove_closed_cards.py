@@ -8,8 +8,7 @@ import structlog
 from msgspec import Struct
 
 from tonne.money.cards.gateways.card import CardGateway, CardNotDescribed, CardNotFound, StoredCard
-from tonne.platform.db.pool import Connection, Database
-from tonne.platform.db.rows import scope_of, value_of
+from tonne.platform.db.database import Connection, Database, scope_of, value_of
 from tonne.platform.events.audit.record import record
 from tonne.platform.values.context import Clock, Scope, job_actor
 from tonne.selling.accounts.store import lock_account

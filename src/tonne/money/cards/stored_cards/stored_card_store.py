@@ -3,8 +3,7 @@
 from datetime import datetime
 
 from tonne.money.cards.gateways.card import CardDetails
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import parameters_of
+from tonne.platform.db.database import Connection, parameters_of
 from tonne.platform.values.context import Scope
 
 STORE_CARD = """

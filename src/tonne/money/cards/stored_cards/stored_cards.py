@@ -9,10 +9,9 @@ from tonne.money.cards.gateways.card_gateways import GATEWAY_OF
 from tonne.money.cards.stored_cards import stored_card_store
 from tonne.money.cards.stored_cards.charge_again import charge_again
 from tonne.money.cards.stored_cards.remove_closed_cards import schedule_removal
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import Actor, Mode, Scope
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Actor, Mode, Scope, new_id
 from tonne.selling.accounts.limit_store import find_limits
 from tonne.selling.accounts.store import lock_account
 

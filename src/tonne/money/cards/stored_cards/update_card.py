@@ -17,7 +17,7 @@ from tonne.money.cards.stored_cards.charge_again import charge_again
 from tonne.money.cards.stored_cards.stored_card_store import find_card
 from tonne.money.cards.stored_cards.stored_cards import describe_card, store_card
 from tonne.platform.db.batches import run_each
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.events.notify import Notifier
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, ActorKind, Clock, Mode, Scope

@@ -19,7 +19,7 @@ from tonne.money.invoices.card_payment.settle_card_invoice import settle_invoice
 from tonne.money.invoices.model import InvoiceStatus
 from tonne.money.invoices.store import find_invoices_any_account
 from tonne.platform.db.batches import run_each
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.values.context import Clock, Mode
 from tonne.platform.values.replace import replace
 

@@ -9,7 +9,7 @@ from tonne.money.cards.invoice_charge_store import ChargedInvoice, find_charged_
 from tonne.money.cards.stored_cards.mail_card_problems import Payer, read_payer
 from tonne.money.invoices.model import Invoice
 from tonne.money.invoices.store import find_invoices_any_account, find_receipt_email
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.layout import fact_lines, join_blocks
 from tonne.platform.documents.mail.send_mail import compose_mail
 from tonne.platform.settings.settings import Settings

@@ -23,7 +23,7 @@ from tonne.money.invoices.issuing.billed_order_store import (
     list_due_shares,
 )
 from tonne.money.invoices.model import Invoice, InvoiceStatus
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.charge_amounts import charge_unit
 from tonne.platform.values.context import Actor, Scope, job_actor
 from tonne.selling.accounts.model import PaymentMethod

@@ -20,7 +20,7 @@ from tonne.money.invoices.credit_notes.issue_credit_note import credit_orders
 from tonne.money.invoices.issuing.billed_order_store import find_order_keys_any_account
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.money.invoices.settle_invoice import CHUNK, mark_invoice_paid, pay_orders_any_account
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Scope
 from tonne.platform.values.replace import replace

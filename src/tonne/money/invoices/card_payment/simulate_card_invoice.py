@@ -12,7 +12,7 @@ from tonne.money.invoices.errors import InvoiceNotOpen, OrderPaidByCard
 from tonne.money.invoices.issuing.collect_orders import is_billed_together
 from tonne.money.invoices.issuing.issue_consolidated_invoices import bill_alone
 from tonne.money.invoices.issuing.issue_invoices import issue_invoices
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Scope
 from tonne.selling.orders.load import load_order

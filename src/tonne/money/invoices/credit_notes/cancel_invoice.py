@@ -11,7 +11,7 @@ from tonne.money.invoices.issuing.billed_order_store import list_unfulfilled_ord
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.money.invoices.settle_invoice import CHUNK, lock_with_orders_any_account
 from tonne.money.invoices.store import postpone
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor
 from tonne.selling.orders.load import load_orders

@@ -8,7 +8,7 @@ from tonne.money.invoices.errors import CreditTooHigh, InvoiceNotOpen
 from tonne.money.invoices.issuing.billed_order_store import find_order_keys_any_account, list_unfulfilled_orders
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.money.invoices.settle_invoice import lock_with_orders_any_account
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Actor
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_orders

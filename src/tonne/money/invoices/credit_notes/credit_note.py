@@ -10,8 +10,7 @@ from tonne.money.invoices.documents.credit_note_record import CreditNoteLine, Cr
 from tonne.money.invoices.documents.credit_note_xml import credited_tax
 from tonne.money.invoices.model import BilledOrder, Invoice, InvoiceStatus
 from tonne.platform.values.amounts import apportion, format_money
-from tonne.platform.values.context import Mode
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Mode, new_id
 from tonne.platform.values.replace import replace
 from tonne.platform.values.same_named import same_named
 from tonne.selling.orders.model import OrderKey

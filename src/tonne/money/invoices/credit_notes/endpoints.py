@@ -9,7 +9,7 @@ from tonne.money.invoices.credit_notes import store as credit_note_store
 from tonne.money.invoices.credit_notes.credit_note import CreditCause, CreditNote
 from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.money.invoices.errors import CreditNoteNotFound
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.route import PDF_FILE, Request, Response, Route, RouteMaker
 from tonne.platform.keys.signing.errors import SigningUnavailable
 from tonne.platform.values.amounts import format_money

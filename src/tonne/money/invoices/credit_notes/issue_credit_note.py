@@ -14,7 +14,7 @@ from tonne.money.invoices.issuing.billed_order_store import find_billed_order, l
 from tonne.money.invoices.issuing.billing_store import remove_unbilled
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.money.invoices.release_surplus import release_surplus
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor
 from tonne.platform.values.replace import replace

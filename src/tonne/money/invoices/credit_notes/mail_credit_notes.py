@@ -11,7 +11,7 @@ from tonne.money.invoices.mail import compose_credit_mail, find_recipients
 from tonne.money.invoices.remaining import find_remaining
 from tonne.money.invoices.store import find_by_references_any_account
 from tonne.platform.db.batches import run_each
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock

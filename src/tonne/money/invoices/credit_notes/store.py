@@ -7,8 +7,7 @@ import asyncpg
 
 from tonne.money.invoices.credit_notes.credit_note import CreditedOrder, CreditNote
 from tonne.money.invoices.model import Invoice
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns, parameters_of, value_of
+from tonne.platform.db.database import Connection, columns, parameters_of, value_of
 from tonne.platform.values.context import Mode, Scope
 from tonne.selling.orders.model import Order
 

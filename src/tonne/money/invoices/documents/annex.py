@@ -5,7 +5,7 @@ from datetime import UTC
 import msgspec
 
 from tonne.money.invoices.model import Invoice
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_money, format_tonnes
 
 

@@ -15,8 +15,7 @@ from tonne.money.invoices.issuing.billing_store import BillingGroup, LineTotal, 
 from tonne.money.invoices.reference import reference_of
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import apportion, format_money, format_tonnes
-from tonne.platform.values.context import Mode
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Mode, new_id
 from tonne.platform.values.same_named import same_named
 from tonne.platform.values.tax import TaxTerms, TaxTreatment, tax_on
 from tonne.selling.accounts.model import PaymentMethod

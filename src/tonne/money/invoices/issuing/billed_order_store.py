@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 from tonne.money.cards.captured_store import CapturedCharge
 from tonne.money.invoices.model import BilledOrder, Invoice
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns
+from tonne.platform.db.database import Connection, columns
 from tonne.platform.values.context import Scope
 from tonne.selling.orders.model import OrderKey
 

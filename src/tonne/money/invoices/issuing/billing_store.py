@@ -9,10 +9,8 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.money.invoices.model import BillableOrder
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns, value_of
-from tonne.platform.values.context import Mode
-from tonne.platform.values.ids import new_id
+from tonne.platform.db.database import Connection, columns, value_of
+from tonne.platform.values.context import Mode, new_id
 from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.accounts.model import Billing, Fulfil

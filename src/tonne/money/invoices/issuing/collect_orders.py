@@ -9,7 +9,7 @@ from msgspec import structs
 from tonne.money.invoices.issuing import billing_store
 from tonne.money.invoices.issuing.billing_store import BillingSettings, GroupKey, UnbilledOrder
 from tonne.money.invoices.model import client_reference
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.selling.accounts.model import Billing, Fulfil, PaymentMethod
 from tonne.selling.orders.model import Order, OrderStatus
 from tonne.selling.orders.move_order import Transitions

@@ -18,7 +18,7 @@ from tonne.money.invoices.issuing.collect_orders import GRACE, month_end_after, 
 from tonne.money.invoices.issuing.issue_invoices import HELD_BACK_RETRY, take_issue_numbers
 from tonne.money.invoices.model import Invoice
 from tonne.platform.db.batches import run_each
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.charge_amounts import minimum_charge
 from tonne.platform.values.context import Clock, Mode

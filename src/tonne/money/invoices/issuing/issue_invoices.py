@@ -13,7 +13,7 @@ from tonne.money.invoices.issuing.billed_order_store import insert_billed_orders
 from tonne.money.invoices.issuing.billing_store import find_billing_settings
 from tonne.money.invoices.issuing.collect_orders import collect_orders, grant_credit, is_billed_together
 from tonne.money.invoices.model import billed_order, compose_invoice
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.log import lock_streams
 from tonne.platform.events.notification import Stream
 from tonne.platform.settings.settings import Settings

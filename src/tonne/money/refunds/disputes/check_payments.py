@@ -13,7 +13,7 @@ from tonne.money.cards.model import RetrySchedule
 from tonne.money.refunds.disputes.dispute_store import claim_poll, finish_poll, list_open_references_any_account
 from tonne.money.refunds.disputes.record_payment import record_payment
 from tonne.platform.db.batches import run_each
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.values.context import Clock
 
 BATCH = 20

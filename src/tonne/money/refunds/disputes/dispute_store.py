@@ -7,8 +7,7 @@ import asyncpg
 
 from tonne.money.cards.captured_store import CapturedCharge
 from tonne.money.refunds.model import Dispute
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import parameters_of, scope_of, value_of
+from tonne.platform.db.database import Connection, parameters_of, scope_of, value_of
 from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import Order
 

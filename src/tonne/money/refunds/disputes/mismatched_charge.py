@@ -17,7 +17,7 @@ from tonne.money.invoices.store import find_invoices_any_account
 from tonne.money.refunds.errors import ChargeNotMismatched
 from tonne.money.refunds.model import RefundPurpose
 from tonne.money.refunds.order_money import OrderMoney, add_refund, card_refund, lock_money
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import Actor

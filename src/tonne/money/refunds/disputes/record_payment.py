@@ -11,7 +11,7 @@ from tonne.money.refunds import record_refund
 from tonne.money.refunds.disputes.dispute_store import list_disputes
 from tonne.money.refunds.disputes.shared_payment import record_shared_payment
 from tonne.money.refunds.order_money import OrderMoney, add_refund, lock_money, settle
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.selling.orders.model import Order
 
 _log = structlog.get_logger()

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from tonne.money.cards.invoice_charge_store import wake_card_invoices
 from tonne.money.invoices.store import list_open_by_card, wake_open
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode, Scope
 from tonne.selling.orders.queue import list_retiring, wake_waiting
 from tonne.supply.stock.parcels.retire_test_parcels import retire_test_parcels

@@ -20,7 +20,7 @@ from tonne.money.invoices.store import lock_invoices_any_account
 from tonne.money.refunds import order_money, record_refund, store
 from tonne.money.refunds.disputes import dispute_store
 from tonne.money.refunds.model import Refund, RefundPurpose, RefundState, exceeding, refundable
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import apportion
 from tonne.platform.values.replace import replace
 from tonne.selling.orders.model import OrderKey

@@ -7,7 +7,7 @@ from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.cards.gateways.payment_record import DisputeState
 from tonne.money.refunds.disputes.record_payment import record_payment
 from tonne.money.refunds.errors import NothingToDispute
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.values.context import Scope
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_order

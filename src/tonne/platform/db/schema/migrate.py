@@ -9,7 +9,7 @@ from collections.abc import Callable
 import asyncpg
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.migration_files import REPEAT, Migration, all_migrations
 from tonne.platform.db.schema.sql_statements import SqlStatement
 

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.migrate import applied_migrations, pending_migrations
 from tonne.platform.db.schema.migration_files import REPEAT, Migration
 from tonne.platform.db.schema.statement_locks import LockMode, TableLock, Work, created_tables, locks_of

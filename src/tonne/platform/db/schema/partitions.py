@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.db.waiting_check import WaitingCheck, no_parameters
 
 # From this many days before the end of the last partition on, the doctor warns.

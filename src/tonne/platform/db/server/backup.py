@@ -12,7 +12,7 @@ from typing import TypeVar
 import asyncpg
 
 from tonne import __version__
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.migration_files import all_migrations
 from tonne.platform.db.server.backup_file import DUMP, FORMAT, BackupError, BackupFile, BackupWriter, Manifest
 from tonne.platform.db.server.dump import check_counts, count_rows, dump, load

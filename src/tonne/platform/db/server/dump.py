@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.db.server.backup_file import CHUNK, BackupError, Write
 from tonne.platform.db.server.postmaster import postgres_binaries, postgres_environment
 from tonne.platform.process.progress import Advance, progress

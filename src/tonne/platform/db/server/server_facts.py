@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 
 # Older servers lack features that the schema uses.
 OLDEST_VERSION = 15

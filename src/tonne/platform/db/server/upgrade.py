@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import asyncpg
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.db.server.backup import built_database, stop_for_good
 from tonne.platform.db.server.backup_file import DUMP, BackupError
 from tonne.platform.db.server.dump import check_counts, count_rows, dump, load

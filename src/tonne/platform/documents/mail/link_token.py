@@ -2,7 +2,7 @@
 
 import hashlib
 
-from tonne.platform.values.ids import is_id, new_secret_id
+from tonne.platform.values.context import is_id, new_secret_id
 
 _PREFIX = "view"
 

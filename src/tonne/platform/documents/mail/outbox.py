@@ -10,14 +10,14 @@ import structlog
 from msgspec import Struct, field
 
 from tonne.platform.db.batches import run_each
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.documents.mail.send_mail import MailGateway, MailRefused
 from tonne.platform.documents.mail.sent_mail import without_attachments
 from tonne.platform.process.telemetry import tracing
 from tonne.platform.process.telemetry.instruments import CounterFamily, Metric
 from tonne.platform.process.telemetry.spans import SpanKind
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import new_id
 
 # Minutes between attempts, almost two days in total. The first pauses get past greylisting, the last past a day of
 # downtime. After the last one there is one more attempt.

@@ -9,8 +9,7 @@ from enum import StrEnum
 import asyncpg
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import value_of
+from tonne.platform.db.database import Connection, value_of
 from tonne.platform.values.errors import Kind, TonneError
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.erased import ERASED
 
 # What is left of a mail.

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from tonne.platform.documents.mail.layout import Frame, one_line, render_mail
 from tonne.platform.process.private_files import create_private_folder, narrow_folder, write_private_file
 from tonne.platform.settings.settings import SMTP_SCHEMES, Settings
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import new_id
 from tonne.platform.values.urls import parse_url
 from tonne.platform.web.site_frame import legal_links
 from tonne.platform.web.translate import Translator

@@ -6,7 +6,7 @@ from email.policy import SMTP
 
 import asyncpg
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Scope
 from tonne.platform.values.timeline import TimelineEntry
 

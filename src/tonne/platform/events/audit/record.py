@@ -6,11 +6,9 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import json_rows
+from tonne.platform.db.database import Connection, json_rows
 from tonne.platform.process.progress import progress
-from tonne.platform.values.context import Actor, Mode, Scope
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Actor, Mode, Scope, new_id
 
 Values = Mapping[str, Any]
 # Rows per statement: a large import must not become one parameter of hundreds of megabytes.

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import parameters_of
+from tonne.platform.db.database import Connection, parameters_of
 from tonne.platform.events.audit.store import AuditFilter, StoredEntry, entry_of
 from tonne.platform.values.paging import Position
 

@@ -8,8 +8,7 @@ from typing import Any
 import asyncpg
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import value_of
+from tonne.platform.db.database import Connection, value_of
 from tonne.platform.values.context import Actor, ActorKind, Mode, Scope
 from tonne.platform.values.paging import START, Position
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 
 
 class Usage(NamedTuple):

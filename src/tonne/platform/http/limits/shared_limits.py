@@ -12,8 +12,8 @@ from collections.abc import Iterable
 
 import structlog
 
+from tonne.platform.db.database import Database
 from tonne.platform.db.errors import DATABASE_ERRORS
-from tonne.platform.db.pool import Database
 from tonne.platform.http.limits.limit_store import Usage, delete_full, settle
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.limits.shared_buckets import hash_client

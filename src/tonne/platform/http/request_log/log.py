@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import structlog
 
+from tonne.platform.db.database import Database
 from tonne.platform.db.errors import DATABASE_ERRORS
-from tonne.platform.db.pool import Database
 from tonne.platform.http.authenticator import KeyHolder
 from tonne.platform.http.request_log import store
 from tonne.platform.http.request_log.mask import MAX_RAW_BYTES, mask_request

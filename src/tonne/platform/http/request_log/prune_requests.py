@@ -5,7 +5,7 @@ from datetime import timedelta
 import asyncpg
 import structlog
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.request_log.store import (
     delete_requests,
     has_requests_any_account,

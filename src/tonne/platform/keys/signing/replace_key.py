@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.keys.signing import key_store
@@ -10,8 +10,7 @@ from tonne.platform.keys.signing.document_key import KeyUnusable
 from tonne.platform.keys.signing.errors import SigningKeyNotFound
 from tonne.platform.keys.signing.make_key import make_key
 from tonne.platform.keys.signing.model import KeyPurpose, KeyRecord
-from tonne.platform.values.context import Actor
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Actor, new_id
 
 # Other processes notice that a key was replaced a few seconds later. What they sign until then is valid.
 NOTICED_AFTER = timedelta(minutes=1)

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.authenticator import hash_key
-from tonne.platform.values.context import Actor, Mode, Scope
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Actor, Mode, Scope, new_id
 from tonne.platform.values.replace import replace
 from tonne.selling.accounts import errors, store
 from tonne.selling.accounts.keys import store as key_store

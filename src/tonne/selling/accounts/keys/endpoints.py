@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.http.errors import AccountNotFound, Unauthorised
 from tonne.platform.http.json_body import read
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response

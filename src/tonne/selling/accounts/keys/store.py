@@ -5,8 +5,7 @@ from datetime import datetime
 
 import asyncpg
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import parameters_of
+from tonne.platform.db.database import Connection, parameters_of
 from tonne.platform.http.authenticator import KeyHolder
 from tonne.platform.http.permissions import granted
 from tonne.platform.values.context import Mode, Scope

@@ -6,12 +6,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.errors import FormInvalid
 from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker, json_response
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Clock
-from tonne.platform.values.ids import is_id
+from tonne.platform.values.context import Clock, is_id
 from tonne.platform.web.caching import IMAGE_POLICY, ONE_YEAR
 from tonne.selling.accounts.account_schemas import logo_path
 from tonne.selling.accounts.errors import AccountLogoNotFound, LogoInvalid, UnsupportedImageFormat

@@ -1,6 +1,6 @@
 from datetime import datetime
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor, Scope
 from tonne.selling.accounts.logos.store import Logo, set_logo

@@ -5,7 +5,7 @@ from datetime import date
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Scope
 
 

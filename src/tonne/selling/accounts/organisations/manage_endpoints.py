@@ -3,14 +3,13 @@
 from datetime import datetime
 from typing import TypeVar
 
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.http.json_body import Document, read
 from tonne.platform.http.lists import Paging, list_response
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Clock, Mode, Scope
+from tonne.platform.values.context import Clock, Mode, Scope, new_id
 from tonne.platform.values.errors import Fault, Invalid
-from tonne.platform.values.ids import new_id
 from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.platform.values.paging import Position
 from tonne.platform.values.replace import replace

@@ -1,10 +1,9 @@
 """Which accounts an API key may manage: a key of one of the organisation's own accounts, all of its mode."""
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.http.errors import AccountNotFound, KeyAccountNotAllowed
 from tonne.platform.http.route import Request
-from tonne.platform.values.context import Scope
-from tonne.platform.values.ids import is_id
+from tonne.platform.values.context import Scope, is_id
 from tonne.platform.values.replace import replace
 from tonne.selling.accounts import store
 from tonne.selling.accounts.errors import AccountScopeIncorrect

@@ -2,11 +2,10 @@ from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.events.log import open_stream
-from tonne.platform.values.context import Actor, Mode
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Actor, Mode, new_id
 from tonne.selling.accounts import store
 from tonne.selling.accounts.errors import FeeRateInvalid, NameInvalid
 from tonne.selling.accounts.model import Organisation

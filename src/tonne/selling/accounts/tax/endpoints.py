@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.same_named import same_named

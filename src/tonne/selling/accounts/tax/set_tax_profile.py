@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor
 from tonne.platform.values.replace import replace

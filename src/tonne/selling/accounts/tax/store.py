@@ -1,6 +1,6 @@
 """SQL of `tax_profiles`."""
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.accounts.tax.tax_profile import PROFILE_FIELDS, TaxProfile
 

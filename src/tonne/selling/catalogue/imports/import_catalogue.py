@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.compare import RowChanges
 from tonne.platform.documents.sheets.errors import quoted
 from tonne.platform.values.amounts import DECIMALS

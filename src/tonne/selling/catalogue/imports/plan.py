@@ -13,7 +13,7 @@ from msgspec import Struct
 from tonne.platform.documents.sheets.compare import RowChanges, compare
 from tonne.platform.documents.sheets.errors import RowError, quoted
 from tonne.platform.documents.sheets.read_sheet import R, Sheet
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import new_id
 from tonne.selling.catalogue.details import BundleDetails, ProjectDetails
 from tonne.selling.catalogue.imports.project_rows import ProjectKey, ProjectReference, ProjectRow
 from tonne.selling.catalogue.imports.rows import (

@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import structs
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import json_rows
+from tonne.platform.db.database import Connection, json_rows
 from tonne.platform.values.amounts import DECIMALS
 from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.details import BundleDetails, ProjectDetails

@@ -2,7 +2,7 @@
 
 import re
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker
 from tonne.selling.catalogue.errors import ImageNotFound
 from tonne.selling.catalogue.pictures.drawings import MOTIFS, VARIANTS, drawing

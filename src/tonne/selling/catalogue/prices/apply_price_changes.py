@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import ClassVar
 
 from tonne.platform.db.batches import RETRY_AFTER, run_claimed
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.values.context import Actor, ActorKind, Clock
 from tonne.selling.catalogue.prices.change_price import change_price
 from tonne.selling.catalogue.prices.price_change_store import PriceChange, claim_changes, mark_applied, postpone_changes

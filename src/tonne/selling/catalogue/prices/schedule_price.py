@@ -2,10 +2,9 @@
 
 from datetime import datetime, timedelta
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import Actor, Mode, to_wire
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Actor, Mode, new_id, to_wire
 from tonne.selling.catalogue.errors import BundleNotFound, PriceChangeConflict, PriceChangeNotFound
 from tonne.selling.catalogue.imports.store import find_catalogue, read_bundles
 from tonne.selling.catalogue.prices.price_change_store import PriceChange, insert_change, lock_change, mark_cancelled

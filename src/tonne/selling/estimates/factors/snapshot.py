@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.selling.estimates.factors import store
 from tonne.selling.estimates.factors.import_rows import shipped_factors

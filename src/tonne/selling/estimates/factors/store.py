@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns
+from tonne.platform.db.database import Connection, columns
 from tonne.selling.estimates.factors.model import Factor
 
 _COLUMNS = (

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 import structlog
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.errors import InternalError, ServiceUnavailable
 from tonne.platform.http.json_body import Document
 from tonne.platform.http.refusals import refusal_for

@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime, timedelta
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response
 from tonne.platform.http.route import Parameter, Request, Response, Route, RouteMaker
 from tonne.platform.values.errors import Fault, Invalid, TimeRangeInvalid

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Scope
 from tonne.platform.values.paging import Position
 from tonne.selling.estimates.calculated import CalculatedEstimate

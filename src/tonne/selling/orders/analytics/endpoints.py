@@ -4,7 +4,7 @@ from datetime import UTC
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.http.json_body import read
 from tonne.platform.http.route import Parameter, Request, Response, Route, RouteMaker, json_response
 from tonne.platform.values.context import Clock

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_money, format_tonnes
 from tonne.platform.values.context import Scope
 from tonne.platform.values.replace import replace

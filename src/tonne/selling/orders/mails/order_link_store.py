@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns, scope_of
+from tonne.platform.db.database import Connection, columns, scope_of
 from tonne.platform.keys.sealed import SealedSecrets
 from tonne.platform.values.context import Scope
 from tonne.selling.orders.model import Order, OrderKey

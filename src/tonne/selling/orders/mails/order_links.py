@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import structlog
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.link_token import hash_link_token, new_link_token
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
 from tonne.platform.settings.settings import Settings, SettingsError

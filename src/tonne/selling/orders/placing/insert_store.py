@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns
+from tonne.platform.db.database import Connection, columns
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.store import LINE_COLUMNS, price_columns, tax_columns
 

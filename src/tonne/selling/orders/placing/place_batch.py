@@ -8,9 +8,9 @@ import asyncpg
 import msgspec
 from msgspec import structs
 
+from tonne.platform.db.database import Connection
 from tonne.platform.db.errors import DATABASE_ERRORS
 from tonne.platform.db.group_commit import LOCK_WITHIN_S, NotWritten
-from tonne.platform.db.pool import Connection
 from tonne.platform.events.log import append_to_streams, list_unlocked_streams
 from tonne.platform.events.notification import Stream
 from tonne.platform.process.telemetry import tracing

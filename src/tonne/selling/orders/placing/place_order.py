@@ -6,13 +6,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from tonne.platform.db.database import Connection
 from tonne.platform.db.idempotency import Idempotency
-from tonne.platform.db.pool import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.events.log import NewEvent, append
 from tonne.platform.values.amounts import format_money, format_tonnes
-from tonne.platform.values.context import Actor, Scope
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Actor, Scope, new_id
 from tonne.platform.values.replace import replace
 from tonne.platform.values.spending_limit import SpendingLimit
 from tonne.selling.accounts.model import PaymentMethod, Terms

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import DECIMALS, format_money, parse_decimal, scaled
 from tonne.platform.values.context import Actor, Scope

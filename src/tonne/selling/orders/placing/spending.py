@@ -9,7 +9,7 @@ them until it commits. Others are not affected.
 from collections.abc import Sequence
 from datetime import date, datetime
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import to_wire
 from tonne.platform.values.spending_limit import SpendingLimit, month_of, next_month

@@ -1,6 +1,6 @@
 """Endpoints of locked quotes."""
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.client_fields import idempotency_of, replay
 from tonne.platform.http.route import Request, Response, Route, RouteMaker
 from tonne.platform.values.context import Clock

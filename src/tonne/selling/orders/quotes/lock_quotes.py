@@ -8,16 +8,15 @@ from typing import Protocol
 import msgspec
 from msgspec import structs
 
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.group_commit import GroupCommit, NotWritten
 from tonne.platform.db.idempotency import Idempotency, create_once
-from tonne.platform.db.pool import Connection, Database
 from tonne.platform.http.limits.fair_share import FairShare
 from tonne.platform.process.expiring_cache import ExpiringCache
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import format_tonnes
-from tonne.platform.values.context import Clock, Mode, Scope
+from tonne.platform.values.context import Clock, Mode, Scope, new_id
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.ids import new_id
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.prices.price import PriceRequest

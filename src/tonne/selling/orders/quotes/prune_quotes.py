@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import ClassVar
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.values.context import Clock
 from tonne.selling.orders.quotes.store import prune_quotes
 

@@ -5,8 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns
+from tonne.platform.db.database import Connection, columns
 from tonne.platform.values.context import Mode, Scope
 
 

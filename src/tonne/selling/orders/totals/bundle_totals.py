@@ -4,7 +4,7 @@
 `retiring` and `complete` under bundles and projects, all others not at all.
 """
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.selling.orders.model import Order
 
 # How often each order counts by its bundles, and by its projects: columns of rows of `order_deltas`, by these four.

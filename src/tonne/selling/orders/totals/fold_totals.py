@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 
 BATCH_ROWS = 10_000
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor, Scope
 from tonne.selling.orders.model import Order

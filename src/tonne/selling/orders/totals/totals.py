@@ -8,7 +8,7 @@ are always read together.
 from datetime import date
 from typing import NamedTuple
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import OrderStatus
 

@@ -6,7 +6,7 @@ account at the provider does. A second factor of the user is still asked for.
 
 from datetime import datetime
 
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.route import Request

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings

@@ -1,6 +1,6 @@
 """Endpoints for the files of a certificate."""
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.lists import list_response
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.selling.orders import store as order_store

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.keys.signing.keys import SigningKeys
 from tonne.platform.keys.signing.model import KeyPurpose
 from tonne.platform.settings.settings import Settings

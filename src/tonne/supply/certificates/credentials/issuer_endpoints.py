@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker, json_response
 from tonne.platform.keys.signing.errors import SigningUnavailable
 from tonne.platform.keys.signing.keys import SigningKeys

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 from datetime import datetime
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.http.route import Response
 from tonne.platform.keys.signing.sign_documents import SignDocuments
 from tonne.platform.values.context import Clock

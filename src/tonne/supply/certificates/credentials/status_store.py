@@ -1,6 +1,6 @@
 """SQL of status lists."""
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode
 from tonne.supply.certificates.credentials.credential import LIST_LENGTH, STATUS_VALUES, StatusValue
 from tonne.supply.certificates.record import CertificateState

@@ -9,7 +9,7 @@ from typing import IO, ClassVar
 import msgspec
 import structlog
 
-from tonne.platform.db.pool import Database
+from tonne.platform.db.database import Database
 from tonne.platform.values.context import Clock, Mode
 from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
 from tonne.supply.certificates.packs import store

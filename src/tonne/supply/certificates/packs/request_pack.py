@@ -2,10 +2,9 @@
 
 from datetime import date, datetime, timedelta
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import Actor, Mode, Scope
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Actor, Mode, Scope, new_id
 from tonne.selling.accounts.store import lock_organisation_mode
 from tonne.supply.certificates.packs.model import (
     MOST_CERTIFICATES,

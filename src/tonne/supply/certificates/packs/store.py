@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import parameters_of, value_of
+from tonne.platform.db.database import Connection, parameters_of, value_of
 from tonne.platform.values.context import Mode, Scope
 from tonne.supply.certificates.packs.model import AuditPack
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode
 from tonne.supply.certificates.proofs.evidence_store import CoveredStatement, read_statements_any_account
 from tonne.supply.transparency.tile_store import read_tiles

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode
 from tonne.supply.transparency.statements import StatedRows, WaitingStatement
 from tonne_verify.openings import StatementKind

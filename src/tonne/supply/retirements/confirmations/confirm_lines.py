@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.errors import quoted
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.process.progress import progress

@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import partial
 from hashlib import sha256
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import read_sheet

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.settings.settings import RegistryPage
 from tonne.platform.values.context import Mode
 from tonne.supply.stock.lots.registries import RegistryPages, group_prefixes

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode
 from tonne.selling.orders.queue import lock_orders
 from tonne.supply.stock.parcels.confirm_retirements import find_orders_any_account

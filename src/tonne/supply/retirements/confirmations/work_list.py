@@ -11,7 +11,7 @@ from datetime import datetime
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.documents.sheets.read_sheet import MAX_ROWS
 from tonne.platform.process.progress import progress

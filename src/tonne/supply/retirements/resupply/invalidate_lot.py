@@ -5,7 +5,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor, Mode
 from tonne.selling.catalogue.imports.store import acquire_import_lock

@@ -9,7 +9,7 @@ import structlog
 from msgspec import structs
 
 from tonne.platform.db.batches import RETRY_AFTER, run_claimed
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import apportion, format_tonnes

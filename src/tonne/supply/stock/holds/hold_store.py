@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns, parameters_of
+from tonne.platform.db.database import Connection, columns, parameters_of
 from tonne.platform.values.context import Mode, Scope
 from tonne.selling.orders.model import OrderKey
 

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 import structlog
 
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import GRAMS_PER_TONNE, format_tonnes
 from tonne.platform.values.context import Clock, Mode, Scope

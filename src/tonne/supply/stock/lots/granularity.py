@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.errors import RowError
 from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.imports.plan import CataloguePlan

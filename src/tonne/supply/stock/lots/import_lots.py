@@ -10,7 +10,7 @@ from functools import partial
 import asyncpg
 import msgspec
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.compare import RowChanges
 from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import RowError, SheetInvalid, quoted
@@ -18,8 +18,7 @@ from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.documents.sheets.read_sheet import Sheet, read_sheet
 from tonne.platform.events.audit.record import record_all
 from tonne.platform.process.progress import progress
-from tonne.platform.values.context import Actor, Mode
-from tonne.platform.values.ids import new_id
+from tonne.platform.values.context import Actor, Mode, new_id
 from tonne.selling.catalogue.imports.audit import catalogue_entries, import_entry, row_entries
 from tonne.selling.catalogue.imports.import_catalogue import ImportReport, begin_import, finish_import, save_catalogue
 from tonne.selling.catalogue.imports.plan import CataloguePlan, check_project

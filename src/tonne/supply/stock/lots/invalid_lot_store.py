@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Actor
 from tonne.selling.orders.model import OrderKey
 from tonne.supply.stock.lots.lot_store import ListedLot

@@ -4,8 +4,7 @@ from datetime import date, datetime
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import value_of
+from tonne.platform.db.database import Connection, value_of
 from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import Actor, Mode
 from tonne.platform.values.replace import replace

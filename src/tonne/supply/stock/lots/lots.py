@@ -8,8 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import json_rows
+from tonne.platform.db.database import Connection, json_rows
 from tonne.platform.documents.sheets import columns
 from tonne.platform.documents.sheets.errors import quoted
 from tonne.platform.documents.sheets.read_sheet import Values

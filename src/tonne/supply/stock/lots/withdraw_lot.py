@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import format_tonnes
 from tonne.platform.values.context import Actor

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import asyncpg
 
 from tonne.platform.db.batches import RETRY_AFTER, run_claimed
-from tonne.platform.db.pool import Connection, Database
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock
 

@@ -5,8 +5,7 @@ from datetime import date, datetime
 
 from msgspec import Struct
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns
+from tonne.platform.db.database import Connection, columns
 from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import OrderKey
 from tonne.selling.orders.queue import wake_retiring

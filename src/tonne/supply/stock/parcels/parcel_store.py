@@ -5,8 +5,7 @@ from datetime import datetime
 
 import asyncpg
 
-from tonne.platform.db.pool import Connection
-from tonne.platform.db.rows import columns, value_of
+from tonne.platform.db.database import Connection, columns, value_of
 from tonne.platform.values.context import Mode
 from tonne.supply.stock.parcels.confirm_retirements import Confirmation
 from tonne.supply.stock.parcels.parcel_book import BookedParcel, LotPlace

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from tonne.platform.db.pool import Connection
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode, Scope
 from tonne.supply.stock.parcels.confirm_retirements import wake_orders_any_account
 from tonne.supply.transparency.record_statements import record_retirements

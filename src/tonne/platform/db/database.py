@@ -1,14 +1,17 @@
-"""The connection pool, and transactions: returning commits, an exception rolls back."""
+"""The connection pool, transactions (returning commits, an exception rolls back), and rows as values."""
 
 import asyncio
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cache
+from operator import attrgetter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import asyncpg
+import msgspec
 
 from tonne.platform.db.errors import DATABASE_ERRORS
 from tonne.platform.db.server.hosts import connect_to_any
@@ -17,6 +20,7 @@ from tonne.platform.db.traced_statements import trace_statements
 from tonne.platform.process.telemetry import instruments, tracing
 from tonne.platform.process.wait_queue import WaitQueue
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.replace import replace
 
 if TYPE_CHECKING:
@@ -26,6 +30,8 @@ else:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
+Row = asyncpg.Record | Mapping[str, Any]
 _COMMON_SETTINGS = {"application_name": "tonne", "TimeZone": "UTC"}
 CLOSE_WITHIN_S = 5.0
 # The server ends a statement first; the client gives up a little later, if the server or the network hangs.
@@ -287,3 +293,32 @@ async def _close(connection: Connection) -> None:
         await connection.close(timeout=CLOSE_WITHIN_S)
     except DATABASE_ERRORS:
         connection.terminate()
+
+
+def value_of(kind: type[S], row: Row, **others: Any) -> S:
+    """A struct of the columns that have the names of its fields, and of `others`. Texts become enums, arrays tuples."""
+    return msgspec.convert({**row, **others}, kind)
+
+
+def scope_of(row: Row) -> Scope:
+    return Scope(row["organisation_id"], row["account_id"], Mode(row["mode"]))
+
+
+def columns(rows: Sequence[object], names: str) -> list[list[Any]]:
+    """Arrays for `unnest`: one for each name of a column list such as `account_id, id`."""
+    return [[read(row) for row in rows] for read in _readers(names)]
+
+
+def parameters_of(value: object, names: str) -> list[Any]:
+    """The attributes of one value that have the names of a column list."""
+    return [read(value) for read in _readers(names)]
+
+
+@cache
+def _readers(names: str) -> tuple[Callable[[object], Any], ...]:
+    return tuple(attrgetter(name.strip()) for name in names.split(","))
+
+
+def json_rows(rows: Iterable[Mapping[str, Any]]) -> str:
+    """A parameter for `jsonb_populate_recordset`, which matches columns by name and ignores other members."""
+    return msgspec.json.encode(list(rows)).decode()
