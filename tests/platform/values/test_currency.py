@@ -33,7 +33,7 @@ def test_every_entry_is_a_code_with_a_number_of_decimals_that_amounts_can_have()
 
 def test_each_currency_is_listed_once() -> None:
     """A code listed twice would silently get the decimals of the later row."""
-    from tonne.platform.values import currency as table  # noqa: PLC0415 - the rows, not what is made of them
+    from tonne.platform.values import amounts as table  # noqa: PLC0415 - the rows, not what is made of them
 
     rows = [*table._DECIMALS_0.split(), *table._DECIMALS_2.split(), *table._DECIMALS_3.split()]
     assert len(rows) == len(set(rows)) == len(DECIMALS)
