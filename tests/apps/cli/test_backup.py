@@ -100,13 +100,14 @@ async def _back_up_while_writing(source: Source, file: Path) -> str:
     writer: Connection = await asyncpg.connect(source.url)
     await writer.execute("CREATE TABLE first (n int); CREATE TABLE second (n int)")
     try:
-        backing_up = asyncio.create_task(asyncio.to_thread(source.back_up, file, "--verify"))
-        number = 0
-        while not backing_up.done():
+        backing_up, number = None, 0
+        while backing_up is None or not backing_up.done():
             number += 1
             async with writer.transaction():
                 await writer.execute("INSERT INTO first VALUES ($1)", number)
                 await writer.execute("INSERT INTO second VALUES ($1)", number)
+            # After the first rows: on a busy machine, all others may come too late.
+            backing_up = backing_up or asyncio.create_task(asyncio.to_thread(source.back_up, file, "--verify"))
             await asyncio.sleep(0)
         assert number > 10
         return await backing_up

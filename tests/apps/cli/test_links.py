@@ -53,11 +53,26 @@ async def test_a_link_is_created_shown_updated_and_disabled(operator: Operator, 
     seen = (await api.get(f"/v1/offset-links/{link_id}")).json()
     assert (seen["preset_quantity"], seen["amount_editable"], seen["max_value"]) == ("1.5", False, "50.00")
 
-    assert operator.does("link", "update", link_id, "--value", "20", "--free", "--message", "") == address
+    changed = ("--value", "20", "--free", "--message", "", "--language", "de")
+    assert operator.does("link", "update", link_id, *changed) == address
+    assert operator.facts("link", "show", link_id)["language"] == "de"
     facts = operator.facts("link", "show", link_id)
     assert (facts["quantity"], facts["value"]) == ("-", "preset 20.00 EUR, at most 50.00 EUR")
     assert (facts["amount"], facts["message"], facts["title"]) == ("free", "-", "Offset your flight")
-    cleared = ("--bundle", "", "--redirect-url", "", "--expires", "", "--max-value", "", "--title", "Anew")
+    cleared = (
+        "--bundle",
+        "",
+        "--redirect-url",
+        "",
+        "--expires",
+        "",
+        "--max-value",
+        "",
+        "--title",
+        "Anew",
+        "--language",
+        "",
+    )
     operator.does("link", "update", link_id, *cleared)
     facts = operator.facts("link", "show", link_id)
     assert (facts["bundles"], facts["redirect URL"], facts["expires"]) == (
@@ -66,6 +81,7 @@ async def test_a_link_is_created_shown_updated_and_disabled(operator: Operator, 
         "never",
     )
     assert (facts["value"], facts["title"], facts["redirect label"]) == ("preset 20.00 EUR", "Anew", "Shop")
+    assert facts["language"] == "-"
 
     assert operator.does("link", "disable", link_id) == f"{link_id} is disabled."
     assert operator.facts("link", "show", link_id)["state"] == "disabled"

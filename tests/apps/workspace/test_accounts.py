@@ -128,7 +128,7 @@ async def test_handle_visibility_and_reference(owner: Person, world: World, base
     path = f"{base}/accounts/{world.ours_test.client_account_id}"
     page = typed_fields((await owner.get(path)).text)
     assert (page["handle"], page["reference"]) == ("", "")
-    details = {**DETAILS, "handle": "fjord-bakery", "visibility": "hidden", "reference": "C-17"}
+    details = {**DETAILS, "handle": "fjord-bakery", "external_pages_visibility": "hidden", "reference": "C-17"}
     assert (await owner.submit(path, **details)).status_code == 303
     stored = "SELECT handle, external_pages_visibility AS visibility, reference FROM accounts WHERE id = "
     [account] = await rows(f"{stored}'{world.ours_test.client_account_id}'")
@@ -139,7 +139,7 @@ async def test_handle_visibility_and_reference(owner: Person, world: World, base
     own = f"{base}/accounts/{world.ours_test.scope.account_id}"
     taken = await owner.submit(own, **DETAILS, handle="Fjord-Bakery")
     assert (taken.status_code, "Another account of the organisation has this handle" in taken.text) == (422, True)
-    wrong = await owner.submit(path, **DETAILS, handle="-no", visibility="secret", reference="x" * 201)
+    wrong = await owner.submit(path, **DETAILS, handle="-no", external_pages_visibility="secret", reference="x" * 201)
     for message in ("Use up to 100 letters", "Choose who can open the pages.", "Use at most 200 characters"):
         assert message in wrong.text, message
     # A form without them, of a page that was open before an update, changes nothing; empty fields remove.

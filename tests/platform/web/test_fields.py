@@ -1,5 +1,6 @@
 """What forms, options and columns learn from a wire struct."""
 
+from enum import StrEnum
 from typing import Annotated
 
 import msgspec
@@ -9,16 +10,27 @@ from msgspec import Meta
 from tonne.platform.http.json_body import read_some, read_values
 from tonne.platform.values.errors import Invalid
 from tonne.platform.values.same_named import same_named
-from tonne.platform.web.fields import FIELD, Field, fields_of
+from tonne.platform.web.fields import described, fields_of
 
-_TITLE = Meta(description="Headline.", extra={FIELD: Field(label="Title")})
-_NOTE = Meta(description="Small print.", extra={FIELD: Field(label="Note", hint="Below the form.", option="--remark")})
+_TITLE = described("Headline.", label="Title")
+_NOTE = described("Small print.", label="Note", hint="Below the form.", option="--remark")
 
 
 class PageIn(msgspec.Struct, forbid_unknown_fields=True):
     title: Annotated[str, Meta(min_length=1, max_length=200), _TITLE]
     note: Annotated[str, Meta(max_length=20), _NOTE] | None = None
     is_open: bool = True
+
+
+class Colour(StrEnum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class PageChange(msgspec.Struct):
+    colour: Annotated[Colour | None, described("Of the page.", label="Colour", is_required=True)] = None
+    is_open: Annotated[bool, described("Whether people see it.", label="Open")] | None = None
+    tags: Annotated[list[Annotated[str, Meta(max_length=5)]] | None, described("Words.", label="Tags")] = None
 
 
 class PageOut(msgspec.Struct):
@@ -38,6 +50,13 @@ def test_a_struct_describes_its_fields_once() -> None:
         "type": "string",
         "description": "Headline.",
     }
+
+
+def test_choices_flags_and_lists_are_known_by_their_types() -> None:
+    colour, is_open, tags = fields_of(PageChange).values()
+    assert (colour.choices, colour.is_required, colour.is_flag) == (("red", "blue"), True, False)
+    assert (is_open.choices, is_open.is_flag, is_open.is_list) == ((), True, False)
+    assert (tags.is_list, tags.is_flag, tags.choices) == (True, False, ())
 
 
 def test_fields_of_the_same_name_are_copied() -> None:

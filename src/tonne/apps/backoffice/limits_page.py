@@ -12,6 +12,7 @@ from tonne.platform.http.route import Request, Response
 from tonne.platform.values.amounts import DECIMALS, format_money, format_tonnes, parse_decimal, scaled
 from tonne.platform.values.context import Scope
 from tonne.platform.values.errors import TonneError
+from tonne.platform.web.fields import fields_of
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts import lookup
 from tonne.selling.accounts.change_account import AccountChange, change_account
@@ -109,11 +110,14 @@ class LimitsPage(DashboardPage, frozen=True):
         raise DashboardPageNotFound
 
     def _account_page(self, request: Request, viewer: OperatorViewer, found: LimitedAccount, form: Form) -> Response:
-        account, limits, is_sent = found.account, found.limits, bool(form.faults)
-
-        def shown(name: str, minor: int | None) -> str:
-            return form.value(name) if is_sent else _spell(minor, account.currency)
-
+        account, limits = found.account, found.limits
+        stored = {
+            "monthly_limit": [_spell(limits.monthly_limit_minor, account.currency)],
+            "minimum_order": [_spell(limits.minimum_order_minor, account.currency)],
+            "credit_limit": [_spell(account.credit_limit_minor, account.currency)],
+            "hold_quota": [_spell_quota(found.hold_quota_grams)],
+            "on_credit": ["1"] if account.fulfil is Fulfil.ON_ORDER else [],
+        }
         return self.layout.page(
             request,
             viewer,
@@ -122,11 +126,9 @@ class LimitsPage(DashboardPage, frozen=True):
             customer=found.customer,
             account=account,
             takes_credit=account.payment_method is PaymentMethod.INVOICE,
-            on_credit=form.is_checked("on_credit") if is_sent else account.fulfil is Fulfil.ON_ORDER,
-            credit_limit=shown("credit_limit", account.credit_limit_minor),
-            monthly_limit=shown("monthly_limit", limits.monthly_limit_minor),
-            minimum_order=shown("minimum_order", limits.minimum_order_minor),
-            hold_quota=form.value("hold_quota") if is_sent else _spell_quota(found.hold_quota_grams),
+            limit_fields=fields_of(LimitChange),
+            credit_limit=fields_of(BillingChange)["credit_limit"],
+            entered=form if form.faults else Form(stored),
         )
 
     def _key_page(

@@ -8,24 +8,42 @@ import click
 import msgspec
 
 from tonne.apps.cli.output import ValueColumn
-from tonne.platform.web.fields import fields_of
+from tonne.platform.web.fields import Field, fields_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-def options_of(struct: type[msgspec.Struct], *, is_change: bool = False) -> Callable[[F], F]:
-    """An option with a text for every described field. None of them is required for a change."""
+def options_of(struct: type[msgspec.Struct], *, is_change: bool = False, can_clear: bool = False) -> Callable[[F], F]:
+    """An option for every described field. None is required for a change; empty texts may clear a setting."""
 
     def decorate(command: F) -> F:
         for field in reversed(fields_of(struct).values()):
-            option = f"--{field.name.replace('_', '-')}" if field.option is None else field.option
+            option = field.option
+            if option is None:
+                name = field.name.replace("_", "-")
+                option = f"--{name}/--no-{name}" if field.is_flag else f"--{name}"
             if option:
                 is_required = field.is_required and not is_change
-                command = click.option(option, field.name, required=is_required, help=field.description)(command)
+                command = _option(option, field, is_required=is_required, can_clear=can_clear)(command)
         return command
 
     return decorate
+
+
+class _ChoiceOrEmpty(click.Choice[str]):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if value == "" else super().convert(value, param, ctx)
+
+
+def _option(option: str, field: Field, *, is_required: bool, can_clear: bool) -> Callable[[F], F]:
+    """Options that are not given are None; lists are empty."""
+    if field.is_list:
+        return click.option(option, field.name, multiple=True, help=f"{field.description} Repeat it for more.")
+    if field.is_flag:
+        return click.option(option, field.name, default=None, help=field.description)
+    choices = (_ChoiceOrEmpty if can_clear else click.Choice)(field.choices) if field.choices else None
+    return click.option(option, field.name, type=choices, required=is_required, help=field.description)
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:

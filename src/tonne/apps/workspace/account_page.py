@@ -20,6 +20,7 @@ from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.values.context import Mode
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.language import LanguageCode
+from tonne.platform.web.fields import fields_of
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.account_list_store import has_own_selection
 from tonne.selling.accounts.account_schemas import is_handle
@@ -35,6 +36,7 @@ from tonne.selling.catalogue.set_default_selection import set_account_default
 from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.selling.users.model import Right
 
+FIELDS = fields_of(AccountChange)
 _ON_CREDIT = "Orders of this account are fulfilled before they are paid, so it pays by invoice."
 _BILLING = "The billing of this account does not allow this."
 VISIBILITIES = {
@@ -199,6 +201,7 @@ class AccountPage(DashboardPage, frozen=True):
             "account.html",
             form,
             account=account,
+            fields=FIELDS,
             entered=_entered(form, account),
             terms=terms,
             limits=limits,
@@ -252,13 +255,13 @@ def _read_handle(form: Form) -> str | None:
 
 def _read_visibility(form: Form) -> PagesVisibility | None:
     """None keeps the stored one."""
-    visibility = form.value("visibility")
+    visibility = form.value("external_pages_visibility")
     if not visibility:
         return None
     try:
         return PagesVisibility(visibility)
     except ValueError:
-        form.fail("visibility", "Choose who can open the pages.")
+        form.fail("external_pages_visibility", "Choose who can open the pages.")
         return None
 
 
@@ -269,17 +272,7 @@ def _read_reference(form: Form) -> str | None:
     return form.text("reference", "") if form.value("reference") else ""
 
 
-def _entered(form: Form, account: Account) -> dict[str, str]:
-    """What was typed, or the stored values on a page without faults."""
-    stored = {
-        "name": account.name,
-        "beneficiary": account.beneficiary,
-        "receipt_email": account.receipt_email or "",
-        "card_email": account.card_email or "",
-        "language": account.language,
-        "handle": account.handle or "",
-        "visibility": account.external_pages_visibility,
-        "reference": account.reference or "",
-        "payment": account.payment_method,
-    }
-    return {name: form.value(name) if name in form.names() else value for name, value in stored.items()}
+def _entered(form: Form, account: Account) -> Form:
+    """What was typed, and the stored values of other fields."""
+    stored = {name: [getattr(account, name) or ""] for name in FIELDS}
+    return Form({**stored, "payment": [account.payment_method], **form.fields})

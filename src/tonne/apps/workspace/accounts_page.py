@@ -8,8 +8,10 @@ from tonne.apps.workspace.accounts_of_viewer import scope_of
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.context import is_id, new_id
 from tonne.platform.values.errors import TonneError
+from tonne.platform.web.fields import fields_of
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.account_list_store import list_accounts_after
+from tonne.selling.accounts.change_account import AccountChange
 from tonne.selling.accounts.errors import NameInvalid
 from tonne.selling.accounts.model import Account, AccountKind, PaymentMethod
 from tonne.selling.accounts.open_account import open_account
@@ -91,6 +93,7 @@ class AccountsPage(DashboardPage, frozen=True):
             viewer,
             "account_new.html",
             form,
+            fields=fields_of(AccountChange),
             entered=form,
             currencies=currencies,
             methods=METHODS,

@@ -13,24 +13,26 @@ from tonne.channels.webhooks.model import DisabledReason, ParkedAccount, Progres
 from tonne.platform.values.context import Mode, Timestamp, to_wire
 from tonne.platform.values.replace import replace
 from tonne.platform.values.same_named import same_named
+from tonne.platform.web.fields import described
 
 _EVENT = "evt_06gtv1alff3htg9thvlvj59t20"
 _ACCOUNT = "acc_06gtv1alff3htg9thvlvj59t20"
 _TIME = "2026-11-15T10:00:00.123Z"
 _ADDRESS = "https://hooks.example.com/tonne"
 
-_Url = Annotated[
-    str,
-    Meta(
-        description="An https URL whose host has public addresses.",
-        extra_json_schema={"maxLength": 2048, "format": "uri"},
-        examples=[_ADDRESS],
-    ),
-]
+_URL = described(
+    "An https URL whose host has public addresses.",
+    example=_ADDRESS,
+    label="Address",
+    hint="A public https address. It gets the events below.",
+)
+_Url = Annotated[str, Meta(extra_json_schema={"maxLength": 2048, "format": "uri"}), _URL]
 _AccountIds = Annotated[list[Annotated[str, Meta(max_length=100)]], Meta(max_length=1000, examples=[[_ACCOUNT]])]
-_OnlyAccounts = Meta(
-    description="Only events of these accounts. An empty list means all accounts of the organisation.",
-    examples=[[_ACCOUNT]],
+_OnlyAccounts = described(
+    "Only events of these accounts. An empty list means all accounts of the organisation.",
+    example=[_ACCOUNT],
+    label="Only these accounts",
+    hint="Ids of accounts, separated by spaces. Leave it empty for all accounts.",
 )
 _EventTypes = Annotated[
     list[EventType],
@@ -41,10 +43,11 @@ _EventTypes = Annotated[
         examples=[["order.completed", "refund.succeeded"]],
     ),
 ]
-_OnGone = Meta(
-    description="Whether a response with status 410 disables the webhook. Otherwise its events are sent again until "
-    "the receiver responds with 2xx.",
-    examples=[False],
+_OnGone = described(
+    "Whether a response with status 410 disables the webhook. Otherwise its events are sent again until the receiver "
+    "responds with 2xx.",
+    example=False,
+    label="Turn the webhook off when the receiver responds with status 410",
 )
 _EventId = Annotated[str, Meta(max_length=100, description="The id of an event.", examples=[_EVENT])]
 _Acknowledged = Annotated[bool, Meta(description="Whether the receiver returned a 2xx status.", examples=[False])]

@@ -13,6 +13,7 @@ from tonne.platform.http.json_body import JsonNumber
 from tonne.platform.values.amounts import format_tonnes
 from tonne.platform.values.context import Mode, Timestamp, to_wire
 from tonne.platform.values.language import LanguageCode
+from tonne.platform.web.fields import described
 from tonne.selling.accounts.model import Account, AccountKind, PagesVisibility, PaymentMethod
 
 HANDLE_PATTERN = "^[A-Za-z0-9]([A-Za-z0-9_-]{0,98}[A-Za-z0-9])?$"
@@ -49,9 +50,48 @@ def _read_ignored(value: Any) -> str:
     return value
 
 
-_Name = Annotated[
-    str, Meta(min_length=1, max_length=200, description="Name of the account.", examples=["Fjord Bakery"])
-]
+NAME = described("Name of the account.", example="Fjord Bakery", label="Name", is_required=True)
+BENEFICIARY = described(
+    "The name that credits are retired for, on certificates. Null: the name of the account.",
+    example="Fjord Bakery AS",
+    label="Beneficiary",
+    hint="The name that credits are retired for. Orders keep the name they were placed with.",
+    is_required=True,
+)
+HANDLE = described(
+    "Part of addresses, unique in the organisation and mode, whether in capitals or not.",
+    example="fjord-bakery",
+    label="Handle",
+    hint="Part of addresses, such as fjord-bakery. No other account may have it.",
+    option="",
+)
+VISIBILITY = described(
+    "Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list "
+    "them; `private`: they return 404.",
+    example="public",
+    label="Public pages",
+    hint="The Sustainability page, its badge and public certificates. Search engines are asked not to list "
+    "hidden pages.",
+    option="",
+    is_required=True,
+)
+LANGUAGE = described(
+    "Language of mails, PDFs and pages, unless a customer chose another.",
+    example="en",
+    label="Language",
+    hint="Of mails, certificates and invoices, and of pages for visitors whose browser asks for none of these "
+    "languages. Customers at checkout get the language that they see there.",
+    is_required=True,
+)
+METHOD = described("How the account pays for its orders.", example="invoice", label="Pays by", is_required=True)
+REFERENCE = described(
+    "What your records call this client.",
+    example="Customer 20817",
+    label="Your reference",
+    hint="Such as the number of the customer in your own system.",
+    option="",
+)
+_Name = Annotated[str, Meta(min_length=1, max_length=200), NAME]
 _Currency = Annotated[
     str,
     Meta(
@@ -60,55 +100,23 @@ _Currency = Annotated[
         examples=["EUR"],
     ),
 ]
-_Beneficiary = Annotated[
-    str | None,
-    Meta(
-        description="The name that credits are retired for, on certificates. Null: the name of the account.",
-        examples=["Fjord Bakery AS"],
-    ),
-]
-_Handle = Annotated[
-    str,
-    _read_handle,
-    Meta(
-        description="Part of addresses, unique in the organisation and mode, whether in capitals or not.",
-        examples=["fjord-bakery"],
-        extra_json_schema={"pattern": HANDLE_PATTERN},
-    ),
-]
-_VISIBILITY = Meta(
-    description="Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list "
-    "them; `private`: they return 404.",
-    examples=["public"],
-)
-_LANGUAGE = Meta(description="Language of mails, PDFs and pages, unless a customer chose another.", examples=["en"])
-_METHOD = Meta(description="How the account pays for its orders.", examples=["invoice"])
-_Reference = Annotated[
-    str,
-    _read_reference,
-    Meta(min_length=1, max_length=200, description="What your records call this client.", examples=["Customer 20817"]),
-]
+_Handle = Annotated[str, _read_handle, Meta(extra_json_schema={"pattern": HANDLE_PATTERN}), HANDLE]
+_Reference = Annotated[str, _read_reference, Meta(min_length=1, max_length=200), REFERENCE]
 _Portfolio = Annotated[
     str, _read_ignored, Meta(description="Accepted and ignored. Portfolios do not exist here.", examples=["portfolio"])
 ]
 
 
 class _ProfileIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    beneficiary: Annotated[
-        Annotated[str, Meta(max_length=200)] | None,
-        Meta(
-            description="The name that credits are retired for, on certificates. Null: the name of the account.",
-            examples=["Fjord Bakery AS"],
-        ),
-    ] = None
+    beneficiary: Annotated[Annotated[str, Meta(max_length=200)] | None, BENEFICIARY] = None
     handle: _Handle | None = None
-    external_pages_visibility: Annotated[PagesVisibility, _VISIBILITY] | None = None
-    language: Annotated[LanguageCode, _LANGUAGE] | None = None
+    external_pages_visibility: Annotated[PagesVisibility, VISIBILITY] | None = None
+    language: Annotated[LanguageCode, LANGUAGE] | None = None
     bundle_portfolio_id: _Portfolio | None = None
 
 
 class _ClientProfileIn(_ProfileIn, forbid_unknown_fields=True, kw_only=True):
-    payment_method: Annotated[PaymentMethod, _METHOD] | None = None
+    payment_method: Annotated[PaymentMethod, METHOD] | None = None
     reference: _Reference | None = None
 
 
@@ -178,7 +186,7 @@ class _ProfileOut(msgspec.Struct, kw_only=True):
         Meta(description="A client account belongs to a customer of the organisation.", examples=["account"]),
     ]
     currency: Annotated[str, Meta(description="Currency of its orders.", examples=["EUR"])]
-    beneficiary: _Beneficiary
+    beneficiary: Annotated[str | None, BENEFICIARY]
     handle: Annotated[str | None, Meta(description="Part of addresses, or null.", examples=["fjord-bakery"])]
     logo: Annotated[
         str | None,
@@ -189,9 +197,9 @@ class _ProfileOut(msgspec.Struct, kw_only=True):
         ),
     ]
     bundle_portfolio_id: Annotated[str | None, Meta(description="Always null.", examples=[None])]
-    external_pages_visibility: Annotated[PagesVisibility, _VISIBILITY]
-    language: Annotated[str, _LANGUAGE]
-    payment_method: Annotated[PaymentMethod, _METHOD]
+    external_pages_visibility: Annotated[PagesVisibility, VISIBILITY]
+    language: Annotated[str, LANGUAGE]
+    payment_method: Annotated[PaymentMethod, METHOD]
     created_at: Annotated[Timestamp, Meta(description="When the account was created.")]
 
 

@@ -1,4 +1,5 @@
 from datetime import datetime
+from typing import Annotated
 
 from msgspec import Struct, field
 
@@ -8,7 +9,9 @@ from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor, Mode, Scope
 from tonne.platform.values.language import LanguageCode
 from tonne.platform.values.replace import replace
+from tonne.platform.web.fields import described
 from tonne.selling.accounts import store
+from tonne.selling.accounts.account_schemas import BENEFICIARY, HANDLE, LANGUAGE, METHOD, NAME, REFERENCE, VISIBILITY
 from tonne.selling.accounts.errors import LiveAccountCannotWait, MailAddressInvalid
 from tonne.selling.accounts.lookup import require_account
 from tonne.selling.accounts.model import Account, PagesVisibility, PaymentMethod
@@ -17,26 +20,47 @@ from tonne.selling.accounts.organisations.change_billing import BillingChange, w
 from tonne.selling.accounts.organisations.open_organisation import check_name
 from tonne.selling.accounts.unique_fields import require_unique_fields
 
+_AUTO_ADVANCE = described(
+    "Test accounts: advance orders automatically, or wait for the test helpers.",
+    label="Orders advance on their own",
+    hint="Otherwise they wait for the test helpers of the API.",
+    option="--advance/--wait",
+)
+_RECEIPT_EMAIL = described(
+    "Who gets a receipt for each order paid by the stored card. Empty: nobody.",
+    label="Receipts to",
+    hint="Gets a receipt for each order that is paid by the stored card.",
+    input="email",
+)
+_CARD_EMAIL = described(
+    "Who is mailed about problems with the card. Empty: the organisation's admins.",
+    label="Card problems to",
+    hint="Gets a mail if the card is declined or a payment has to be confirmed. If empty, the admins of the "
+    "organisation get it.",
+    input="email",
+)
+_REFUNDS_BY_API = described("Let its API keys refund orders and cancel paid ones.", label="Refunds by API")
+
 
 class AccountChange(Struct, frozen=True, kw_only=True):
     """Fields that are None keep their value."""
 
-    name: str | None = None
-    beneficiary: str | None = None
+    name: Annotated[str | None, NAME] = None
+    beneficiary: Annotated[str | None, BENEFICIARY] = None
     # The account's name takes the place of the beneficiary.
     removes_beneficiary: bool = False
-    payment_method: PaymentMethod | None = None
-    auto_advance: bool | None = None
+    payment_method: Annotated[PaymentMethod | None, METHOD] = None
+    auto_advance: Annotated[bool | None, _AUTO_ADVANCE] = None
     # An empty address removes the old one.
-    receipt_email: str | None = None
-    card_email: str | None = None
-    refunds_by_api: bool | None = None
-    language: LanguageCode | None = None
-    external_pages_visibility: PagesVisibility | None = None
+    receipt_email: Annotated[str | None, _RECEIPT_EMAIL] = None
+    card_email: Annotated[str | None, _CARD_EMAIL] = None
+    refunds_by_api: Annotated[bool | None, _REFUNDS_BY_API] = None
+    language: Annotated[LanguageCode | None, LANGUAGE] = None
+    external_pages_visibility: Annotated[PagesVisibility | None, VISIBILITY] = None
     # Empty texts remove the old ones.
-    handle: str | None = None
+    handle: Annotated[str | None, HANDLE] = None
     idempotency_key: str | None = None
-    reference: str | None = None
+    reference: Annotated[str | None, REFERENCE] = None
     billing: BillingChange = field(default_factory=BillingChange)
 
 

@@ -9,6 +9,7 @@ from msgspec import Meta
 from tonne.platform.http.client_fields import IdempotencyKey, Metadata
 from tonne.platform.values.amounts import MassUnit, format_tonnes
 from tonne.platform.values.context import Timestamp, to_wire
+from tonne.platform.web.fields import described
 from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
 from tonne.selling.catalogue.schemas import DecimalText, EstimateId, QuoteOut, Tonnes
 from tonne.selling.estimates.model import Estimate
@@ -32,7 +33,7 @@ class EstimateIn(msgspec.Struct, forbid_unknown_fields=True):
     mass: Annotated[MassIn, Meta(description="The mass of CO2 equivalent.")]
     description: Annotated[
         Annotated[str, Meta(max_length=1000)] | None,
-        Meta(description="What caused the emissions.", examples=["Flight BER to LIS, economy"]),
+        described("What caused the emissions.", example="Flight BER to LIS, economy", label="Description"),
     ] = None
     metadata: Metadata | None = None
     idempotency_key: IdempotencyKey | None = None

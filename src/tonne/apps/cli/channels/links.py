@@ -201,7 +201,7 @@ def show(link_id: str, output: Output) -> None:
 
 @link_group.command("update")
 @click.argument("link_id")
-@options_of(OffsetLinkIn, is_change=True)
+@options_of(OffsetLinkIn, is_change=True, can_clear=True)
 @_further_options
 def update(link_id: str, **options: Any) -> None:
     """Change the given settings of a link and print its address.

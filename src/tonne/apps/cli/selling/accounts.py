@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from tonne.apps.cli.database import ACTOR, run_for_account, run_in_transaction
+from tonne.apps.cli.fields import options_of
 from tonne.apps.cli.output import MoneyColumn, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import BUNDLE_CHOICE, MODE
 from tonne.apps.cli.selling.closing import close_account_command, reopen_account_command
@@ -16,12 +17,11 @@ from tonne.money.refunds.disputes.resume_orders import resume_orders
 from tonne.platform.db.database import Connection
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.values.context import Mode, Scope, new_id, utc_now
-from tonne.platform.values.language import LANGUAGES
 from tonne.platform.values.spending_limit import month_of
 from tonne.selling.accounts import lookup
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.limit_store import AccountLimits, find_limits, list_closed_accounts
-from tonne.selling.accounts.model import Account, AccountKind, Billing, Fulfil, PaymentMethod
+from tonne.selling.accounts.model import Account, AccountKind, PaymentMethod
 from tonne.selling.accounts.open_account import open_account
 from tonne.selling.accounts.organisations.change_billing import BillingChange
 from tonne.selling.catalogue.selection import BundleChoiceIn
@@ -157,45 +157,16 @@ def _limits(limits: AccountLimits, spent_minor: int) -> tuple[ValueColumn[Accoun
 
 @account.command("update")
 @click.argument("account_id")
-@click.option("--name", help="The name of the account.")
-@click.option("--beneficiary", help="The name credits are retired for.")
-@click.option("--payment-method", type=_METHOD, help="How the account pays for its orders.")
-@click.option(
-    "--advance/--wait",
-    "auto_advance",
-    default=None,
-    help="Test accounts: advance orders automatically, or wait for the test helpers.",
-)
-@click.option("--receipt-email", help="Who gets a receipt for each order paid by the stored card. Empty: nobody.")
-@click.option("--card-email", help="Who is mailed about problems with the card. Empty: the organisation's admins.")
-@click.option("--language", type=click.Choice(list(LANGUAGES)), help="Language of its mails, PDFs and pages.")
-@click.option(
-    "--refunds-by-api/--no-refunds-by-api", default=None, help="Let its API keys refund orders and cancel paid ones."
-)
-@click.option(
-    "--billing",
-    type=click.Choice([billing.value for billing in Billing]),
-    help="Bill each order, or orders together: monthly, or at a threshold.",
-)
-@click.option(
-    "--billing-threshold", "threshold", help="The amount at which orders are billed with --billing threshold."
-)
-@click.option(
-    "--fulfil",
-    type=click.Choice([fulfil.value for fulfil in Fulfil]),
-    help="Fulfil orders when they are paid, or at once within the credit limit.",
-)
-@click.option("--credit-limit", help="The most that may be unpaid with --fulfil on_order.")
-@click.option("--monthly-limit", help="How much it may order per calendar month (UTC), such as 1000.00, or none.")
-@click.option("--minimum-order", help="Smallest total of an order, such as 5.00; none: that of the settings.")
-def update(account_id: str, *, monthly_limit: str | None, minimum_order: str | None, **options: Any) -> None:
+@options_of(AccountChange, is_change=True)
+@options_of(BillingChange, is_change=True)
+@options_of(LimitChange, is_change=True)
+def update(account_id: str, **options: Any) -> None:
     """Change an account. Orders placed earlier keep the old values.
 
     With --advance, orders that waited for the test helpers continue automatically, too.
     """
-    billing = {name: options.pop(name) for name in BillingChange.__struct_fields__}
-    change = msgspec.convert({**options, "billing": billing}, AccountChange)
-    limits = LimitChange(monthly_limit=monthly_limit, minimum_order=minimum_order)
+    change = msgspec.convert({**options, "billing": options}, AccountChange)
+    limits = msgspec.convert(options, LimitChange)
     run_for_account(account_id, _change, change, limits)
     click.echo(f"Account {account_id} is updated.")
 

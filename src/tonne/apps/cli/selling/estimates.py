@@ -3,10 +3,12 @@
 import click
 
 from tonne.apps.cli.database import run_for_account
+from tonne.apps.cli.fields import options_of
 from tonne.platform.values.amounts import MassUnit, parse_decimal
 from tonne.platform.values.context import utc_now
 from tonne.selling.estimates.errors import MassInvalid
 from tonne.selling.estimates.record_estimate import mass_in_grams, record_estimate
+from tonne.selling.estimates.schemas import EstimateIn
 
 
 @click.group()
@@ -18,7 +20,7 @@ def estimate() -> None:
 @click.argument("account_id")
 @click.argument("amount")
 @click.argument("unit", type=click.Choice([unit.value for unit in MassUnit]))
-@click.option("--description", help="What caused the emissions.")
+@options_of(EstimateIn)
 def create(account_id: str, amount: str, unit: str, description: str | None) -> None:
     """Record an emission of AMOUNT UNIT (g, kg or t) and print its id."""
     number = parse_decimal(amount)

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 import click
 
 from tonne.apps.cli.database import ACTOR, run_for_account, run_in_transaction
+from tonne.apps.cli.fields import options_of
 from tonne.apps.cli.output import MoneyColumn, Output, ValueColumn, columns, output_options
 from tonne.platform.db.database import Connection
 from tonne.platform.http.permissions import PERMISSIONS
@@ -13,6 +14,7 @@ from tonne.selling.accounts import lookup
 from tonne.selling.accounts.errors import KeyNotFound
 from tonne.selling.accounts.keys import store as key_store
 from tonne.selling.accounts.keys.api_keys import issue_key, revoke_key, rotate_key
+from tonne.selling.accounts.keys.endpoints import ApiKeyIn
 from tonne.selling.accounts.keys.restrictions import KeyRight, check_restrictions
 from tonne.selling.accounts.model import ApiKey
 from tonne.selling.orders.placing.set_limits import set_key_limit
@@ -61,10 +63,7 @@ def key() -> None:
     help="Allow only this, such as orders:write, which includes reading. Repeat it for more. "
     f"{', '.join(PERMISSIONS)}.",
 )
-@click.option("--account", "accounts", multiple=True, metavar="ID", help="Allow only this account. Repeat it for more.")
-@click.option(
-    "--network", "networks", multiple=True, metavar="CIDR", help="Allow only this network. Repeat it for more."
-)
+@options_of(ApiKeyIn)
 @click.option("--expires-in-days", type=click.IntRange(1, 3650), help="The key stops working after this many days.")
 def create(
     account_id: str,
@@ -72,7 +71,7 @@ def create(
     rights: tuple[str, ...],
     permissions: tuple[str, ...],
     *,
-    accounts: tuple[str, ...],
+    account_ids: tuple[str, ...],
     networks: tuple[str, ...],
     expires_in_days: int | None,
 ) -> None:
@@ -85,7 +84,7 @@ def create(
     if allowed and permissions:
         raise click.UsageError("Use --permit or --allow: with --permit, persons:write and api_keys:write exist.")
     expires_at = None if expires_in_days is None else now + timedelta(days=expires_in_days)
-    restrictions = check_restrictions(permissions or None, accounts or None, networks, expires_at, now)
+    restrictions = check_restrictions(permissions or None, account_ids or None, networks, expires_at, now)
     _, secret = run_for_account(
         account_id, issue_key, name, actor=ACTOR, now=now, rights=allowed, restrictions=restrictions
     )

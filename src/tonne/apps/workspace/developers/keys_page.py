@@ -17,10 +17,12 @@ from tonne.platform.http.route import Request, Response
 from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.paging import START
+from tonne.platform.web.fields import fields_of
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.errors import KeyNotFound
 from tonne.selling.accounts.keys import store as key_store
 from tonne.selling.accounts.keys.api_keys import issue_key, revoke_key, rotate_key
+from tonne.selling.accounts.keys.endpoints import ApiKeyIn
 from tonne.selling.accounts.model import ApiKey
 from tonne.selling.users.errors import RoleRefused
 from tonne.selling.users.model import Right
@@ -185,6 +187,7 @@ class KeysPage(DashboardPage, frozen=True):
             viewer,
             "key_new.html",
             form,
+            fields=fields_of(ApiKeyIn),
             values=values,
             choices=group_choices(viewer.mode),
             expiries=EXPIRIES,

@@ -5,8 +5,11 @@ from typing import NamedTuple
 
 from tonne.apps.dashboard.form import Form
 from tonne.channels.webhooks.event_types import NAMEABLE
-from tonne.channels.webhooks.schemas import RewindIn
+from tonne.channels.webhooks.model import Webhook
+from tonne.channels.webhooks.schemas import RewindIn, WebhookIn
+from tonne.platform.web.fields import fields_of
 
+FIELDS = fields_of(WebhookIn)
 # In hours: both secrets sign for that long.
 OVERLAPS = {"0": "Not at all", "1": "1 hour", "24": "1 day", "168": "7 days"}
 FIRST_OVERLAP = "24"
@@ -44,6 +47,13 @@ def read_receiver(form: Form) -> Receiver:
     types = tuple(each.value for each in NAMEABLE if form.is_checked(type_field(each)))
     url = form.text("url", "Enter the address of your receiver.", longest=2048)
     return Receiver(url, accounts, types, form.is_checked("disable_on_gone"))
+
+
+def form_of(webhook: Webhook) -> Form:
+    """The form that would set what the webhook has."""
+    is_ticked = ["1"] if webhook.disable_on_gone else []
+    accounts = " ".join(webhook.account_ids)
+    return Form({"url": [webhook.url], "account_ids": [accounts], "disable_on_gone": is_ticked})
 
 
 def type_field(event_type: str) -> str:

@@ -11,7 +11,7 @@ from tonne.platform.values.amounts import DECIMAL_PATTERN, format_money, format_
 from tonne.platform.values.context import Mode, Timestamp, to_wire
 from tonne.platform.values.language import LanguageCode
 from tonne.platform.values.same_named import same_named
-from tonne.platform.web.fields import FIELD, Field
+from tonne.platform.web.fields import described
 from tonne.selling.catalogue.schemas import Money, Tonnes
 from tonne.selling.catalogue.selection import BundleChoiceIn
 
@@ -41,68 +41,55 @@ def _read_moment(value: Any) -> datetime:
 DecimalString = Annotated[str, _read_decimal, msgspec.Meta(pattern=DECIMAL_PATTERN)]
 # A part of the form.
 AFTER_PAYMENT = "after_payment"
-_PRESET_TONNES = msgspec.Meta(
-    description="Preset amount in tonnes, with at most 6 decimals.",
-    examples=["1.5"],
-    extra={FIELD: Field(label="Preset amount", option="--quantity")},
+_PRESET_TONNES = described(
+    "Preset amount in tonnes, with at most 6 decimals.", example="1.5", label="Preset amount", option="--quantity"
 )
-_PRESET_VALUE = msgspec.Meta(
-    description="Preset total in the account's currency, fee included.",
-    examples=["25.00"],
-    extra={FIELD: Field(label="Preset amount", option="--value")},
+_PRESET_VALUE = described(
+    "Preset total in the account's currency, fee included.", example="25.00", label="Preset amount", option="--value"
 )
-_MIN_TONNES = msgspec.Meta(
-    description="Smallest amount in tonnes.", examples=["0.1"], extra={FIELD: Field(label="Smallest amount")}
+_MIN_TONNES = described("Smallest amount in tonnes.", example="0.1", label="Smallest amount")
+_MAX_TONNES = described("Largest amount in tonnes.", example="100", label="Largest amount")
+_MIN_VALUE = described(
+    "Smallest total in the account's currency, fee included.", example="5.00", label="Smallest total"
 )
-_MAX_TONNES = msgspec.Meta(
-    description="Largest amount in tonnes.", examples=["100"], extra={FIELD: Field(label="Largest amount")}
+_MAX_VALUE = described(
+    "Largest total in the account's currency, fee included.", example="500.00", label="Largest total"
 )
-_MIN_VALUE = msgspec.Meta(
-    description="Smallest total in the account's currency, fee included.",
-    examples=["5.00"],
-    extra={FIELD: Field(label="Smallest total")},
-)
-_MAX_VALUE = msgspec.Meta(
-    description="Largest total in the account's currency, fee included.",
-    examples=["500.00"],
-    extra={FIELD: Field(label="Largest total")},
-)
-_TITLE = msgspec.Meta(
-    description="Headline of the page.", examples=["Offset your flight"], extra={FIELD: Field(label="Title")}
-)
-_MESSAGE = msgspec.Meta(
-    description="Plain text below the title.",
-    examples=["Thank you for flying with us."],
-    extra={FIELD: Field(label="Message")},
-)
+_TITLE = described("Headline of the page.", example="Offset your flight", label="Title")
+_MESSAGE = described("Plain text below the title.", example="Thank you for flying with us.", label="Message")
 _EDITABLE = msgspec.Meta(description="Whether people can change the preset amount.", examples=[True])
-_REDIRECT_URL = msgspec.Meta(
-    description="Target of the button after the payment: an https URL on one of the organisation's redirect hosts.",
-    examples=["https://shop.example.com/thanks"],
-    extra_json_schema={"format": "uri"},
-    extra={FIELD: Field(label="Address of the button", column="redirect URL")},
+_REDIRECT_URL = described(
+    "Target of the button after the payment: an https URL on one of the organisation's redirect hosts.",
+    example="https://shop.example.com/thanks",
+    label="Address of the button",
+    column="redirect URL",
 )
-_REDIRECT_LABEL = msgspec.Meta(
-    description="Name on that button: “Back to …”.",
-    examples=["Example Shop"],
-    extra={FIELD: Field(label="Name on the button", hint="The button reads “Back to …”.", section=AFTER_PAYMENT)},
+_REDIRECT_LABEL = described(
+    "Name on that button: “Back to …”.",
+    example="Example Shop",
+    label="Name on the button",
+    hint="The button reads “Back to …”.",
+    section=AFTER_PAYMENT,
 )
 _ENABLED = msgspec.Meta(description="Whether the link is open. A disabled link returns 404.", examples=[True])
-_EXPIRES = msgspec.Meta(
-    description="When the link closes. Null: never.",
-    examples=["2030-12-31T23:59:59Z"],
-    extra={FIELD: Field(label="Last day", option="--expires", column="expires")},
+_EXPIRES = described(
+    "When the link closes. Null: never.",
+    example="2030-12-31T23:59:59Z",
+    label="Last day",
+    option="--expires",
+    column="expires",
 )
-_BENEFICIARY = msgspec.Meta(
-    description="In whose name certificates are issued. `customer`: the page asks people for their name; without one, "
+_BENEFICIARY = described(
+    "In whose name certificates are issued. `customer`: the page asks people for their name; without one, "
     "the account's applies.",
-    examples=["account"],
-    extra={FIELD: Field(label="Certificate in the name of", column="certificates for")},
+    example="account",
+    label="Certificate in the name of",
+    column="certificates for",
 )
-_LANGUAGE = msgspec.Meta(
-    description="Language of the page for people whose browser asks for no language that we have. Null: the account's.",
-    examples=["de"],
-    extra={FIELD: Field(label="Language")},
+_LANGUAGE = described(
+    "Language of the page for people whose browser asks for no language that we have. Null: the account's.",
+    example="de",
+    label="Language",
 )
 _BUNDLES = msgspec.Meta(
     description="The bundles on offer. Without percentages, the amount is split equally. Null: the account's default "
@@ -123,7 +110,9 @@ class OffsetLinkIn(msgspec.Struct, forbid_unknown_fields=True):
     max_quantity: Annotated[DecimalString, _MAX_TONNES] | None = None
     min_value: Annotated[DecimalString, _MIN_VALUE] | None = None
     max_value: Annotated[DecimalString, _MAX_VALUE] | None = None
-    redirect_url: Annotated[str, msgspec.Meta(extra_json_schema={"maxLength": MAX_URL}), _REDIRECT_URL] | None = None
+    redirect_url: (
+        Annotated[str, msgspec.Meta(extra_json_schema={"maxLength": MAX_URL, "format": "uri"}), _REDIRECT_URL] | None
+    ) = None
     redirect_label: Annotated[str, msgspec.Meta(min_length=1, max_length=100), _REDIRECT_LABEL] | None = None
     enabled: Annotated[bool, _ENABLED] = True
     expires_at: Annotated[datetime, _read_moment, _EXPIRES] | None = None
@@ -158,7 +147,7 @@ class OffsetLinkOut(msgspec.Struct):
     max_quantity: Annotated[Tonnes | None, _MAX_TONNES]
     min_value: Annotated[Money | None, _MIN_VALUE]
     max_value: Annotated[Money | None, _MAX_VALUE]
-    redirect_url: Annotated[str | None, _REDIRECT_URL]
+    redirect_url: Annotated[str | None, msgspec.Meta(extra_json_schema={"format": "uri"}), _REDIRECT_URL]
     redirect_label: Annotated[str | None, _REDIRECT_LABEL]
     enabled: Annotated[bool, _ENABLED]
     expires_at: Annotated[Timestamp | None, _EXPIRES]

@@ -15,6 +15,7 @@ from tonne.platform.http.route import Request, Response, Route, RouteMaker, json
 from tonne.platform.values.context import Clock, Mode, Scope, to_wire
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.platform.values.same_named import same_named
+from tonne.platform.web.fields import described
 from tonne.selling.accounts import errors
 from tonne.selling.accounts.keys import store as key_store
 from tonne.selling.accounts.keys.api_keys import issue_key, revoke_key, rotate_key
@@ -39,37 +40,48 @@ _Permission = Annotated[
 _Permissions = Annotated[list[_Permission], Meta(max_length=100, examples=[["orders:write", "catalogue:read"]])]
 _AccountIds = Annotated[list[Annotated[str, Meta(max_length=100)]], Meta(max_length=100, examples=[[_ACCOUNT]])]
 _Networks = Annotated[list[Annotated[str, Meta(max_length=100)]], Meta(max_length=50, examples=[["203.0.113.0/24"]])]
+_NAME = described(
+    "What the key is for.",
+    example="Web shop",
+    label="Name",
+    hint="What the key is for, such as “Web shop” or “Nightly report”.",
+    option="",
+)
+_MAY = described(
+    "What the key may do; writing includes reading. Left out: everything except keys and persons.",
+    label="What it may do",
+    option="",
+)
+_ACCOUNTS = described(
+    "The accounts that the key may act for. Left out: all accounts.", label="Accounts", option="--account"
+)
+_DEFAULT_ACCOUNT = described(
+    "The account of requests that name none. Left out: the account of this request.",
+    example=_ACCOUNT,
+    label="Default account",
+    hint="Requests use it unless they name another account.",
+    option="",
+)
+_NETWORKS = described(
+    "The networks that the key works from. Left out: from everywhere.",
+    label="Allowed networks",
+    hint="One address or network per line, IPv4 or IPv6. Empty: the key works from everywhere.",
+    option="--network",
+)
+_EXPIRES = described(
+    "When the key stops working. Left out: it does not expire.", example=_TIME, label="Expires", option=""
+)
 _TimeOut = Annotated[str, Meta(examples=[_TIME], extra_json_schema={"format": "date-time"})]
 
 
 class ApiKeyIn(msgspec.Struct, forbid_unknown_fields=True):
-    name: Annotated[str, Meta(description="What the key is for.", max_length=200, examples=["Web shop"])]
-    permissions: Annotated[
-        _Permissions | None,
-        Meta(
-            description="What the key may do; writing includes reading. Left out: everything except keys and persons."
-        ),
-    ] = None
-    account_ids: Annotated[
-        _AccountIds | None, Meta(description="The accounts that the key may act for. Left out: all accounts.")
-    ] = None
-    default_account_id: Annotated[
-        Annotated[str, Meta(max_length=100)] | None,
-        Meta(
-            description="The account of requests that name none. Left out: the account of this request.",
-            examples=[_ACCOUNT],
-        ),
-    ] = None
-    networks: Annotated[
-        _Networks | None, Meta(description="The networks that the key works from. Left out: from everywhere.")
-    ] = None
+    name: Annotated[str, Meta(max_length=200), _NAME]
+    permissions: Annotated[_Permissions | None, _MAY] = None
+    account_ids: Annotated[_AccountIds | None, _ACCOUNTS] = None
+    default_account_id: Annotated[Annotated[str, Meta(max_length=100)] | None, _DEFAULT_ACCOUNT] = None
+    networks: Annotated[_Networks | None, _NETWORKS] = None
     expires_at: Annotated[
-        Annotated[str, Meta(max_length=40)] | None,
-        Meta(
-            description="When the key stops working. Left out: it does not expire.",
-            examples=[_TIME],
-            extra_json_schema={"format": "date-time"},
-        ),
+        Annotated[str, Meta(max_length=40, extra_json_schema={"format": "date-time"})] | None, _EXPIRES
     ] = None
 
 

@@ -1,21 +1,37 @@
 """The billing settings of an account, as an operator gives them."""
 
+from typing import Annotated
+
 from msgspec import Struct
 
 from tonne.platform.values.amounts import DECIMALS, format_money, parse_decimal, scaled
 from tonne.platform.values.charge_amounts import minimum_charge
 from tonne.platform.values.replace import replace
+from tonne.platform.web.fields import described
 from tonne.selling.accounts.errors import BillingInvalid
 from tonne.selling.accounts.model import Account, Billing, Fulfil, PaymentMethod
+
+_BILLING = described("Bill each order, or orders together: monthly, or at a threshold.", label="Billing")
+_THRESHOLD = described(
+    "The amount at which orders are billed with --billing threshold.",
+    label="Billing threshold",
+    option="--billing-threshold",
+)
+_FULFIL = described("Fulfil orders when they are paid, or at once within the credit limit.", label="Fulfilment")
+_CREDIT_LIMIT = described(
+    "The most that may be unpaid with --fulfil on_order.",
+    label="Credit limit",
+    hint="The most that may be unpaid at a time.",
+)
 
 
 class BillingChange(Struct, frozen=True, kw_only=True):
     """Fields that are None keep their value. Amounts are decimals in the currency of the account."""
 
-    billing: Billing | None = None
-    threshold: str | None = None
-    fulfil: Fulfil | None = None
-    credit_limit: str | None = None
+    billing: Annotated[Billing | None, _BILLING] = None
+    threshold: Annotated[str | None, _THRESHOLD] = None
+    fulfil: Annotated[Fulfil | None, _FULFIL] = None
+    credit_limit: Annotated[str | None, _CREDIT_LIMIT] = None
 
 
 def with_billing(account: Account, change: BillingChange) -> Account:

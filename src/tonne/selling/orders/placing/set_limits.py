@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from decimal import Decimal
+from typing import Annotated
 
 from msgspec import Struct
 
@@ -10,6 +11,7 @@ from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import DECIMALS, format_money, parse_decimal, scaled
 from tonne.platform.values.context import Actor, Scope
 from tonne.platform.values.replace import replace
+from tonne.platform.web.fields import described
 from tonne.selling.accounts import limit_store
 from tonne.selling.accounts.errors import KeyNotFound
 from tonne.selling.accounts.limit_store import AccountLimits
@@ -19,13 +21,23 @@ from tonne.selling.orders.errors import LimitAmountInvalid
 from tonne.selling.orders.placing.spending import forget_spending
 
 NONE = "none"
+_MONTHLY_LIMIT = described(
+    "How much it may order per calendar month (UTC), such as 1000.00, or none.",
+    label="Monthly spending limit",
+    hint="Orders above it are refused until the next calendar month (UTC). Empty: no limit.",
+)
+_MINIMUM_ORDER = described(
+    "Smallest total of an order, such as 5.00; none: that of the settings.",
+    label="Smallest order",
+    hint="Empty: that of the settings.",
+)
 
 
 class LimitChange(Struct, frozen=True, kw_only=True):
     """Amounts as text, in the account's currency, or `none`. Fields that are None keep their value."""
 
-    monthly_limit: str | None = None
-    minimum_order: str | None = None
+    monthly_limit: Annotated[str | None, _MONTHLY_LIMIT] = None
+    minimum_order: Annotated[str | None, _MINIMUM_ORDER] = None
 
 
 async def set_account_limits(
