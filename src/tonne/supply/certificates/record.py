@@ -8,15 +8,7 @@ from msgspec import Meta
 
 from tonne.platform.values.context import Mode, Timestamp
 from tonne.platform.values.language import DEFAULT_LANGUAGE
-from tonne.selling.catalogue.schemas import (
-    Country,
-    Methodology,
-    ProjectName,
-    ProjectType,
-    Registry,
-    RegistryProjectId,
-    Tonnes,
-)
+from tonne.selling.catalogue import schemas
 from tonne.selling.orders.schemas import OrderId
 from tonne.supply.stock.schemas import Day, RetirementUrl
 
@@ -24,8 +16,8 @@ from tonne.supply.stock.schemas import Day, RetirementUrl
 class SharedUnit(msgspec.Struct, frozen=True):
     """A registry unit that several orders share."""
 
-    unit_quantity: Annotated[Tonnes, Meta(description="Tonnes of the whole unit.", examples=["1"])]
-    share: Annotated[Tonnes, Meta(description="Tonnes that belong to this order.", examples=["0.25"])]
+    unit_quantity: Annotated[schemas.Tonnes, Meta(description="Tonnes of the whole unit.", examples=["1"])]
+    share: Annotated[schemas.Tonnes, Meta(description="Tonnes that belong to this order.", examples=["0.25"])]
 
 
 class RetiredInAdvance(msgspec.Struct, frozen=True):
@@ -44,15 +36,15 @@ class Replacement(msgspec.Struct, frozen=True):
 
 
 class CertificateLine(msgspec.Struct, frozen=True):
-    registry: Registry
-    project_id: RegistryProjectId
-    project_name: ProjectName
-    country: Country
-    project_type: ProjectType
-    methodology: Methodology
+    registry: schemas.Registry
+    project_id: schemas.RegistryProjectId
+    project_name: schemas.ProjectName
+    country: schemas.Country
+    project_type: schemas.ProjectType
+    methodology: schemas.Methodology
     vintage: Annotated[str, Meta(description="The year of the emission reductions.", examples=["2024"])]
     serial_range: Annotated[str, Meta(description="The serial numbers at the registry.", examples=["VCS-2024-A 17–18"])]
-    quantity: Annotated[Tonnes, Meta(description="Tonnes of this order.", examples=["1040"])]
+    quantity: Annotated[schemas.Tonnes, Meta(description="Tonnes of this order.", examples=["1040"])]
     retired_on: Annotated[Day, Meta(description="When the registry retired them.")]
     retirement_url: RetirementUrl
     shared: Annotated[SharedUnit | None, Meta(description="Null if the credits belong to this order alone.")]
@@ -80,7 +72,7 @@ class CertificateRecord(msgspec.Struct, frozen=True):
     issued_at: Annotated[Timestamp, Meta(description="When the certificate was issued.")]
     beneficiary: Annotated[str, Meta(description="On whose behalf the credits are retired.", examples=["Acme Ltd"])]
     issuer: Annotated[str, Meta(description="The seller that issued the certificate.", examples=["Tonne"])]
-    total_quantity: Annotated[Tonnes, Meta(description="Tonnes of CO2 equivalent.", examples=["1040"])]
+    total_quantity: Annotated[schemas.Tonnes, Meta(description="Tonnes of CO2 equivalent.", examples=["1040"])]
     verification_url: Annotated[
         str,
         Meta(

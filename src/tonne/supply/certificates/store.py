@@ -16,16 +16,8 @@ from tonne.platform.values.amounts import format_tonnes
 from tonne.platform.values.context import Mode, Scope, to_wire
 from tonne.platform.values.serials import serial_range
 from tonne.selling.orders.model import Order
+from tonne.supply.certificates import record as certificate_record
 from tonne.supply.certificates.logo_store import keep_logos
-from tonne.supply.certificates.record import (
-    CertificateLine,
-    CertificateOut,
-    CertificateRecord,
-    CertificateState,
-    Replacement,
-    RetiredInAdvance,
-    SharedUnit,
-)
 from tonne.supply.stock.lots.lots import earliest_day
 from tonne.supply.transparency.record_statements import NewStatement, record_statements
 from tonne_verify.openings import StatementKind
@@ -108,17 +100,17 @@ async def issue_certificates(
 
 def compose_certificate(
     order: Order,
-    lines: Sequence[CertificateLine],
+    lines: Sequence[certificate_record.CertificateLine],
     *,
     base_url: str,
     issuer: str,
     now: datetime,
     logo: str | None = None,
-    replaces: Replacement | None = None,
-) -> CertificateRecord:
+    replaces: certificate_record.Replacement | None = None,
+) -> certificate_record.CertificateRecord:
     """A certificate with a new number. `logo` is that of `keep_logos`."""
     number = new_number(order.scope.mode)
-    return CertificateRecord(
+    return certificate_record.CertificateRecord(
         number=number,
         mode=order.scope.mode,
         order_id=order.id,
@@ -137,24 +129,24 @@ def compose_certificate(
 
 async def read_lines(
     tx: Connection, orders: Sequence[Order], *, issuer: str, assigned_at: datetime
-) -> defaultdict[str, list[CertificateLine]]:
+) -> defaultdict[str, list[certificate_record.CertificateLine]]:
     """The retired credits of these orders, by order id. `assigned_at` is for orders that are not retiring."""
-    lines: defaultdict[str, list[CertificateLine]] = defaultdict(list)
+    lines: defaultdict[str, list[certificate_record.CertificateLine]] = defaultdict(list)
     names = {order.id: order.beneficiary for order in orders}
     for row in await tx.fetch(FIND_SHARES, *columns(orders, "scope.account_id, id"), assigned_at):
         lines[row["order_id"]].append(_line(row, issuer, names[row["order_id"]]))
     return lines
 
 
-def _line(row: asyncpg.Record, seller: str, beneficiary: str) -> CertificateLine:
+def _line(row: asyncpg.Record, seller: str, beneficiary: str) -> certificate_record.CertificateLine:
     shared = None
     if row["quantity_grams"] < row["parcel_grams"]:
-        shared = SharedUnit(format_tonnes(row["parcel_grams"]), format_tonnes(row["quantity_grams"]))
+        shared = certificate_record.SharedUnit(format_tonnes(row["parcel_grams"]), format_tonnes(row["quantity_grams"]))
     in_advance = None
     if row["is_pre_retired"] or row["retired_on"] < earliest_day(row["assigned_at"]):
         assigned_on = row["assigned_at"].astimezone(UTC).date().isoformat()
-        in_advance = RetiredInAdvance(seller, beneficiary, assigned_on)
-    return CertificateLine(
+        in_advance = certificate_record.RetiredInAdvance(seller, beneficiary, assigned_on)
+    return certificate_record.CertificateLine(
         registry=row["registry"],
         project_id=row["registry_project_id"],
         project_name=row["name"],
@@ -198,16 +190,16 @@ class StoredCertificate(msgspec.Struct, frozen=True):
     """A certificate and its state. `is_public` is false if it names a person who did not agree to that."""
 
     scope: Scope
-    record: CertificateRecord
-    state: CertificateState
+    record: certificate_record.CertificateRecord
+    state: certificate_record.CertificateState
     replaced_by: str | None
     state_reason: str | None
     state_changed_at: datetime | None
     is_public: bool
 
     @property
-    def out(self) -> CertificateOut:
-        return CertificateOut(
+    def out(self) -> certificate_record.CertificateOut:
+        return certificate_record.CertificateOut(
             **msgspec.structs.asdict(self.record),
             state=self.state,
             replaced_by=self.replaced_by,
@@ -239,7 +231,7 @@ async def find_by_number_any_account(connection: Connection, number: str) -> Sto
 
 def stored_certificate(row: asyncpg.Record) -> StoredCertificate:
     """From the columns of `STORED`."""
-    record = msgspec.json.decode(row["record"], type=CertificateRecord)
+    record = msgspec.json.decode(row["record"], type=certificate_record.CertificateRecord)
     return value_of(StoredCertificate, row, scope=scope_of(row), record=record)
 
 

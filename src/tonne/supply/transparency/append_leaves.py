@@ -9,26 +9,9 @@ import structlog
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode
+from tonne.supply.transparency import statement_store, statements
 from tonne.supply.transparency.log_store import grow_log, lock_log, open_log
 from tonne.supply.transparency.model import MAX_BATCH, Log, origin_of
-from tonne.supply.transparency.statement_store import (
-    has_waiting,
-    lock_waiting,
-    store_statements,
-)
-from tonne.supply.transparency.statements import (
-    ComposedStatement,
-    Json,
-    ReadStatedRows,
-    StatedRows,
-    WaitingStatement,
-    certificate_facts,
-    certificate_names,
-    compose_statement,
-    replaced_facts,
-    retirement_facts,
-    withdrawn_facts,
-)
 from tonne.supply.transparency.tile_store import append_entries, read_last_tiles, write_tiles
 from tonne.supply.transparency.tree import grow_tiles
 from tonne_verify.errors import NotProven
@@ -42,7 +25,9 @@ class AppendLeaves:
     # A checkpoint covers what happened within a minute.
     EVERY_S: ClassVar[int] = 2
 
-    def __init__(self, database: Database, clock: Clock, settings: Settings, read_stated_rows: ReadStatedRows) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, settings: Settings, read_stated_rows: statements.ReadStatedRows
+    ) -> None:
         self._database = database
         self._clock = clock
         self._settings = settings
@@ -54,7 +39,7 @@ class AppendLeaves:
 
     async def _append(self, mode: Mode) -> bool:
         async with self._database.connection() as connection:
-            if not await has_waiting(connection, mode):
+            if not await statement_store.has_waiting(connection, mode):
                 return False
         async with self._database.transaction() as tx:
             log = await lock_log(tx, mode)
@@ -64,16 +49,16 @@ class AppendLeaves:
             return log is not None and await append_waiting(tx, log, MAX_BATCH, self._read_stated_rows) > 0
 
 
-async def append_waiting(tx: Connection, log: Log, limit: int, read_stated_rows: ReadStatedRows) -> int:
+async def append_waiting(tx: Connection, log: Log, limit: int, read_stated_rows: statements.ReadStatedRows) -> int:
     """Append waiting statements to a locked log. Returns how many: all of them or none are committed.
 
     A statement that cannot be composed is logged and left: it does not stop the others.
     """
-    waiting = await lock_waiting(tx, log.mode, limit)
+    waiting = await statement_store.lock_waiting(tx, log.mode, limit)
     composed = _compose_all(waiting, await read_stated_rows(tx, log.mode, waiting))
     if composed:
         await append_to_tree(tx, log, [each.entry for each in composed])
-        await store_statements(tx, log.id, log.size, composed)
+        await statement_store.store_statements(tx, log.id, log.size, composed)
     return len(composed)
 
 
@@ -85,26 +70,30 @@ async def append_to_tree(tx: Connection, log: Log, entries: Sequence[bytes]) -> 
     await grow_log(tx, log.id, log.size + len(entries))
 
 
-def _compose_all(waiting: Sequence[WaitingStatement], rows: StatedRows) -> list[ComposedStatement]:
+def _compose_all(
+    waiting: Sequence[statements.WaitingStatement], rows: statements.StatedRows
+) -> list[statements.ComposedStatement]:
     composed = []
     for each in waiting:
         try:
-            composed.append(compose_statement(each, *_stated(each, rows)))
+            composed.append(statements.compose_statement(each, *_stated(each, rows)))
         except (LookupError, TypeError, ValueError, NotProven):
             _log.exception("statement_not_composed", statement_id=each.id, kind=each.kind, subject=each.subject)
     return composed
 
 
-def _stated(waiting: WaitingStatement, rows: StatedRows) -> tuple[Json, Json | None]:
+def _stated(
+    waiting: statements.WaitingStatement, rows: statements.StatedRows
+) -> tuple[statements.Json, statements.Json | None]:
     """The facts and the names of a statement."""
     if waiting.kind is StatementKind.RETIREMENT:
-        return retirement_facts(rows.retirements[waiting.subject], waiting.revision), None
+        return statements.retirement_facts(rows.retirements[waiting.subject], waiting.revision), None
     record, replaced_by = rows.certificates[waiting.subject]
     if waiting.kind is StatementKind.ISSUED:
-        return certificate_facts(record), certificate_names(record)
+        return statements.certificate_facts(record), statements.certificate_names(record)
     names = None if waiting.names is None else msgspec.json.decode(waiting.names)
     if waiting.kind is StatementKind.WITHDRAWN:
-        return withdrawn_facts(waiting.subject), names
+        return statements.withdrawn_facts(waiting.subject), names
     if replaced_by is None:
         raise LookupError("the certificate is not replaced")
-    return replaced_facts(waiting.subject, replaced_by), names
+    return statements.replaced_facts(waiting.subject, replaced_by), names

@@ -26,3 +26,4 @@ WRITTEN_OFF = JournalSource("written_off", "Invoice written off", _sql("written.
 REINSTATED = JournalSource(
     "reinstated", "Written-off invoice reinstated", _sql("written.undone_at", "-written.undone_minor")
 )
+BAD_DEBTS = (WRITTEN_OFF, REINSTATED)

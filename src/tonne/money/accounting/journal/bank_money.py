@@ -114,3 +114,4 @@ REFUNDED_BY_HAND = JournalSource(
     WHERE refund.method = 'bank' AND refund.succeeded_at IS NOT NULL AND refund.return_ids = '{{}}'
     """,  # noqa: S608 - made of our own constants
 )
+BANK_MONEY = (RECEIVED, ASSIGNED, SETTLED, RETURNED, RETURN_FAILED, RESOLVED, REFUNDED_BY_HAND)

@@ -165,3 +165,5 @@ DISPUTE_CLOSED = JournalSource(
     WHERE dispute.state <> 'opened'
     """,  # noqa: S608 - made of our own constants
 )
+_CAPTURES = (CAPTURED, CAPTURED_FOR_INVOICE, ACCEPTED)
+CARD_PAYMENTS = (*_CAPTURES, REFUNDED, REFUND_FAILED, WITHDRAWN, DISPUTE_CLOSED, PAID_OUT)

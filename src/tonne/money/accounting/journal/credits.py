@@ -61,3 +61,4 @@ RESUPPLIED = JournalSource(
     ) AS posting (account, amount_minor)
     """,  # noqa: S608 - made of our own constants
 )
+CREDITS = (DELIVERED, RESUPPLIED)

@@ -77,3 +77,4 @@ CANCELLED = JournalSource(
     WHERE orders.status IN ('cancelled', 'failed')
     """,  # noqa: S608 - made of our own constants
 )
+SALES = (INVOICED, CREDITED, COMPLETED, CANCELLED)

@@ -1,34 +1,12 @@
 """All kinds of business events that are booked."""
 
-from tonne.money.accounting.journal.bad_debts import REINSTATED, WRITTEN_OFF
-from tonne.money.accounting.journal.bank_money import (
-    ASSIGNED,
-    RECEIVED,
-    REFUNDED_BY_HAND,
-    RESOLVED,
-    RETURN_FAILED,
-    RETURNED,
-    SETTLED,
-)
-from tonne.money.accounting.journal.card_payments import (
-    ACCEPTED,
-    CAPTURED,
-    CAPTURED_FOR_INVOICE,
-    DISPUTE_CLOSED,
-    PAID_OUT,
-    REFUND_FAILED,
-    REFUNDED,
-    WITHDRAWN,
-)
-from tonne.money.accounting.journal.credits import DELIVERED, RESUPPLIED
-from tonne.money.accounting.journal.sales import CANCELLED, COMPLETED, CREDITED, INVOICED
+from tonne.money.accounting.journal.bad_debts import BAD_DEBTS
+from tonne.money.accounting.journal.bank_money import BANK_MONEY
+from tonne.money.accounting.journal.card_payments import CARD_PAYMENTS
+from tonne.money.accounting.journal.credits import CREDITS
+from tonne.money.accounting.journal.sales import SALES
 
-SOURCES = (
-    *(INVOICED, CREDITED, RECEIVED, ASSIGNED, SETTLED, RETURNED, RETURN_FAILED, RESOLVED, REFUNDED_BY_HAND),
-    *(WRITTEN_OFF, REINSTATED),
-    *(CAPTURED, CAPTURED_FOR_INVOICE, ACCEPTED, REFUNDED, REFUND_FAILED, WITHDRAWN, DISPUTE_CLOSED, PAID_OUT),
-    *(COMPLETED, CANCELLED, DELIVERED, RESUPPLIED),
-)
+SOURCES = (*SALES, *BANK_MONEY, *BAD_DEBTS, *CARD_PAYMENTS, *CREDITS)
 
 _COLUMNS = "mode, at, source_id, subject, organisation_id, currency, account, amount_minor"
 

@@ -11,7 +11,7 @@ import msgspec
 import stripe
 import structlog
 
-from tonne.money.cards.gateways import confirmation, stripe_pages, stripe_responses
+from tonne.money.cards.gateways import confirmation, stripe_pages, stripe_payments, stripe_responses
 from tonne.money.cards.gateways.card import (
     MODE_MISMATCH,
     CardDetails,
@@ -26,15 +26,6 @@ from tonne.money.cards.gateways.card import (
 from tonne.money.cards.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage
 from tonne.money.cards.gateways.payment_record import PaymentNotRead, RecordedPayment, RefundOutcome, RefundResult
 from tonne.money.cards.gateways.stripe_key import mode_of_key
-from tonne.money.cards.gateways.stripe_payments import (
-    RefundObject,
-    items,
-    list_changed,
-    list_refunds,
-    read_payment,
-    refund_result_of,
-    refunded_minor,
-)
 from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import Clock, Mode, utc_now
 from tonne.platform.values.replace import replace
@@ -198,13 +189,13 @@ class StripeCardGateway:
             kind = RefundOutcome.FAILED if is_unknown else RefundOutcome(failure.kind)
             return RefundResult(kind, message=failure.message)
         if earlier is not None:
-            return refund_result_of(earlier)
+            return stripe_payments.refund_result_of(earlier)
         try:
             made = await self._stripe.refunds.create_async(
                 {"payment_intent": reference, "amount": amount, "metadata": {"refund_id": refund_id}},
                 {"idempotency_key": refund_id},
             )
-            return refund_result_of(msgspec.convert(made.to_dict(), RefundObject))
+            return stripe_payments.refund_result_of(msgspec.convert(made.to_dict(), stripe_payments.RefundObject))
         except Exception as error:  # noqa: BLE001 - any failure leaves the result unknown
             failure = self._classify(error, refund_id=refund_id)
             if isinstance(error, stripe.InvalidRequestError | stripe.CardError | stripe.IdempotencyError):
@@ -212,10 +203,10 @@ class StripeCardGateway:
             return RefundResult(RefundOutcome(failure.kind), message=failure.message)
 
     async def read_payment(self, reference: str) -> RecordedPayment:
-        return await self._read(read_payment(self._stripe, reference))
+        return await self._read(stripe_payments.read_payment(self._stripe, reference))
 
     async def list_changed(self, since: datetime) -> set[str]:
-        return await self._read(list_changed(self._stripe, since))
+        return await self._read(stripe_payments.list_changed(self._stripe, since))
 
     async def describe(self, card: StoredCard) -> CardDetails:
         try:
@@ -272,7 +263,7 @@ class StripeCardGateway:
                 # Stripe has no such customer, so it has no charge either.
                 return None
             raise
-        async for intent in items(first):
+        async for intent in stripe_payments.items(first):
             if (intent.get("metadata") or {}).get("charge_id") == request.id:
                 return msgspec.convert(intent, stripe_responses.PaymentIntentObject)
         return None
@@ -313,7 +304,7 @@ class StripeCardGateway:
         since = int((self._clock() - _LOOK_BACK).timestamp())
         async with asyncio.timeout(self._timeout_s):
             first = await self._stripe.checkout.sessions.list_async({"created": {"gte": since}, "limit": 100})
-            async for session in items(first):
+            async for session in stripe_payments.items(first):
                 if session.get("client_reference_id") == request.id:
                     return await self._read_session(session["id"])
             return None
@@ -322,15 +313,15 @@ class StripeCardGateway:
         found = await self._stripe.checkout.sessions.retrieve_async(session_id, {"expand": ["payment_intent"]})
         return msgspec.convert(found.to_dict(), stripe_pages.Session)
 
-    async def _find_refund(self, refund_id: str, reference: str) -> RefundObject | None:
-        found = await list_refunds(self._stripe, reference)
+    async def _find_refund(self, refund_id: str, reference: str) -> stripe_payments.RefundObject | None:
+        found = await stripe_payments.list_refunds(self._stripe, reference)
         return next((refund for refund in found if (refund.metadata or {}).get("refund_id") == refund_id), None)
 
     async def _with_refunds(self, result: ChargeResult) -> ChargeResult:
         """A captured payment with what somebody has refunded at Stripe since."""
         if result.kind is not ChargeOutcome.CAPTURED or result.reference is None:
             return result
-        return replace(result, refunded_minor=await refunded_minor(self._stripe, result.reference))
+        return replace(result, refunded_minor=await stripe_payments.refunded_minor(self._stripe, result.reference))
 
     async def _read(self, work: Awaitable[T]) -> T:
         """Bounded in time. Raises PaymentNotRead."""

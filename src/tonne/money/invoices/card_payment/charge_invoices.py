@@ -6,13 +6,9 @@ from collections.abc import Mapping, Sequence
 import structlog
 from msgspec import Struct
 
+from tonne.money.cards import invoice_charge_store
 from tonne.money.cards.call_gateway import Answer, GatewayCalls
 from tonne.money.cards.gateways.card import CardGateway
-from tonne.money.cards.invoice_charge_store import (
-    CardInvoice,
-    claim_card_invoices,
-    claim_invoice_charges,
-)
 from tonne.money.cards.model import ChargeAttempt, RetrySchedule
 from tonne.money.invoices.card_payment.pay_by_card import open_invoice_charge
 from tonne.money.invoices.card_payment.settle_card_invoice import settle_invoice_charge
@@ -49,21 +45,21 @@ class ChargeInvoices(Struct, frozen=True):
         await self.settle(await self.call_gateways(attempts))
         return bool(due or unclear)
 
-    async def claim(self) -> tuple[list[CardInvoice], list[ChargeAttempt]]:
+    async def claim(self) -> tuple[list[invoice_charge_store.CardInvoice], list[ChargeAttempt]]:
         """Invoices to charge, and recorded charges to look up."""
         now = self.clock()
         held_until = now + self.schedule.lease()
         async with self.database.transaction() as tx:
-            unclear = await claim_invoice_charges(tx, self.mode, now, held_until, limit=BATCH)
+            unclear = await invoice_charge_store.claim_invoice_charges(tx, self.mode, now, held_until, limit=BATCH)
             unclear = await _compare_with_invoices(tx, unclear)
-            due = await claim_card_invoices(tx, self.mode, now, held_until, limit=BATCH)
+            due = await invoice_charge_store.claim_card_invoices(tx, self.mode, now, held_until, limit=BATCH)
         return due, unclear
 
-    async def open(self, due: Sequence[CardInvoice]) -> list[ChargeAttempt]:
+    async def open(self, due: Sequence[invoice_charge_store.CardInvoice]) -> list[ChargeAttempt]:
         """Record a charge for each of these invoices."""
         opened: list[ChargeAttempt] = []
 
-        async def open_one(invoice: CardInvoice) -> None:
+        async def open_one(invoice: invoice_charge_store.CardInvoice) -> None:
             now = self.clock()
             async with self.database.transaction() as tx:
                 attempt = await open_invoice_charge(tx, invoice, now=now, held_until=now + self.schedule.lease())

@@ -9,24 +9,7 @@ import msgspec
 
 from tonne import __version__
 from tonne.platform.db.errors import ServiceHeld
-from tonne.platform.http.errors import (
-    STATUS,
-    AccountClosed,
-    AccountNotFound,
-    BodyTimeout,
-    BodyTooLarge,
-    ErrorOut,
-    InternalError,
-    KeyAccountNotAllowed,
-    KeyNetworkNotAllowed,
-    KeyPermissionMissing,
-    MediaTypeInvalid,
-    MethodNotAllowed,
-    RateLimited,
-    RouteNotFound,
-    ServiceUnavailable,
-    Unauthorised,
-)
+from tonne.platform.http import errors as http_errors
 from tonne.platform.http.openapi.headers import header_components, response_headers
 from tonne.platform.http.openapi.schemas import Schemas, paragraphs
 from tonne.platform.http.openapi.texts import INTRODUCTION, PATH_PARAMETERS, TAGS
@@ -55,7 +38,7 @@ class WebhookDescription(msgspec.Struct, frozen=True):
 
 
 def openapi_document(routes: Sequence[Route], settings: Settings, webhooks: WebhookDescription) -> dict[str, Any]:
-    shapes = [ErrorOut, webhooks.delivery, *(event.shape for event in webhooks.events), *_shapes(routes)]
+    shapes = [http_errors.ErrorOut, webhooks.delivery, *(event.shape for event in webhooks.events), *_shapes(routes)]
     schemas = Schemas(list({repr(shape): shape for shape in shapes}.values()), {"WebhookEvent": webhooks.event})
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
@@ -179,26 +162,31 @@ def _success(route: Route, status: int) -> str:
 
 def _errors(route: Route) -> list[type[TonneError]]:
     # Invalid: unknown query parameters are refused everywhere.
-    errors: list[type[TonneError]] = [*route.errors, Invalid, InternalError, ServiceUnavailable]
+    errors: list[type[TonneError]] = [*route.errors, Invalid, http_errors.InternalError, http_errors.ServiceUnavailable]
     if route.method not in READING_METHODS:
         errors.append(ServiceHeld)
     if route.access is Access.API_KEY:
-        errors += [Unauthorised, AccountClosed, AccountNotFound, RateLimited]
-        errors += [KeyPermissionMissing, KeyAccountNotAllowed, KeyNetworkNotAllowed]
+        errors += [
+            http_errors.Unauthorised,
+            http_errors.AccountClosed,
+            http_errors.AccountNotFound,
+            http_errors.RateLimited,
+        ]
+        errors += [http_errors.KeyPermissionMissing, http_errors.KeyAccountNotAllowed, http_errors.KeyNetworkNotAllowed]
     if route.reads_body:
-        errors += [BodyTooLarge, MediaTypeInvalid, BodyTimeout]
+        errors += [http_errors.BodyTooLarge, http_errors.MediaTypeInvalid, http_errors.BodyTimeout]
     return errors
 
 
 def _error_responses(route: Route, schemas: Schemas) -> dict[str, Any]:
     by_status: dict[int, list[type[TonneError]]] = {}
     for error in _errors(route):
-        by_status.setdefault(STATUS[error.kind], []).append(error)
+        by_status.setdefault(http_errors.STATUS[error.kind], []).append(error)
     return {
         str(status): {
             "description": "\n".join(dict.fromkeys(f"- `{error.code}`: {error.message}" for error in group)),
             "headers": response_headers(route, status),
-            "content": {"application/json": {"schema": schemas.of(ErrorOut)}},
+            "content": {"application/json": {"schema": schemas.of(http_errors.ErrorOut)}},
         }
         for status, group in sorted(by_status.items())
     }
@@ -206,7 +194,10 @@ def _error_responses(route: Route, schemas: Schemas) -> dict[str, Any]:
 
 def _with_error_codes(components: Mapping[str, Any], routes: Sequence[Route]) -> dict[str, Any]:
     """With the codes of all errors as a schema of its own. `Fault` cannot know them: it is in `base`."""
-    errors = {error for route in routes for error in _errors(route)} | {RouteNotFound, MethodNotAllowed}
+    errors = {error for route in routes for error in _errors(route)} | {
+        http_errors.RouteNotFound,
+        http_errors.MethodNotAllowed,
+    }
     codes = {
         "title": "ErrorCode",
         "description": "Stable. New codes may be added.",

@@ -6,12 +6,7 @@ import asyncpg
 import structlog
 
 from tonne.platform.db.database import Database
-from tonne.platform.http.request_log.store import (
-    delete_requests,
-    has_requests_any_account,
-    slot_of,
-    truncate_slot,
-)
+from tonne.platform.http.request_log import store
 from tonne.platform.values.context import Clock
 
 # How long pages show a request.
@@ -39,17 +34,17 @@ class PruneRequests:
         """
         now = self._clock()
         for days in AHEAD:
-            if not await self._truncate(slot_of(now + timedelta(days=days))):
+            if not await self._truncate(store.slot_of(now + timedelta(days=days))):
                 return False
-        return await self._database.run(delete_requests, now - KEPT, BATCH_ROWS) == BATCH_ROWS
+        return await self._database.run(store.delete_requests, now - KEPT, BATCH_ROWS) == BATCH_ROWS
 
     async def _truncate(self, slot: int) -> bool:
         """False if the partition is locked: the next run tries again."""
         try:
             async with self._database.transaction() as tx:
-                if await has_requests_any_account(tx, slot):
+                if await store.has_requests_any_account(tx, slot):
                     await tx.execute(f"SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}")
-                    await truncate_slot(tx, slot)
+                    await store.truncate_slot(tx, slot)
         except asyncpg.LockNotAvailableError:
             _log.warning("requests_not_removed", slot=slot, reason="locked")
             return False

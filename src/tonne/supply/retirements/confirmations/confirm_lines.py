@@ -19,15 +19,9 @@ from tonne.supply.retirements.confirmations.rows import ConfirmationRow, check_r
 from tonne.supply.retirements.confirmations.store import find_certified_any_account
 from tonne.supply.stock.lots.lots import earliest_day, find_canonical, latest_day
 from tonne.supply.stock.model import LotStatus, ParcelStatus
+from tonne.supply.stock.parcels import parcel_store
 from tonne.supply.stock.parcels.confirm_retirements import Confirmation, confirm_retirements_any_account
 from tonne.supply.stock.parcels.parcel_book import BookedParcel, ParcelBook, SerialsRefused
-from tonne.supply.stock.parcels.parcel_store import (
-    correct_retirements_any_account,
-    insert_split,
-    lock_parcels_any_account,
-    move_changed_parcels,
-    read_parcels_any_account,
-)
 from tonne.supply.stock.serial_runs import SerialRun
 
 
@@ -154,7 +148,7 @@ async def _lock_book(
     Adds a fault for lines that have more tonnes than their parcels.
     """
     ids = {row.parcel_id for row in rows}
-    stored = {parcel.id: parcel for parcel in await read_parcels_any_account(tx, mode, ids)}
+    stored = {parcel.id: parcel for parcel in await parcel_store.read_parcels_any_account(tx, mode, ids)}
     named = [(row, stored[row.parcel_id]) for row in rows if row.parcel_id in stored]
     blocks = await find_canonical(tx, {(parcel.registry, row.serial_block) for row, parcel in named})
     runs = {
@@ -165,7 +159,7 @@ async def _lock_book(
     others = [(row, parcel) for row, parcel in named if runs[row.line] != [parcel.run]]
     vintages = {(parcel.project_id, parcel.vintage) for _, parcel in others}
     requested = [run for row, _ in others for run in runs[row.line]]
-    parcels = await lock_parcels_any_account(tx, mode, ids, sorted(vintages), requested)
+    parcels = await parcel_store.lock_parcels_any_account(tx, mode, ids, sorted(vintages), requested)
     lines = _confirmed(rows, parcels, runs, faults)
     certified = await find_certified_any_account(tx, mode, _contradicted(parcels, lines))
     return ParcelBook(parcels, certified.keys()), lines, certified
@@ -282,10 +276,12 @@ def _check_page(row: ConfirmationRow, parcel: BookedParcel, pages: RetirementPag
 
 async def _write(tx: Connection, mode: Mode, plan: ConfirmationPlan, *, now: datetime) -> None:
     if plan.book.changed:
-        await move_changed_parcels(tx, mode, plan.book.changed)
-        await insert_split(tx, mode, plan.book.created)
+        await parcel_store.move_changed_parcels(tx, mode, plan.book.changed)
+        await parcel_store.insert_split(tx, mode, plan.book.created)
     if plan.corrected:
-        await correct_retirements_any_account(tx, mode, [each.confirmation for each in plan.corrected], now)
+        await parcel_store.correct_retirements_any_account(
+            tx, mode, [each.confirmation for each in plan.corrected], now
+        )
     if plan.new:
         await confirm_retirements_any_account(tx, mode, [each.confirmation for each in plan.new], now)
 

@@ -14,11 +14,7 @@ from tonne.selling.orders.queue import lock_orders
 from tonne.selling.orders.quotes.store import recount_held
 from tonne.supply.stock.errors import LotNotFound, LotNotInUse
 from tonne.supply.stock.holds.hold_store import delete_overheld
-from tonne.supply.stock.lots.invalid_lot_store import (
-    find_held_any_account,
-    lock_parcels_of_lot_any_account,
-    mark_invalid,
-)
+from tonne.supply.stock.lots import invalid_lot_store
 from tonne.supply.stock.lots.lot_case_store import (
     CaseState,
     LotCase,
@@ -55,11 +51,11 @@ async def invalidate_lot(tx: Connection, lot_id: str, *, reason: str, actor: Act
     if not lot.allocated_grams:
         raise LotNotInUse(f"No order holds tonnes of lot {lot_id}. Withdraw it with `tonne lot withdraw {lot_id}`.")
     # Parcels before orders, as importing confirmations does: see the lock order in docs/architecture.md.
-    await lock_parcels_of_lot_any_account(tx, lot)
-    held = await find_held_any_account(tx, lot)
+    await invalid_lot_store.lock_parcels_of_lot_any_account(tx, lot)
+    held = await invalid_lot_store.find_held_any_account(tx, lot)
     orders = await lock_orders(tx, list(held))
     certificates = await _find_certificates_any_account(tx, list(held))
-    await mark_invalid(tx, lot, reason=reason, actor=actor, now=now)
+    await invalid_lot_store.mark_invalid(tx, lot, reason=reason, actor=actor, now=now)
     cases = [_new_case(orders[key.id], grams, certificates.get(key.id), now) for key, grams in held.items()]
     await insert_cases_any_account(tx, lot.mode, lot.id, cases, now)
     lost = await delete_overheld(tx, lot.mode)
