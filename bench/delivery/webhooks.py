@@ -16,8 +16,7 @@ from tests.support.processes import HOST
 from tonne.channels.webhooks import progress_store
 from tonne.channels.webhooks.model import Webhook
 from tonne.channels.webhooks.register import register_webhook, remove_webhook
-from tonne.platform.events.notification import EVERYTHING
-from tonne.platform.events.notify import send
+from tonne.platform.events.notification import EVERYTHING, send
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import job_actor, utc_now

@@ -11,8 +11,7 @@ from bench.report import NotMeasured
 from tonne.money.cards.gateways.card import CardDetails
 from tonne.money.cards.stored_cards.stored_card_store import store_card
 from tonne.platform.db.database import Connection
-from tonne.platform.events.notification import EVERYTHING
-from tonne.platform.events.notify import send
+from tonne.platform.events.notification import EVERYTHING, send
 from tonne.platform.values.context import utc_now
 from tonne.selling.orders.model import OrderKey
 

@@ -24,7 +24,7 @@ from tests.support.serving import serving
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.platform.db.database import Database
-from tonne.platform.events.notify import listen
+from tonne.platform.events.notification import listen
 from tonne.platform.jobs.loop import run_jobs, wake_jobs
 from tonne.platform.settings.settings import Settings
 

@@ -11,9 +11,9 @@ from tests.integration.programs import find_program
 from tests.support.certificates import RECORD
 from tests.support.document_key import DocumentKeyFiles, write_document_key
 from tonne.platform.keys.signing.document_key import KeyUnusable, document_key
+from tonne.platform.keys.signing.keys import new_record
 from tonne.platform.keys.signing.model import KeyPurpose
 from tonne.platform.keys.signing.operator_key import load_operator_key
-from tonne.platform.keys.signing.replace_key import new_record
 from tonne.platform.keys.signing.sign_pdf import sign_pdf
 from tonne.platform.settings.settings import Settings
 from tonne.supply.certificates.pdf import certificate_pdf

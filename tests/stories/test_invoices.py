@@ -13,9 +13,9 @@ from tests.support.world import SELLER, TESTER, World
 from tonne.apps.cli.operations.doctor import examine
 from tonne.apps.wiring.app import Services
 from tonne.money.accounting.matching.import_statement import import_statement
-from tonne.money.invoices.credit_notes.correct_invoice import correct_invoice
+from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
 from tonne.platform.db.database import Database
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.replace import replace

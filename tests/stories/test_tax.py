@@ -19,7 +19,7 @@ from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services, build_app
 from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.platform.db.database import Database
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode
 

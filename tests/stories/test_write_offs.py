@@ -18,7 +18,7 @@ from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.money.accounting.reports.account_statement import account_statement_pdf, make_statements, print_statement
 from tonne.money.accounting.reports.ageing import list_aged_debts
 from tonne.money.bank.errors import SecondPersonNeeded
-from tonne.money.invoices.credit_notes.correct_invoice import correct_invoice
+from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
 from tonne.money.invoices.documents.pdf import invoice_pdf
 from tonne.money.invoices.documents.record import Closing
 from tonne.money.invoices.errors import InvoiceNotOpen, WriteOffInvalid
@@ -27,7 +27,7 @@ from tonne.money.invoices.timeline import write_off_timeline
 from tonne.money.invoices.write_off import approve_write_off, reinstate_invoice, write_off_invoice
 from tonne.money.invoices.write_off_store import WriteOff, WriteOffState
 from tonne.platform.db.database import Database
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, ActorKind, Mode
 from tonne.platform.values.tax import TaxTreatment

@@ -13,7 +13,7 @@ from tests.support.people import Person, add_user
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.platform.events.audit import record as audit
-from tonne.platform.events.audit.search import SCANNED
+from tonne.platform.events.audit.store import SCANNED
 from tonne.platform.values.context import Actor, ActorKind, Mode
 
 ADA = Actor(ActorKind.CLI, "ada@host-1")

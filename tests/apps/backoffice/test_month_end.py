@@ -16,10 +16,9 @@ from tests.support.clock import ManualClock
 from tests.support.people import Person, operator
 from tests.support.world import SELLER, TESTER, World
 from tonne.apps.wiring.app import Services
-from tonne.money.accounting.journal.month_totals import month_period
-from tonne.money.accounting.journal.read_journal import sum_balances_any_account
+from tonne.money.accounting.journal.read_journal import month_period, sum_balances_any_account
 from tonne.money.accounting.matching.import_statement import import_statement
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode
 from tonne.platform.values.tax import TaxTreatment

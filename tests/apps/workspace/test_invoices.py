@@ -16,7 +16,7 @@ from tests.support.world import SELLER, TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.apps.workspace import statement_page
 from tonne.money.accounting.matching.import_statement import import_statement
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode
 from tonne.platform.values.tax import TaxTreatment

@@ -9,11 +9,11 @@ from tests.support.orders import DIGEST, write
 from tests.support.refund_jobs import RefundJobs
 from tonne.money.cards.charge_cards import ChargeCards
 from tonne.money.cards.charge_store import read_chargeable
+from tonne.money.cards.charges import open_charges
 from tonne.money.cards.gateways.card import ChargeRequest, HostedPage
 from tonne.money.cards.gateways.card_stripe import StripeCardGateway
 from tonne.money.cards.gateways.payment_page import PaymentPage
 from tonne.money.cards.model import RetrySchedule
-from tonne.money.cards.open_charges import open_charges
 from tonne.money.invoices.store import have_invoices
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.values.context import Mode

@@ -25,7 +25,7 @@ from tonne.money.invoices.settle_invoice import settle_invoice
 from tonne.money.invoices.store import find_by_references_any_account
 from tonne.money.refunds.disputes.mismatched_charge import read_mismatched, return_mismatched
 from tonne.money.refunds.disputes.resume_orders import resume_orders
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Mode
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.replace import replace

@@ -11,13 +11,13 @@ from tests.money.invoices.billing import Billing, pdf_of, pdf_text, text_of
 from tests.support.command import Operator
 from tests.support.world import TESTER, World
 from tonne.money.accounting.matching.import_statement import import_statement
-from tonne.money.invoices.credit_notes.correct_invoice import correct_invoice
+from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
 from tonne.money.invoices.credit_notes.credit_note import CreditCause, credit_in_part, without
 from tonne.money.invoices.credit_notes.issue_credit_note import credit_order
 from tonne.money.invoices.credit_notes.store import list_credit_notes
 from tonne.money.invoices.errors import CreditTooHigh, InvoiceNotOpen
 from tonne.money.invoices.model import BilledOrder
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import Order
 

@@ -18,7 +18,7 @@ from tonne.money.accounting.reports.account_statement import (
     signed_amount,
 )
 from tonne.money.accounting.reports.ageing import list_aged_debts
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Mode
 
 HEAD = "booked_on,amount,currency,payer,reference\n"

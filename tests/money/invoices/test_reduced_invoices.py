@@ -12,11 +12,11 @@ from tests.support.command import Operator
 from tests.support.world import TESTER, World
 from tonne.money.accounting.matching.assign_transfer import unassign_transfer
 from tonne.money.accounting.matching.import_statement import import_statement
-from tonne.money.invoices.credit_notes.correct_invoice import correct_invoice
+from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
 from tonne.money.invoices.documents.epc_qr import epc_qr_svg
 from tonne.money.invoices.documents.pdf import invoice_pdf
 from tonne.money.invoices.documents.record import Remaining
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import Order
 

@@ -8,7 +8,7 @@ from tests.money.invoices.billing import Billing
 from tests.support.world import TESTER, World, add_account
 from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.money.invoices import settle_invoice
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Mode
 
 LINES = """booked_on,amount,currency,payer,reference

@@ -18,7 +18,7 @@ from tonne.money.bank.formats.identity import StoredLine, Verdict, identify, ref
 from tonne.money.bank.formats.own_accounts import with_own_accounts
 from tonne.money.bank.formats.read_statement import read_statement
 from tonne.money.bank.formats.statement import Statement
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode
 from tonne.platform.values.replace import replace

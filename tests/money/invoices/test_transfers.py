@@ -22,7 +22,7 @@ from tonne.money.bank.export_returns import export_returns
 from tonne.money.bank.return_store import list_open_returns_any_account
 from tonne.money.bank.return_transfer import approve_return, confirm_return, return_transfer
 from tonne.money.bank.transfer_model import BankReturn
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Actor, ActorKind, Mode, person_of
 from tonne.selling.orders.model import Order
 

@@ -14,7 +14,7 @@ from tests.support.observed_calls import ComposedMails, PassedPackages, observed
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.order_pages.resend_order import OrderMail, resend_order
-from tonne.money.cards.settle_charges import settle_charges
+from tonne.money.cards.charges import settle_charges
 from tonne.money.receipts.mail_orders import BATCH
 from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
 from tonne.money.refunds.request_refund import RefundRequest, request_refund

@@ -16,8 +16,8 @@ from tests.support.mail_server import mail_server
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.money.cards.charge_cards import ChargeResults
+from tonne.money.cards.charges import settle_charges
 from tonne.money.cards.model import RetrySchedule
-from tonne.money.cards.settle_charges import settle_charges
 from tonne.platform.documents.mail.outbox import SendMails
 from tonne.platform.documents.mail.send_mail import SmtpMail
 from tonne.platform.settings.settings import Settings

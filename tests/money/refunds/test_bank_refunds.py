@@ -14,7 +14,7 @@ from tests.support.clock import MARCH, ManualClock
 from tests.support.world import SELLER, World
 from tonne.apps.wiring.app import Services
 from tonne.money.bank.return_transfer import confirm_return
-from tonne.money.invoices.credit_notes.correct_invoice import correct_invoice
+from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
 from tonne.money.refunds.approve_refund import settle_refund
 from tonne.money.refunds.bank_refunds import SettleBankRefunds, fail_refund_return
 from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id

@@ -14,8 +14,7 @@ from tests.support.events import stored_events
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.platform.events.log import NewEvent, append
-from tonne.platform.events.notification import Notification, WorkKind
-from tonne.platform.events.notify import listen
+from tonne.platform.events.notification import Notification, WorkKind, listen
 from tonne.platform.jobs.loop import Job, run_jobs, wake_jobs
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Scope, utc_now

@@ -9,8 +9,7 @@ import structlog
 from structlog.typing import EventDict
 
 from tests.conftest import EMPTY, Server
-from tonne.platform.events.notification import EVERYTHING, Notification
-from tonne.platform.events.notify import CHANNEL, listen
+from tonne.platform.events.notification import CHANNEL, EVERYTHING, Notification, listen
 from tonne.platform.settings.settings import Settings
 
 LISTENERS = """

@@ -6,8 +6,15 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tonne.platform.db.database import Database
-from tonne.platform.events.notification import EVERYTHING, MAX_STREAMS, Notification, Stream, WorkKind
-from tonne.platform.events.notify import CHANNEL, Notifier
+from tonne.platform.events.notification import (
+    CHANNEL,
+    EVERYTHING,
+    MAX_STREAMS,
+    Notification,
+    Notifier,
+    Stream,
+    WorkKind,
+)
 from tonne.platform.values.context import Mode, Scope
 
 END = "the_end"

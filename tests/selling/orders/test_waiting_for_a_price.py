@@ -12,7 +12,7 @@ from tests.support.events import stored_events
 from tests.support.world import TESTER, World, open_tenant
 from tonne.apps.wiring.app import Services
 from tonne.platform.db.database import Database
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Mode, to_wire, utc_now
 from tonne.selling.catalogue.imports.rows import FileKind
 from tonne.selling.catalogue.switch_bundle import switch_bundle

@@ -16,7 +16,7 @@ from tests.support.scene import Scene
 from tests.support.world import TESTER, World, add_account
 from tonne.apps.wiring.app import Services
 from tonne.platform.db.idempotency import Idempotency
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.replace import replace
 from tonne.selling.accounts.store import find_account, update_account

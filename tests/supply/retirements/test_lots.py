@@ -11,8 +11,8 @@ import pytest
 from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.command import Operator
 from tests.support.world import TESTER
-from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.selling.catalogue.imports.import_catalogue import ImportReport
 from tonne.selling.catalogue.imports.rows import FileKind
 from tonne.supply.stock.lots.import_lots import import_files

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.world import TESTER
-from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import RegistryPage, SettingsError
 from tonne.supply.retirements.confirmations.confirm_lines import ConfirmationReport

@@ -6,8 +6,8 @@ import pytest
 
 from tests.supply.retirements.shop import PAGES, TONNE, Shop
 from tests.support.world import TESTER
-from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Scope
 from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.errors import TransitionInvalid

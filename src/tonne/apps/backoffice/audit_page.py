@@ -9,8 +9,7 @@ from tonne.apps.dashboard.viewer import OperatorViewer
 from tonne.apps.lookup.audit_csv import MAX_EXPORTED, audit_csv
 from tonne.apps.lookup.audit_text import AuditRow, audit_rows, find_actor_names
 from tonne.platform.db.database import Connection
-from tonne.platform.events.audit.search import AuditPage, search_entries_any_account
-from tonne.platform.events.audit.store import StoredEntry
+from tonne.platform.events.audit.store import AuditPage, StoredEntry, search_entries_any_account
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.paging import START, CursorInvalid, make_cursor, parse_cursor
 

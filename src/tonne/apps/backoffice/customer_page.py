@@ -20,8 +20,7 @@ from tonne.channels.webhooks.model import Progress, Webhook
 from tonne.channels.webhooks.progress_store import read_progress
 from tonne.channels.webhooks.registration_store import list_webhooks
 from tonne.platform.db.database import Connection
-from tonne.platform.events.audit.search import search_entries_any_account
-from tonne.platform.events.audit.store import AuditFilter
+from tonne.platform.events.audit.store import AuditFilter, search_entries_any_account
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.context import Mode, Scope, is_id
 from tonne.platform.values.errors import TonneError

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tonne.apps.lookup.doctor.doctor_checks import ALL_WAITING
 from tonne.platform.db.database import Connection
-from tonne.platform.db.waiting_check import Topic, WaitingCheck
+from tonne.platform.db.queues import Topic, WaitingCheck
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode
 from tonne.supply.retirements.confirmations.work_list import IS_HELD

@@ -8,8 +8,7 @@ from tonne.platform.db.database import Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.context import Clock, Mode
 from tonne.platform.values.errors import TonneError
-from tonne.platform.web.forms import FormGuard
-from tonne.platform.web.render import Renderer, see_other
+from tonne.platform.web.render import FormGuard, Renderer, see_other
 from tonne.selling.accounts.lookup import require_organisation
 from tonne.selling.users.invitations import accept_as_new_user, accept_as_user
 from tonne.selling.users.link_store import INVITATION

@@ -10,8 +10,7 @@ from tonne.apps.dashboard.menu import OPERATOR_MENU, ORGANISATION_MENU, MenuGrou
 from tonne.apps.dashboard.money_notices import MONEY_NOTICES
 from tonne.apps.dashboard.viewer import MemberViewer, OperatorViewer, Viewer
 from tonne.platform.http.route import Request, Response
-from tonne.platform.web.forms import FormGuard
-from tonne.platform.web.render import FRAMING_POLICY, Renderer
+from tonne.platform.web.render import FRAMING_POLICY, FormGuard, Renderer
 
 # Shown once after a form was processed, chosen by `?done=` in the address: the text itself is never in the address.
 NOTICES = {

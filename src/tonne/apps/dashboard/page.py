@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from tonne.apps.dashboard.layout import PageLayout
 from tonne.platform.db.database import Database
-from tonne.platform.events.notify import Notifier
+from tonne.platform.events.notification import Notifier
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock
 

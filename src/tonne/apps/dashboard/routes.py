@@ -23,8 +23,7 @@ from tonne.platform.http.errors import FormInvalid, RateLimited
 from tonne.platform.http.route import MAX_BODY_BYTES, Access, Request, Response, Route, RouteMaker
 from tonne.platform.values.context import Mode
 from tonne.platform.values.errors import TonneError
-from tonne.platform.web.forms import FormIn, FormTokenInvalid
-from tonne.platform.web.render import Renderer, see_other
+from tonne.platform.web.render import FormIn, FormTokenInvalid, Renderer, see_other
 from tonne.selling.users.act_as import ActAsReadOnly
 from tonne.selling.users.errors import (
     LinkExpired,

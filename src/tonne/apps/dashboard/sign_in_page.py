@@ -11,8 +11,7 @@ from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.context import Actor, ActorKind
-from tonne.platform.web.forms import FIELD, FormGuard
-from tonne.platform.web.render import Renderer, see_other
+from tonne.platform.web.render import FIELD, FormGuard, Renderer, see_other
 from tonne.selling.users.change_password import ChangePassword
 from tonne.selling.users.errors import CodeRefused, PasskeyRefused, PasskeysUnavailable, PasswordInvalid, SignInRefused
 from tonne.selling.users.link_store import PASSWORD_RESET

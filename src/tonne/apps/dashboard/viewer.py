@@ -12,8 +12,7 @@ from tonne.platform.db.database import Database
 from tonne.platform.http.route import Endpoint, Request, Response
 from tonne.platform.values.context import Actor, Mode, is_id
 from tonne.platform.values.errors import Kind, TonneError
-from tonne.platform.web.forms import FormGuard
-from tonne.platform.web.render import see_other
+from tonne.platform.web.render import FormGuard, see_other
 from tonne.selling.users.act_as import ActAsReadOnly, find_acting
 from tonne.selling.users.act_as_store import ActAsPeriod
 from tonne.selling.users.errors import RoleRefused

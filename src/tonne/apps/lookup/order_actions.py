@@ -19,8 +19,7 @@ from tonne.money.refunds.request_refund import RefundRequest, request_refund
 from tonne.money.refunds.store import RefundKeyTaken
 from tonne.platform.db.database import Database
 from tonne.platform.db.idempotency import Idempotency
-from tonne.platform.events.notification import WorkKind
-from tonne.platform.events.notify import Notifier
+from tonne.platform.events.notification import Notifier, WorkKind
 from tonne.platform.http.errors import RouteNotFound
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, Clock, Mode, Scope

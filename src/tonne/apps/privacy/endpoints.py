@@ -9,8 +9,7 @@ from tonne.apps.privacy.model import Search
 from tonne.apps.privacy.schemas import ErasureOut, PersonExportOut, PersonIn, erasure_out, record_out
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit import record as audit
-from tonne.platform.events.notification import WorkKind
-from tonne.platform.events.notify import Notifier
+from tonne.platform.events.notification import Notifier, WorkKind
 from tonne.platform.http.json_body import read
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
 from tonne.platform.values.context import Clock, Mode

@@ -1,6 +1,6 @@
 """What `tonne doctor` warns of."""
 
-from tonne.platform.db.waiting_check import WaitingCheck
+from tonne.platform.db.queues import WaitingCheck
 
 WAITING = (
     WaitingCheck(

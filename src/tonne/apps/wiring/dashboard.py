@@ -13,8 +13,7 @@ from tonne.platform.db.database import Database
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock
-from tonne.platform.web.forms import FormGuard
-from tonne.platform.web.render import Renderer
+from tonne.platform.web.render import FormGuard, Renderer
 from tonne.selling.users.change_password import ChangePassword
 from tonne.selling.users.oidc.oidc import OidcGateway
 from tonne.selling.users.oidc.oidc_sign_in import OidcSignIn

@@ -7,7 +7,7 @@ from tonne.apps.wiring.channel_parts import ChannelParts
 from tonne.apps.wiring.dashboard import open_dashboard
 from tonne.apps.wiring.listeners import connect_listeners
 from tonne.platform.db.database import Database
-from tonne.platform.events.notify import Notifier
+from tonne.platform.events.notification import Notifier
 from tonne.platform.http.health import HealthChecks
 from tonne.platform.http.limits.shared_limits import SharedLimits
 from tonne.platform.http.metrics_endpoint import MetricsServing

@@ -8,7 +8,7 @@ from tonne.platform.db.replica import Reads
 from tonne.platform.db.server.clock_drift import ClockDrift
 from tonne.platform.documents.mail.outbox import SendMails
 from tonne.platform.documents.mail.send_mail import mail_from_settings
-from tonne.platform.events.notify import Notifier
+from tonne.platform.events.notification import Notifier
 from tonne.platform.http.health import HealthEndpoints
 from tonne.platform.http.limits.fair_share import FairShare
 from tonne.platform.http.metrics_endpoint import MetricsEndpoint
@@ -19,8 +19,7 @@ from tonne.platform.keys.signing.sign_documents import SignDocuments
 from tonne.platform.process.telemetry.metrics import Metrics
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, utc_now
-from tonne.platform.web.forms import FormGuard
-from tonne.platform.web.render import Renderer
+from tonne.platform.web.render import FormGuard, Renderer
 
 # Packages with templates of pages.
 TEMPLATES = [

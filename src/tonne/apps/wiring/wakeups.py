@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tonne.platform.events.notification import WorkKind
-from tonne.platform.events.notify import Notifier
+from tonne.platform.events.notification import Notifier, WorkKind
 from tonne.platform.jobs.loop import Job, RunOnce
 from tonne.platform.values.replace import replace
 

@@ -29,8 +29,7 @@ from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.values.context import Clock, Mode
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.language import N_
-from tonne.platform.web.forms import FormGuard
-from tonne.platform.web.render import Renderer, see_other
+from tonne.platform.web.render import FormGuard, Renderer, see_other
 from tonne.platform.web.shown_errors import texts_of
 from tonne.platform.web.visitor_language import visitor_language
 from tonne.platform.web.wording import LocalWording

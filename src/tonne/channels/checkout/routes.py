@@ -22,8 +22,7 @@ from tonne.platform.http.errors import FormInvalid, RateLimited
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
 from tonne.platform.http.route import Access, Route, RouteMaker
 from tonne.platform.values.errors import Invalid
-from tonne.platform.web.forms import FormIn, FormTokenInvalid
-from tonne.platform.web.render import Renderer
+from tonne.platform.web.render import FormIn, FormTokenInvalid, Renderer
 from tonne.selling.accounts.errors import AccountSuspended
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.catalogue.errors import (

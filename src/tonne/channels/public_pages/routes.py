@@ -26,8 +26,7 @@ from tonne.platform.keys.signing.errors import SigningUnavailable
 from tonne.platform.values.context import Mode
 from tonne.platform.values.errors import Invalid
 from tonne.platform.values.paging import MAX_LIMIT, CursorInvalid, LimitInvalid
-from tonne.platform.web.forms import FormIn
-from tonne.platform.web.render import Renderer
+from tonne.platform.web.render import FormIn, Renderer
 from tonne.selling.accounts.errors import LogoInvalid
 
 

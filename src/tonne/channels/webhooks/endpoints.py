@@ -14,8 +14,7 @@ from tonne.channels.webhooks.sending.sender import Sender
 from tonne.channels.webhooks.sending.signing import open_secrets
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.endpoints import parse_sequence
-from tonne.platform.events.floor_store import read_floor
-from tonne.platform.events.store import find_event, last_position_before
+from tonne.platform.events.store import find_event, last_position_before, read_floor
 from tonne.platform.http.json_body import read
 from tonne.platform.http.lists import Paging, list_response
 from tonne.platform.http.route import Request, Response, json_response

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tonne.platform.db.database import Connection, columns
-from tonne.platform.events.floor_store import StreamEnd
+from tonne.platform.events.store import StreamEnd
 
 _ENDS = "unnest($1::text[], $2::mode[], $3::bigint[]) AS ends (organisation_id, mode, position)"
 LOCK_WEBHOOKS = f"""

@@ -10,10 +10,9 @@ from msgspec import Struct, field
 
 from tonne.money.cards.call_gateway import Answer, GatewayCalls
 from tonne.money.cards.charge_store import claim_pending, read_chargeable
+from tonne.money.cards.charges import FindBilled, OpenedCharges, open_charges, settle_charges
 from tonne.money.cards.gateways.card import CardGateway
 from tonne.money.cards.model import ChargeAttempt, RetrySchedule
-from tonne.money.cards.open_charges import FindBilled, OpenedCharges, open_charges
-from tonne.money.cards.settle_charges import settle_charges
 from tonne.platform.db.batches import run_leased
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.values.context import Clock, Mode

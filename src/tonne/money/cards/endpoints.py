@@ -5,16 +5,15 @@ from typing import Annotated
 
 import msgspec
 
+from tonne.money.cards.charges import FindBilled
 from tonne.money.cards.errors import SignatureRefused
 from tonne.money.cards.gateways.card import CardGateway
 from tonne.money.cards.gateways.stripe_events import SignatureInvalid, verify_event
 from tonne.money.cards.handle_stripe_event import handle_stripe_event
 from tonne.money.cards.model import DeclineCode, RetrySchedule
-from tonne.money.cards.open_charges import FindBilled
 from tonne.money.cards.simulate_payment import SimulatePayment
 from tonne.platform.db.database import Database
-from tonne.platform.events.notification import WorkKind
-from tonne.platform.events.notify import Notifier
+from tonne.platform.events.notification import Notifier, WorkKind
 from tonne.platform.http.errors import RouteNotFound, require_test_mode
 from tonne.platform.http.json_body import read
 from tonne.platform.http.route import Request, Response, json_response

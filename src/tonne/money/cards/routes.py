@@ -5,8 +5,7 @@ from tonne.money.cards.errors import CardPageNotFound, ChargeUnderWay, OrderPaid
 from tonne.money.cards.stored_cards.card_page import CardPage
 from tonne.platform.http.errors import FormInvalid, RateLimited, RouteNotFound
 from tonne.platform.http.route import Access, Route, RouteMaker
-from tonne.platform.web.forms import FormIn, FormTokenInvalid
-from tonne.platform.web.render import Renderer
+from tonne.platform.web.render import FormIn, FormTokenInvalid, Renderer
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.selling.orders.model import OrderStatus

@@ -3,12 +3,11 @@
 from msgspec import Struct
 
 from tonne.money.cards.charge_store import find_pending, read_chargeable
+from tonne.money.cards.charges import FindBilled, OpenedCharges, open_charges, settle_charges
 from tonne.money.cards.errors import ChargeUnderWay, OrderPaidByInvoice
 from tonne.money.cards.gateways.card import CardGateway, ChargeResult, StoredCard
 from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.cards.model import DECLINES, DeclineCode, RetrySchedule
-from tonne.money.cards.open_charges import FindBilled, OpenedCharges, open_charges
-from tonne.money.cards.settle_charges import settle_charges
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.values.context import Clock, Scope
 from tonne.selling.accounts.model import PaymentMethod

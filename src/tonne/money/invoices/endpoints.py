@@ -14,8 +14,7 @@ from tonne.money.invoices.issuing.issue_invoices import is_held_back
 from tonne.money.invoices.remaining import find_remaining
 from tonne.money.invoices.settle_invoice import settle_test_invoice
 from tonne.platform.db.database import Database
-from tonne.platform.events.notification import WorkKind
-from tonne.platform.events.notify import Notifier
+from tonne.platform.events.notification import Notifier, WorkKind
 from tonne.platform.http.errors import RouteNotFound, require_test_mode
 from tonne.platform.http.route import PDF_FILE, Request, Response, Route, RouteMaker
 from tonne.platform.keys.signing.errors import SigningUnavailable

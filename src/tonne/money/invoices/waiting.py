@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from tonne.money.invoices.documents.seller_details import missing_settings
-from tonne.platform.db.queues import MAX_COUNTED, Queue
-from tonne.platform.db.waiting_check import Topic, WaitingCheck
+from tonne.platform.db.queues import MAX_COUNTED, Queue, Topic, WaitingCheck
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.tax import TaxTreatment
 

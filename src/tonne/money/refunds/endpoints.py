@@ -13,8 +13,7 @@ from tonne.money.refunds.request_refund import RefundRequest, parse_amount, requ
 from tonne.money.refunds.schemas import CancelIn, DisputeIn, RefundIn, refund_out
 from tonne.platform.db.database import Database
 from tonne.platform.db.idempotency import create_once
-from tonne.platform.events.notification import WorkKind
-from tonne.platform.events.notify import Notifier
+from tonne.platform.events.notification import Notifier, WorkKind
 from tonne.platform.http.client_fields import idempotency_of, replay
 from tonne.platform.http.errors import require_test_mode
 from tonne.platform.http.json_body import read

@@ -1,7 +1,6 @@
 """The queues of refunds, and what `tonne doctor` warns of."""
 
-from tonne.platform.db.queues import MAX_COUNTED, Queue
-from tonne.platform.db.waiting_check import Topic, WaitingCheck
+from tonne.platform.db.queues import MAX_COUNTED, Queue, Topic, WaitingCheck
 
 QUEUES = (
     Queue(

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.errors import DATABASE_ERRORS, ServiceHeld
-from tonne.platform.db.waiting_check import WaitingCheck
+from tonne.platform.db.queues import WaitingCheck
 from tonne.platform.process.telemetry.instruments import Combine, GaugeFamily, Metric
 from tonne.platform.values.context import Actor
 

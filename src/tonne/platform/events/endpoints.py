@@ -7,8 +7,8 @@ from typing import Any
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.events import store
 from tonne.platform.events.errors import EventNotFound, EventsRemoved, SequenceInvalid
-from tonne.platform.events.floor_store import Floor, read_floor
 from tonne.platform.events.payload import event_payload
+from tonne.platform.events.store import Floor, read_floor
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, Paging, raw_list_response
 from tonne.platform.http.route import Parameter, Request, Response, Route, RouteMaker
 from tonne.platform.values.context import utc_now

@@ -3,7 +3,7 @@
 from functools import lru_cache
 from importlib import resources
 
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.imports.rows import FileKind
 

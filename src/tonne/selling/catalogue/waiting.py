@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from tonne.platform.db.waiting_check import Topic, WaitingCheck
+from tonne.platform.db.queues import Topic, WaitingCheck
 from tonne.platform.settings.settings import Settings
 
 

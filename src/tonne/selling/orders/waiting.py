@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from tonne.platform.db.queues import MAX_COUNTED, Queue
-from tonne.platform.db.waiting_check import Topic, WaitingCheck
+from tonne.platform.db.queues import MAX_COUNTED, Queue, Topic, WaitingCheck
 from tonne.platform.settings.settings import Settings
 from tonne.selling.orders.model import OrderStatus
 

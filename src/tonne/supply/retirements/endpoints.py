@@ -5,8 +5,7 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from tonne.platform.db.database import Database
-from tonne.platform.events.notification import WorkKind
-from tonne.platform.events.notify import Notifier
+from tonne.platform.events.notification import Notifier, WorkKind
 from tonne.platform.http.errors import RouteNotFound, require_test_mode
 from tonne.platform.http.json_body import read
 from tonne.platform.http.lists import Paging, list_response

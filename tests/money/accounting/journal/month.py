@@ -24,7 +24,7 @@ from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.cards.gateways.payment_record import DisputeState
 from tonne.money.cards.stored_cards.charge_again import charge_again
 from tonne.money.cards.stored_cards.stored_cards import describe_card, store_card
-from tonne.money.invoices.credit_notes.correct_invoice import correct_invoice
+from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
 from tonne.money.invoices.model import Invoice
 from tonne.money.invoices.settle_invoice import settle_invoice
 from tonne.money.invoices.store import find_by_references_any_account
@@ -33,7 +33,7 @@ from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
 from tonne.money.refunds.disputes.simulate_dispute import simulate_dispute
 from tonne.money.refunds.request_refund import RefundRequest, request_refund
 from tonne.platform.db.database import Connection
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Mode, Scope, new_id
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.tax import TaxTreatment

@@ -14,9 +14,8 @@ from tests.support.processes import free_port
 from tests.support.samples import parse_samples, total
 from tests.support.spans import exporting_spans
 from tonne.platform.db.database import Database
-from tonne.platform.documents.mail.outbox import PAUSES_MIN, SendMails, enqueue
+from tonne.platform.documents.mail.outbox import PAUSES_MIN, SendMails, enqueue, without_attachments
 from tonne.platform.documents.mail.send_mail import Attachment, SmtpMail, compose_mail
-from tonne.platform.documents.mail.sent_mail import without_attachments
 from tonne.platform.process.telemetry.metrics_text import render
 from tonne.platform.settings.settings import Settings
 

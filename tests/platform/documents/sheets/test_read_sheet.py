@@ -10,10 +10,18 @@ from typing import Annotated, ClassVar
 import pytest
 
 from tonne.platform.documents.sheets.columns import Column, Label, decimal, text, whole
-from tonne.platform.documents.sheets.compare import compare
-from tonne.platform.documents.sheets.csv_lines import MAX_BYTES, SheetFile
 from tonne.platform.documents.sheets.errors import RowError, quoted
-from tonne.platform.documents.sheets.read_sheet import MAX_ERRORS, MAX_ROWS, Row, Sheet, Values, read_sheet
+from tonne.platform.documents.sheets.read_sheet import (
+    MAX_BYTES,
+    MAX_ERRORS,
+    MAX_ROWS,
+    Row,
+    Sheet,
+    SheetFile,
+    Values,
+    compare,
+    read_sheet,
+)
 
 HEADER = "name,count"
 

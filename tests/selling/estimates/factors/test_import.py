@@ -5,7 +5,7 @@ import pytest
 from tests.support.api_client import ApiClient
 from tests.support.world import TESTER
 from tonne.apps.wiring.app import Services
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import utc_now
 from tonne.selling.estimates.factors.import_factors import import_factors
 from tonne.selling.estimates.factors.import_rows import read_factors, shipped_factors

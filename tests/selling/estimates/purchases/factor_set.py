@@ -2,7 +2,7 @@
 
 from tests.support.world import TESTER
 from tonne.platform.db.database import Database
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import utc_now
 from tonne.selling.estimates.factors.import_factors import import_factors
 

@@ -11,7 +11,7 @@ from tests.support.clock import START, ManualClock
 from tests.support.scene import Scene
 from tests.support.world import TESTER, World, open_tenant
 from tonne.apps.wiring.app import Services
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Clock, Mode, to_wire
 from tonne.selling.accounts.organisations import change_organisation
 from tonne.selling.catalogue.imports.rows import FileKind

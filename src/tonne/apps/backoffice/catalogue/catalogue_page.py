@@ -9,7 +9,7 @@ from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import Fields, OperatorViewer
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.amounts import DECIMALS
 from tonne.platform.values.context import Mode

@@ -7,8 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tonne.platform.documents.sheets.compare import RowChanges
-from tonne.platform.documents.sheets.read_sheet import Row
+from tonne.platform.documents.sheets.read_sheet import Row, RowChanges
 from tonne.supply.stock.lots.lots import LotRow
 
 # Rows of one file on a page.

@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Mode
 
 

@@ -21,9 +21,8 @@ from tonne.apps.backoffice.catalogue.staged_import_store import (
 )
 from tonne.apps.backoffice.money.confirmed_step import rehearse
 from tonne.platform.db.database import Connection, Database
-from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import RowError, SheetInvalid
-from tonne.platform.documents.sheets.read_sheet import read_sheet
+from tonne.platform.documents.sheets.read_sheet import SheetFile, read_sheet
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, Mode, new_id
 from tonne.platform.values.errors import Kind, TonneError

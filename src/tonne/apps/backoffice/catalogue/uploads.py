@@ -2,7 +2,7 @@
 
 from tonne.apps.backoffice.catalogue.staged_imports import MAX_UPLOAD_BYTES
 from tonne.apps.dashboard.form import Form
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.http.route import Request
 
 

@@ -7,7 +7,7 @@ from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.money.accounting.matching.decide_doubtful import decide_doubtful
+from tonne.money.accounting.matching.assign_transfer import decide_doubtful
 from tonne.money.accounting.matching.import_statement import BookedLine, StatementOptions
 from tonne.money.accounting.matching.suggest_matches import suggest_matches_any_account
 from tonne.money.accounting.matching.upload_statement import (
@@ -29,8 +29,8 @@ from tonne.money.bank.transfer_store import (
     list_waiting_any_account,
 )
 from tonne.money.invoices.errors import DoubtfulLineNotFound, StatementUploadNotFound
-from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.iban import is_iban
 from tonne.platform.web.render import see_other

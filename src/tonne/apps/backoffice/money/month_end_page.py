@@ -11,23 +11,21 @@ from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
 from tonne.apps.lookup.doctor.doctor_run_store import find_last_run
 from tonne.money.accounting.journal.export import beancount_entry, beancount_head, csv_entry, csv_head
-from tonne.money.accounting.journal.month_totals import (
-    MonthTotals,
-    find_totals,
-    month_period,
-    store_totals,
-    sum_month_any_account,
-)
 from tonne.money.accounting.journal.open_points import (
     find_beginning_any_account,
     find_last_booking_any_account,
     list_open_points_any_account,
 )
 from tonne.money.accounting.journal.read_journal import (
+    MonthTotals,
     Period,
+    find_totals,
+    month_period,
     read_entries_any_account,
     read_opening_any_account,
+    store_totals,
     sum_balances_any_account,
+    sum_month_any_account,
 )
 from tonne.money.accounting.reports.sales_list import read_sales_any_account, sales_head, sales_rows
 from tonne.platform.db.database import Connection

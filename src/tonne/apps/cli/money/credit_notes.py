@@ -7,7 +7,7 @@ import click
 from tonne.apps.cli.database import ACTOR, run_connected, run_in_transaction
 from tonne.apps.cli.parameters import MODE, parse_amount
 from tonne.apps.cli.supply.signed_files import render_invoice
-from tonne.money.invoices.credit_notes.correct_invoice import correct_invoice
+from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
 from tonne.money.invoices.credit_notes.credit_note import CreditNote
 from tonne.money.invoices.credit_notes.store import find_credit_note_any_account
 from tonne.money.invoices.errors import CreditNoteNotFound

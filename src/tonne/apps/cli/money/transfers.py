@@ -9,8 +9,7 @@ from tonne.apps.cli.money.transfer_returns import MAX_NOTE, RETURN_COLUMNS, RETU
 from tonne.apps.cli.output import MoneyColumn, Output, Table, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
 from tonne.money.accounting.journal.match_payout import reopen_and_unmatch
-from tonne.money.accounting.matching.assign_transfer import assign_transfer, unassign_transfer
-from tonne.money.accounting.matching.decide_doubtful import decide_doubtful
+from tonne.money.accounting.matching.assign_transfer import assign_transfer, decide_doubtful, unassign_transfer
 from tonne.money.bank.assignment_store import list_assignments_any_account
 from tonne.money.bank.doubtful_store import DoubtfulLine, list_doubtful_any_account
 from tonne.money.bank.errors import TransferNotFound

@@ -8,7 +8,7 @@ from tonne.apps.cli.database import ACTOR, run_in_transaction
 from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.table import printable
 from tonne.platform.db.database import Connection
-from tonne.platform.documents.mail.outbox_listing import (
+from tonne.platform.documents.mail.outbox import (
     MailState,
     StoredMail,
     list_mails_any_account,

@@ -17,7 +17,7 @@ from tonne.apps.cli.operations.processes import (
 )
 from tonne.platform.db.database import Database
 from tonne.platform.db.errors import DATABASE_ERRORS
-from tonne.platform.events.notify import ListenMetrics, listen
+from tonne.platform.events.notification import ListenMetrics, listen
 from tonne.platform.http.telemetry import start_telemetry, stop_telemetry
 from tonne.platform.jobs.health import WorkerHealth
 from tonne.platform.jobs.loop import run_jobs, wake_jobs

@@ -13,7 +13,7 @@ from tonne.apps.cli.output import MoneyColumn, Output, TonnesColumn, ValueColumn
 from tonne.apps.cli.parameters import MODE
 from tonne.apps.cli.table import printable
 from tonne.platform.db.database import Connection
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Mode, utc_now
 from tonne.selling.catalogue.bundle_store import ListedBundle, list_bundles
 from tonne.selling.catalogue.imports.import_catalogue import CatalogueError

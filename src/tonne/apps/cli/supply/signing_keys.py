@@ -10,9 +10,9 @@ from tonne.apps.cli.parameters import PAST
 from tonne.platform.db.database import Connection
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.keys.signing.key_store import list_signing_keys
+from tonne.platform.keys.signing.keys import retire_key, revoke_key, rotate_key
 from tonne.platform.keys.signing.model import KeyPurpose, KeyRecord
 from tonne.platform.keys.signing.operator_key import has_outside_key
-from tonne.platform.keys.signing.replace_key import retire_key, revoke_key, rotate_key
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import utc_now
 

@@ -18,14 +18,14 @@ from tonne.apps.privacy.retention.removal_store import RemovedPartition
 from tonne.channels.webhooks.undelivered import find_undelivered_any_account, lock_webhooks_any_account
 from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.partitions import EVENTS, MAILS, Partition, PartitionedTable, list_partitions
-from tonne.platform.documents.mail.outbox_listing import count_unsent
+from tonne.platform.documents.mail.outbox import count_unsent
 from tonne.platform.events.audit.record import record
-from tonne.platform.events.floor_store import (
+from tonne.platform.events.store import (
+    ALWAYS,
     count_streams_above_floors,
     list_ends_any_account,
     raise_floors,
 )
-from tonne.platform.events.store import ALWAYS
 from tonne.platform.settings.retention_settings import parse_tables
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from tonne.apps.privacy.retention.remove_partitions import kept_days
+from tonne.platform.db.queues import WaitingCheck
 from tonne.platform.db.schema.partitions import PARTITION_END
-from tonne.platform.db.waiting_check import WaitingCheck
 from tonne.platform.settings.settings import Settings
 
 # Days after which a partition should have been removed.

@@ -11,9 +11,8 @@ from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer
 from tonne.apps.workspace.developers.json_view import indented_json
 from tonne.channels.webhooks.event_types import EventType
 from tonne.channels.webhooks.timeline import event_deliveries
-from tonne.platform.events.floor_store import read_floor
 from tonne.platform.events.payload import event_payload
-from tonne.platform.events.store import PageBounds, find_event, list_events
+from tonne.platform.events.store import PageBounds, find_event, list_events, read_floor
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.context import Scope, is_id
 from tonne.platform.web.render import see_other

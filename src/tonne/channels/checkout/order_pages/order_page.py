@@ -19,8 +19,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.language import N_
-from tonne.platform.web.forms import FormGuard
-from tonne.platform.web.render import Renderer, see_other
+from tonne.platform.web.render import FormGuard, Renderer, see_other
 from tonne.platform.web.shown_errors import shown
 from tonne.platform.web.visitor_language import visitor_language
 from tonne.platform.web.wording import LocalWording

@@ -20,15 +20,13 @@ from tonne.channels.checkout.order_checkout import order_checkout, price_request
 from tonne.channels.checkout.paying.consent import Consent, WithdrawalText
 from tonne.channels.checkout.paying.consent_store import add_text, set_consent
 from tonne.money.cards.charge_store import find_pending, make_due_any_account, read_chargeable, record_page
+from tonne.money.cards.charges import open_charges, settle_charges
 from tonne.money.cards.gateways.card import CardGateway, ChargeOutcome, ChargeResult, HostedPage, StoredCard
 from tonne.money.cards.gateways.card_gateways import GATEWAY_OF
 from tonne.money.cards.gateways.payment_page import PageNotOpened, PageRequest, PaymentPages
 from tonne.money.cards.model import ChargeAttempt, RetrySchedule
-from tonne.money.cards.open_charges import open_charges
-from tonne.money.cards.settle_charges import settle_charges
 from tonne.platform.db.database import Connection, Database
-from tonne.platform.events.notification import WorkKind
-from tonne.platform.events.notify import Notifier
+from tonne.platform.events.notification import Notifier, WorkKind
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode
 from tonne.platform.values.replace import replace

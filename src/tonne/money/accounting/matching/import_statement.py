@@ -22,7 +22,7 @@ from tonne.money.bank.transfer_model import TransferState
 from tonne.money.invoices import store as invoice_store
 from tonne.money.invoices.settle_invoice import lock_with_orders_any_account, mark_invoice_paid, pay_orders_any_account
 from tonne.platform.db.database import Connection
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.events.audit import record as audit
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import Settings

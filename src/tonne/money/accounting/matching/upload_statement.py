@@ -11,7 +11,7 @@ from tonne.money.accounting.matching.import_statement import BookedLine, Stateme
 from tonne.money.bank.formats.csv_statement import Spelling
 from tonne.money.invoices.errors import StatementUploadNotFound
 from tonne.platform.db.database import Connection, value_of
-from tonne.platform.documents.sheets.csv_lines import SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, Mode, new_id

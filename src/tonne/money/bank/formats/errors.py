@@ -1,7 +1,7 @@
 from typing import NoReturn
 
-from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import RowError, SheetInvalid
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 
 
 def refuse(file: SheetFile, message: str, line: int | None = None) -> NoReturn:

@@ -7,15 +7,14 @@ from typing import Protocol
 from msgspec import Struct
 
 from tonne.money.cards.charge_store import find_pending
+from tonne.money.cards.charges import settle_charges
 from tonne.money.cards.errors import NothingToConfirm, PayerPageUnavailable
 from tonne.money.cards.gateways.card import CardGateway, ChargeResult
 from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.cards.gateways.confirmation import PayerPageFailed, PayerPages
 from tonne.money.cards.model import ChargeAttempt, RetrySchedule
-from tonne.money.cards.settle_charges import settle_charges
 from tonne.platform.db.database import Connection, Database
-from tonne.platform.events.notification import WorkKind
-from tonne.platform.events.notify import Notifier
+from tonne.platform.events.notification import Notifier, WorkKind
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode
 from tonne.selling.orders.due_work import charges_in

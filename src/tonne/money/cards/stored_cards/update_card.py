@@ -18,7 +18,7 @@ from tonne.money.cards.stored_cards.stored_card_store import find_card
 from tonne.money.cards.stored_cards.stored_cards import describe_card, store_card
 from tonne.platform.db.batches import run_each
 from tonne.platform.db.database import Database
-from tonne.platform.events.notify import Notifier
+from tonne.platform.events.notification import Notifier
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, ActorKind, Clock, Mode, Scope
 from tonne.selling.orders.due_work import charges_in

@@ -6,11 +6,11 @@ from msgspec import structs
 
 from tonne.money.cards import charge_store
 from tonne.money.cards.captured_store import request_checks_any_account
+from tonne.money.cards.charges import log_failure
 from tonne.money.cards.declines import explain_decline, failure_reason_of
 from tonne.money.cards.gateways.card import ChargeOutcome, ChargeResult
 from tonne.money.cards.invoice_charge_store import count_invoice_tries_any_account, schedule_invoice_any_account
 from tonne.money.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, RetrySchedule, decide_charge
-from tonne.money.cards.settle_charges import log_failure
 from tonne.money.cards.stored_cards.card_link_store import note_problems
 from tonne.money.invoices import store
 from tonne.money.invoices.card_payment.pay_by_card import ACTOR

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection
-from tonne.platform.db.waiting_check import WaitingCheck, no_parameters
+from tonne.platform.db.queues import WaitingCheck, no_parameters
 
 # From this many days before the end of the last partition on, the doctor warns.
 WARN_DAYS = 14

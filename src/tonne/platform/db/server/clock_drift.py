@@ -12,7 +12,7 @@ import structlog
 
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.errors import DATABASE_ERRORS
-from tonne.platform.db.waiting_check import WaitingCheck
+from tonne.platform.db.queues import WaitingCheck
 from tonne.platform.process.telemetry.instruments import Combine, GaugeFamily, Metric
 from tonne.platform.values.context import utc_now
 

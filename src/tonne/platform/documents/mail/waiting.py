@@ -1,7 +1,6 @@
 """The queues of mails, and what `tonne doctor` warns of."""
 
-from tonne.platform.db.queues import MAX_COUNTED, Queue
-from tonne.platform.db.waiting_check import Topic, WaitingCheck
+from tonne.platform.db.queues import MAX_COUNTED, Queue, Topic, WaitingCheck
 
 # Mails have no mode.
 _NO_MODE = "any"

@@ -1,5 +1,9 @@
-"""A file read into rows of one type, with every error found in it."""
+"""A CSV file read into rows of one type, with every error found in it, and compared with the rows already stored."""
 
+import codecs
+import csv
+import io
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from difflib import get_close_matches
@@ -7,11 +11,72 @@ from types import NoneType
 from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec import Struct
 
 from tonne.platform.documents.sheets.columns import CellError, Column
-from tonne.platform.documents.sheets.csv_lines import SheetFile, Unreadable, read_lines
 from tonne.platform.documents.sheets.errors import RowError, quoted
 from tonne.platform.process.progress import progress
+
+MAX_BYTES = 20_000_000
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+# ZIP (.xlsx, .ods, archives) and the old .xls format.
+_WORKBOOKS = (b"PK\x03\x04", b"PK\x05\x06", b"\xd0\xcf\x11\xe0")
+_FIRST_LINE = re.compile(r"\S[^\r\n]*")
+
+
+class SheetFile(Struct, frozen=True):
+    """`name` appears in error reports."""
+
+    name: str
+    content: bytes
+
+
+class Unreadable(Exception):
+    """The file cannot be read from `line` on; None means from the beginning."""
+
+    def __init__(self, line: int | None, message: str) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+def read_lines(content: bytes) -> Iterator[tuple[int, list[str]]]:
+    """Yield the cells of each line that is not blank, with the number of its first line: quoted cells may span several.
+
+    The separator is the comma, semicolon or tab that occurs most often in the header.
+    """
+    text = _decode(content)
+    header = _FIRST_LINE.search(text)
+    if header is not None and "\0" in header[0]:
+        raise Unreadable(1, "the header contains NUL characters: save the file as “CSV UTF-8”.")
+    separator = max(",;\t", key=header[0].count) if header else ","
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            # Also raised for a cell of more than 131,072 characters, which is usually a quote that was never closed.
+            message = f"the line is not valid CSV ({error}): correct its quotes and separators, then import again."
+            raise Unreadable(line, message) from error
+        if cells is None:
+            return
+        if any(cell.strip() for cell in cells):
+            yield line, cells
+
+
+def _decode(content: bytes) -> str:
+    if len(content) > MAX_BYTES:
+        raise Unreadable(None, f"the file is larger than {MAX_BYTES // 1_000_000} MB: split it and import the parts.")
+    if content.startswith(_WORKBOOKS):
+        raise Unreadable(None, "the file is a workbook or an archive, not CSV: save it as “CSV UTF-8” and import that.")
+    encoding = "utf-16" if content.startswith(_UTF_16) else "utf-8-sig"
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        name = encoding.upper().removesuffix("-SIG")
+        raise Unreadable(line, f"the file is not {name} from here on: save it as “CSV UTF-8”.") from error
+
 
 # With the size limit these bound the memory of an import.
 MAX_ROWS = 100_000
@@ -162,3 +227,32 @@ def _fields_of(row_type: type[Row]) -> dict[str, _Field]:
                 found[each.name] = _Field(hint.__metadata__[0], optional, each.default is not MISSING)
         _FIELDS[row_type] = found
     return _FIELDS[row_type]
+
+
+class RowChanges(Struct, Generic[R], frozen=True):
+    """What importing one file changes. `file` is empty when none was given."""
+
+    file: str
+    new: list[R]
+    changed: list[R]
+    removed: list[R]
+    unchanged_count: int
+    # The rows with which the file was compared, by key.
+    stored: dict[tuple[Any, ...], R]
+
+    @property
+    def saved(self) -> list[R]:
+        return self.new + self.changed
+
+    def __bool__(self) -> bool:
+        return bool(self.new or self.changed or self.removed)
+
+
+def compare(file: str, rows: list[R], stored: Iterable[R], *, replaces: bool = False) -> RowChanges[R]:
+    """With `replaces`, stored rows that are missing from the file are removed; otherwise they stay."""
+    before = {row.key: row for row in stored}
+    new = [row for row in rows if row.key not in before]
+    changed = [row for row in rows if row.key in before and row != before[row.key]]
+    kept = {row.key for row in rows} if replaces else before.keys()
+    removed = [row for key, row in before.items() if key not in kept]
+    return RowChanges(file, new, changed, removed, len(rows) - len(new) - len(changed), before)

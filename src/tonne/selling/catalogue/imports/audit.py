@@ -5,8 +5,7 @@ from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
 
-from tonne.platform.documents.sheets.compare import RowChanges
-from tonne.platform.documents.sheets.read_sheet import R, Row
+from tonne.platform.documents.sheets.read_sheet import R, Row, RowChanges
 from tonne.platform.events.audit.record import Entry, Values
 from tonne.platform.values.context import Mode, to_wire
 from tonne.selling.catalogue.imports.plan import CataloguePlan

@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection
-from tonne.platform.documents.sheets.compare import RowChanges
 from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.documents.sheets.read_sheet import RowChanges
 from tonne.platform.values.amounts import DECIMALS
 from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.imports import store as import_store

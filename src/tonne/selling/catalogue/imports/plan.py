@@ -10,9 +10,8 @@ from typing import Any, Generic
 
 from msgspec import Struct
 
-from tonne.platform.documents.sheets.compare import RowChanges, compare
 from tonne.platform.documents.sheets.errors import RowError, quoted
-from tonne.platform.documents.sheets.read_sheet import R, Sheet
+from tonne.platform.documents.sheets.read_sheet import R, RowChanges, Sheet, compare
 from tonne.platform.values.context import new_id
 from tonne.selling.catalogue.details import BundleDetails, ProjectDetails
 from tonne.selling.catalogue.imports.project_rows import ProjectKey, ProjectReference, ProjectRow

@@ -23,9 +23,8 @@ from tonne.platform.documents.sheets.columns import (
     text,
     whole,
 )
-from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import RowError
-from tonne.platform.documents.sheets.read_sheet import Row, Sheet, Values, read_sheet
+from tonne.platform.documents.sheets.read_sheet import Row, Sheet, SheetFile, Values, read_sheet
 from tonne.platform.values.amounts import DECIMALS, scaled
 from tonne.selling.catalogue.details import Approach, CarbonPermanence
 from tonne.selling.catalogue.imports.detail_columns import check_details, parse_colour

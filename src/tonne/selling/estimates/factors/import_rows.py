@@ -10,9 +10,8 @@ from importlib import resources
 from typing import Annotated, ClassVar
 
 from tonne.platform.documents.sheets.columns import CellError, Column, precision_error, text, whole
-from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import SheetInvalid, quoted
-from tonne.platform.documents.sheets.read_sheet import Row, Sheet, Values, read_sheet
+from tonne.platform.documents.sheets.read_sheet import Row, Sheet, SheetFile, Values, read_sheet
 from tonne.platform.values.amounts import parse_decimal
 from tonne.platform.values.same_named import same_named
 from tonne.selling.estimates.factors.errors import UnitInvalid

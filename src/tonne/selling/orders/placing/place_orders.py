@@ -9,7 +9,7 @@ import asyncpg
 from tonne.platform.db.database import Database
 from tonne.platform.db.group_commit import GroupCommit
 from tonne.platform.db.idempotency import Idempotency, create_once
-from tonne.platform.events.notify import Notifier
+from tonne.platform.events.notification import Notifier
 from tonne.platform.http.limits.fair_share import FairShare
 from tonne.platform.process.telemetry.instruments import Metric
 from tonne.platform.settings.settings import Settings

@@ -1,4 +1,15 @@
-"""Public endpoints for programs that verify credentials: keys and status lists."""
+"""Public endpoints for programs that verify credentials: all public keys of the operator, and status lists.
+
+The issuer file of `tonne-verify` also says where the logs are. Status lists (W3C Bitstring Status List 1.0) say which
+certificates were replaced or withdrawn.
+"""
+
+import base64
+import gzip
+import re
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 
@@ -6,16 +17,133 @@ from tonne.platform.db.database import Database
 from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker, json_response
 from tonne.platform.keys.signing.errors import SigningUnavailable
 from tonne.platform.keys.signing.keys import SigningKeys
-from tonne.platform.keys.signing.model import KeyPurpose
+from tonne.platform.keys.signing.model import KeyPurpose, KeyRecord
 from tonne.platform.process.expiring_cache import ExpiringCache
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode, to_wire
-from tonne.supply.certificates.credentials.did import did_of, key_address
+from tonne.supply.certificates.credentials.credential import LIST_LENGTH, STATUS_SIZE, StatusValue, status_list_url
+from tonne.supply.certificates.credentials.did import did_document, did_of, key_address
 from tonne.supply.certificates.credentials.errors import StatusListNotFound
-from tonne.supply.certificates.credentials.issuer import DescribeIssuer
-from tonne.supply.certificates.credentials.status_list import FRESH_S, compose_status_list, parse_list_name
 from tonne.supply.certificates.credentials.status_store import has_list, read_statuses_any_account
+from tonne.supply.transparency.checkpoint_store import PublishedCheckpoint, find_latest
+from tonne.supply.transparency.log_keys import LogKeys
+from tonne.supply.transparency.log_store import list_logs
+from tonne.supply.transparency.model import Log
 from tonne_verify.credentials import sign_credential
+from tonne_verify.issuer import ISSUER_FORMAT
+from tonne_verify.multibase import encode_multikey
+from tonne_verify.notes import split_note
+
+Json = dict[str, Any]
+
+
+class DescribeIssuer:
+    def __init__(self, database: Database, keys: SigningKeys, settings: Settings) -> None:
+        self._database = database
+        self._keys = keys
+        self._log_keys = LogKeys(keys)
+        self._settings = settings
+
+    async def did_document(self) -> Json:
+        keys = await self._keys.all(KeyPurpose.CREDENTIAL)
+        return did_document(did_of(self._settings.base_url), keys)
+
+    async def issuer_file(self) -> Json:
+        """Retired keys stay listed: their signatures stay valid. A leaked one says from when they do not count.
+
+        A leaked key of the log is not listed. The last checkpoint of a closed log counts without a signature.
+        """
+        did = did_of(self._settings.base_url)
+        async with self._database.connection() as connection:
+            logs = await list_logs(connection)
+            finals = {log.id: await find_latest(connection, log.id) for log in logs if log.closed_at is not None}
+        return {
+            "format": ISSUER_FORMAT,
+            "issuer": did,
+            "name": self._settings.seller_name,
+            "credential_keys": [_credential_key(did, key) for key in await self._keys.all(KeyPurpose.CREDENTIAL)],
+            "document_certificates": [_certificate(key) for key in await self._keys.all(KeyPurpose.DOCUMENT)],
+            "logs": [await self._log(log, finals.get(log.id)) for log in logs],
+        }
+
+    async def _log(self, log: Log, final: PublishedCheckpoint | None) -> Json:
+        return {
+            "mode": log.mode,
+            "origin": log.origin,
+            "url": f"{self._settings.base_url}{log.path}",
+            "keys": [key.vkey for key in await self._log_keys.trusted_keys(log.origin)],
+            "witnesses": [witness.key.vkey for witness in self._settings.witnesses],
+            "closed": None if log.closed_at is None else to_wire(log.closed_at),
+            "final": None if final is None else split_note(final.note)[0],
+        }
+
+
+def _credential_key(did: str, key: KeyRecord) -> Json:
+    return {
+        "id": key_address(did, key.id),
+        "public_key_multibase": encode_multikey(key.public_key),
+        "from": to_wire(key.created_at),
+        **_period(key),
+    }
+
+
+def _certificate(key: KeyRecord) -> Json | str:
+    period = _period(key)
+    return key.public if period == {"until": None} else {"certificate": key.public, **period}
+
+
+def _period(key: KeyRecord) -> Json:
+    revoked = {} if key.revoked_from is None else {"revoked_from": to_wire(key.revoked_from)}
+    return {"until": None if key.retired_at is None else to_wire(key.retired_at), **revoked}
+
+
+CONTEXT = ["https://www.w3.org/ns/credentials/v2"]
+# How long a verifier may use its copy.
+FRESH_S = 60
+# An older list is refused: somebody could show it instead of the current one.
+VALID_FOR = timedelta(days=1)
+_NAME = re.compile(r"(live|test)-(0|[1-9][0-9]{0,11})")
+_PER_BYTE = 8 // STATUS_SIZE
+
+
+def parse_list_name(name: str) -> tuple[Mode, int] | None:
+    """`live-3` is the fourth list of live certificates."""
+    found = _NAME.fullmatch(name)
+    return None if found is None else (Mode(found[1]), int(found[2]))
+
+
+def encode_list(statuses: Iterable[tuple[int, StatusValue]]) -> str:
+    """The list in multibase: two bits for each position, the first position in the highest bits of the first byte."""
+    bits = bytearray(LIST_LENGTH // _PER_BYTE)
+    for position, status in statuses:
+        byte, place = divmod(position, _PER_BYTE)
+        bits[byte] |= status << (8 - STATUS_SIZE * (place + 1))
+    # Without a time in the header: the same list gives the same text.
+    packed = gzip.compress(bytes(bits), mtime=0)
+    return "u" + base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+
+def compose_status_list(
+    mode: Mode, number: int, statuses: Iterable[tuple[int, StatusValue]], *, base_url: str, now: datetime
+) -> Json:
+    """Without a signature."""
+    url = status_list_url(base_url, mode, number)
+    return {
+        "@context": CONTEXT,
+        "id": url,
+        "type": ["VerifiableCredential", "BitstringStatusListCredential"],
+        "issuer": did_of(base_url),
+        "validFrom": to_wire(now),
+        "validUntil": to_wire(now + VALID_FOR),
+        "credentialSubject": {
+            "id": f"{url}#list",
+            "type": "BitstringStatusList",
+            "statusPurpose": "message",
+            "encodedList": encode_list(statuses),
+            "ttl": FRESH_S * 1000,
+        },
+    }
+
 
 # Any website may read them: they are the same for everyone, and verifiers run in browsers, too.
 PUBLIC_FILE = {"Cache-Control": f"public, max-age={FRESH_S}", "Access-Control-Allow-Origin": "*"}

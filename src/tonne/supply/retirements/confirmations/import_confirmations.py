@@ -6,9 +6,8 @@ from functools import partial
 from hashlib import sha256
 
 from tonne.platform.db.database import Connection
-from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import SheetInvalid
-from tonne.platform.documents.sheets.read_sheet import read_sheet
+from tonne.platform.documents.sheets.read_sheet import SheetFile, read_sheet
 from tonne.platform.settings.settings import RegistryPage
 from tonne.platform.values.context import Actor, Mode
 from tonne.supply.retirements.confirmations import confirm_lines

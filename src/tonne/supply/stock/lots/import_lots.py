@@ -11,11 +11,9 @@ import asyncpg
 import msgspec
 
 from tonne.platform.db.database import Connection
-from tonne.platform.documents.sheets.compare import RowChanges
-from tonne.platform.documents.sheets.csv_lines import SheetFile
 from tonne.platform.documents.sheets.errors import RowError, SheetInvalid, quoted
 from tonne.platform.documents.sheets.formulas import escape_formula
-from tonne.platform.documents.sheets.read_sheet import Sheet, read_sheet
+from tonne.platform.documents.sheets.read_sheet import RowChanges, Sheet, SheetFile, read_sheet
 from tonne.platform.events.audit.record import record_all
 from tonne.platform.process.progress import progress
 from tonne.platform.values.context import Actor, Mode, new_id
