@@ -51,7 +51,8 @@ async def test_security_6_a_signed_link_has_nothing_to_edit(
     await pay(page)
     await expect(page.get_by_role("heading", name=THANKS)).to_be_visible()
     [order] = (await api.get(f"/v1/orders?offset_link_id={link.id}")).json()["data"]
-    assert (order["quantity"], order["metadata"]) == ("0.5", {"external_id": "A-1"})
+    assert (order["quantity"], order["metadata"]) == ("0.5", {})
+    assert (order["external_id"], order["external_id_verified"]) == ("A-1", True)
 
 
 async def test_security_6_a_changed_signed_link_says_what_to_do(visit: Visit, link: OffsetLink) -> None:

@@ -50,7 +50,7 @@ export interface OrderEventData {
   order: Order;
 }
 
-/** Every field but `hold_reason` and `quote_id` is always present. What is not known yet is null or an empty list. */
+/** Every field is always present, but for the last five. What is not known yet is null or an empty list. */
 export interface Order {
   /** Id of the order. */
   id: string;
@@ -119,6 +119,15 @@ export interface Order {
   hold_reason?: HoldReason | undefined;
   /** The locked quote that fixed its price. Present only if it was placed with one. */
   quote_id?: string | undefined;
+  /** What your records call the sale. Present only if there is one. */
+  external_id?: string | undefined;
+  /**
+   * Present with `external_id`. True if it came with an API key or in a signed link; false if a visitor of an offset
+   * link may have typed it.
+   */
+  external_id_verified?: boolean | undefined;
+  /** Printed on invoices. Present only if there is one. */
+  reference?: string | undefined;
 }
 
 /** What was requested. */
@@ -693,6 +702,10 @@ export interface OrderByEstimateInput {
    * `bundle_selection` and `quantity_trunc` may be omitted.
    */
   quote_id?: string | null | undefined;
+  /** What your records call the sale. Orders can be listed and found by it. */
+  external_id?: string | null | undefined;
+  /** Printed on invoices, such as a purchase order number. */
+  reference?: string | null | undefined;
 }
 
 export interface BundleChoiceInput {
@@ -800,6 +813,10 @@ export interface OrderByMassInput {
    * `bundle_selection` and `quantity_trunc` may be omitted.
    */
   quote_id?: string | null | undefined;
+  /** What your records call the sale. Orders can be listed and found by it. */
+  external_id?: string | null | undefined;
+  /** Printed on invoices, such as a purchase order number. */
+  reference?: string | null | undefined;
 }
 
 export interface MassInput {
@@ -844,6 +861,10 @@ export interface OrderByValueInput {
    * `bundle_selection` and `quantity_trunc` may be omitted.
    */
   quote_id?: string | null | undefined;
+  /** What your records call the sale. Orders can be listed and found by it. */
+  external_id?: string | null | undefined;
+  /** Printed on invoices, such as a purchase order number. */
+  reference?: string | null | undefined;
 }
 
 export interface OrderList {
@@ -1257,8 +1278,10 @@ export interface CheckoutInput {
   value?: Decimal | null | undefined;
   /** Bundles of the link, in equal parts. Omit it for all available bundles with their percentages. */
   bundle_ids?: string[] | null | undefined;
-  /** Your reference for the sale. Per link and reference, at most one checkout is paid. */
+  /** What you call the sale. Per link and external id, at most one checkout is paid. */
   external_id?: string | null | undefined;
+  /** Printed on invoices, such as a purchase order number. */
+  reference?: string | null | undefined;
   /** Target of the button after the payment: an https URL on one of the organisation's redirect hosts. */
   redirect_url?: string | null | undefined;
   /** Name on that button: “Back to …”. */
@@ -1316,8 +1339,10 @@ export interface Checkout {
    * Address of the customer. Null once the checkout was closed without an order, `erased` once the person was erased.
    */
   email: string | null;
-  /** Your reference for the sale. */
+  /** What you call the sale, or null. */
   external_id: string | null;
+  /** Printed on invoices, such as a purchase order number. */
+  reference: string | null;
   /** Target of the button after the payment: an https URL on one of the organisation's redirect hosts. */
   redirect_url: string | null;
   /** Name on that button: “Back to …”. */

@@ -941,7 +941,7 @@ export class OrdersResource {
    * `next_cursor`.
    */
   list(
-    query: { limit?: number | undefined; after?: string | undefined; status?: "received" | "placed" | "paid" | "retiring" | "cancelled" | "complete" | "failed" | undefined; created_after?: string | undefined; created_before?: string | undefined; estimate_id?: string | undefined; bundle_id?: string | undefined; metadata?: Record<string, string> | undefined; offset_link_id?: string | undefined } = {},
+    query: { limit?: number | undefined; after?: string | undefined; status?: "received" | "placed" | "paid" | "retiring" | "cancelled" | "complete" | "failed" | undefined; created_after?: string | undefined; created_before?: string | undefined; estimate_id?: string | undefined; bundle_id?: string | undefined; external_id?: string | undefined; reference?: string | undefined; metadata?: Record<string, string> | undefined; offset_link_id?: string | undefined } = {},
     options: CallOptions = {},
   ): Pages<models.Order> {
     return this.#caller.pages("/v1/orders", query, options);

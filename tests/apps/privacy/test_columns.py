@@ -10,9 +10,10 @@ TEXTS = {"text", "text[]", "bytea", "jsonb", "json"}
 
 # Overwritten by an erasure, if they contain the address or the private name.
 ERASED = {
-    "orders": "email beneficiary metadata idempotency_key cancel_reason request_digest wire_document",
+    "orders": "email beneficiary metadata idempotency_key external_id reference cancel_reason request_digest "
+    "wire_document",
     "events": "document",
-    "checkouts": "email beneficiary_name external_id metadata idempotency_key redirect_url request_digest",
+    "checkouts": "email beneficiary_name external_id reference metadata idempotency_key redirect_url request_digest",
     "certificates": "record state_reason",
     "estimates": "description metadata idempotency_key request_digest",
     "estimate_versions": "request result",

@@ -20,7 +20,9 @@ from tonne.selling.users.model import Role
 
 MakePerson = Callable[[], Person]
 Rows = Callable[[str], Awaitable[list[dict[str, Any]]]]
-ORDERS = "SELECT id, account_id, payment_method, beneficiary, beneficiary_kind, total_cost_minor, metadata FROM orders"
+ORDERS = """
+SELECT id, account_id, payment_method, beneficiary, beneficiary_kind, total_cost_minor, metadata, reference FROM orders
+"""
 
 
 @pytest.fixture
@@ -84,7 +86,7 @@ async def test_the_quote_is_that_of_the_api_and_the_order_costs_the_same(
     assert order["account_id"] == world.ours_test.scope.account_id
     assert f"{order['total_cost_minor'] / 100:.2f}" == quote["total_cost"]
     assert (order["beneficiary"], order["payment_method"]) == ("Beneficiary", "invoice")
-    assert json.loads(order["metadata"]) == {"order_reference": "PO 4711"}, "printed on the invoice"
+    assert (order["reference"], order["metadata"]) == ("PO 4711", "{}")
     [entry] = await rows("SELECT actor, action, subject_id, after FROM audit_log WHERE action = 'order.placed'")
     assert entry["actor"].startswith("user:usr_")
     assert (entry["subject_id"], json.loads(entry["after"])["quantity"]) == (order["id"], "2.5")

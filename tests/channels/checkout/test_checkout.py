@@ -228,8 +228,8 @@ async def test_an_external_id_is_paid_once(shopper: Shopper, link: OffsetLink, r
     assert {answer.status_code for answer in answers} <= {200, 422}
     assert [row["status"] for row in await rows("SELECT status FROM orders WHERE status <> 'cancelled'")] == ["paid"]
     assert [row["status"] for row in await rows("SELECT status FROM charges")] == ["captured"]
-    [order] = await rows("SELECT metadata FROM orders WHERE status = 'paid'")
-    assert order["metadata"] == '{"external_id":"basket-17"}'
+    [order] = await rows("SELECT metadata, external_id, external_id_verified FROM orders WHERE status = 'paid'")
+    assert (order["external_id"], order["external_id_verified"], order["metadata"]) == ("basket-17", True, "{}")
     assert (await shopper.open(f"/offset/{link.id}", **query)).status_code == 409
 
 

@@ -44,7 +44,7 @@ async def test_the_redirect_contains_the_id_and_the_api_finds_it(paid: str, shop
     parts = urlsplit(address.replace("&amp;", "&"))
     query = parse_qs(parts.query)
     assert (parts.path, parts.fragment, query["step"]) == ("/done", "top", ["3"])
-    assert query["external_id"] == ["basket 17&x=y"]
+    assert (query["external_id"], query["external_id_verified"]) == (["basket 17&x=y"], ["true"])
     [temporary_id] = query["temporary_id"]
     assert uuid.UUID(temporary_id).version == 4
     answer = await api.get(f"{PATH}/{temporary_id}")
@@ -53,7 +53,8 @@ async def test_the_redirect_contains_the_id_and_the_api_finds_it(paid: str, shop
     assert set(payment) == {"order", "type"}
     assert payment["type"] == "order"
     assert payment["order"] == (await api.get(f"/v1/orders/{payment['order']['id']}")).json()
-    assert payment["order"]["metadata"] == {"external_id": "basket 17&x=y"}
+    order = payment["order"]
+    assert (order["external_id"], order["external_id_verified"], order["metadata"]) == ("basket 17&x=y", True, {})
     assert (await api.get(f"{PATH}/{temporary_id.upper()}")).status_code == 200
 
 

@@ -1,6 +1,5 @@
 """Signed queries, and what an unsigned external id cannot do."""
 
-import json
 from urllib.parse import urlencode
 
 import httpx
@@ -16,7 +15,10 @@ from tonne.channels.checkout.links.secret import rotate_link_secret
 from tonne.channels.checkout.links.signed_query import canonical_query, sign_query
 from tonne.platform.values.context import utc_now
 
-ORDERS = "SELECT status, quantity_grams, metadata, email FROM orders ORDER BY created_at, id"
+ORDERS = """
+SELECT status, quantity_grams, metadata, email, external_id, external_id_verified, reference
+FROM orders ORDER BY created_at, id
+"""
 # The vector in docs/offset-links.md.
 SECRET = "lsec_3q2-7wAAuVv8r5yq0T4m1kXo6bJd9fHs2LzEeGnPcRw"  # noqa: S105 - a sample
 LINK = "lnk_6s0h1v3m9k2qdb7t4n8cfj5gau"
@@ -49,9 +51,10 @@ async def test_security_6_a_stranger_cannot_take_over_a_reference(
     first, second = await rows(ORDERS)
     assert (first["status"], first["quantity_grams"]) == ("placed", 500_000), "the victim's order is not cancelled"
     assert second["status"] == "paid"
-    assert json.loads(second["metadata"]) == {"unverified_external_id": "INV-1001"}
+    assert (second["external_id"], second["external_id_verified"]) == ("INV-1001", False)
     assert "Thank you" in (await shopper.pay(victim)).text
-    assert json.loads((await rows(ORDERS))[0]["metadata"]) == {"external_id": "INV-1001"}
+    first = (await rows(ORDERS))[0]
+    assert (first["external_id"], first["external_id_verified"], first["metadata"]) == ("INV-1001", True, "{}")
 
 
 async def test_security_6_nobody_learns_which_references_are_paid(shopper: Shopper, link: OffsetLink) -> None:
@@ -70,7 +73,7 @@ async def test_security_6_an_unsigned_reference_is_only_metadata(
         await shopper.pay(await shopper.begin(link, query={"external_id": "same"}))
     orders = await rows(ORDERS)
     assert [order["status"] for order in orders] == ["paid", "paid"]
-    assert {order["metadata"] for order in orders} == {'{"unverified_external_id":"same"}'}
+    assert {(order["external_id"], order["external_id_verified"]) for order in orders} == {("same", False)}
 
 
 async def test_security_6_signed_values_cannot_be_edited(
@@ -83,6 +86,7 @@ async def test_security_6_signed_values_cannot_be_edited(
         link,
         quantity="0.5",
         external_id="A-1",
+        reference="PO 9",
         email="ann@example.com",
         redirect_url="https://shop.example.com/thanks",
         bundle_id=bundle,
@@ -96,6 +100,7 @@ async def test_security_6_signed_values_cannot_be_edited(
         by="value",
         amount="0.01",
         external_id="B-2",
+        reference="PO 10",
         email="eve@example.com",
         redirect_url="https://shop.example.com/evil",
         bundle_id=other,
@@ -106,7 +111,7 @@ async def test_security_6_signed_values_cannot_be_edited(
     assert "https://shop.example.com/thanks?" in thanks.text
     [order] = await rows(ORDERS)
     assert (order["quantity_grams"], order["email"]) == (500_000, "ann@example.com")
-    assert json.loads(order["metadata"]) == {"external_id": "A-1"}
+    assert (order["external_id"], order["external_id_verified"], order["reference"]) == ("A-1", True, "PO 9")
     assert [row["bundle_id"] for row in await rows("SELECT bundle_id FROM order_lines")] == [bundle]
 
 
@@ -134,7 +139,7 @@ async def test_without_the_repeated_query_the_reference_is_unverified(
     stripped = form.values(amount="1", email="eve@example.com", signed_query="")
     answer = await shopper.http.post(form.action, data=stripped)
     await shopper.pay(answer.headers["location"])
-    assert [json.loads(order["metadata"]) for order in await rows(ORDERS)] == [{"unverified_external_id": "A-1"}]
+    assert [(each["external_id"], each["external_id_verified"]) for each in await rows(ORDERS)] == [("A-1", False)]
 
 
 @pytest.mark.parametrize(

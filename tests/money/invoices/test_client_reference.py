@@ -1,28 +1,23 @@
-"""The client's own name of an order, which its metadata may hold."""
-
-import pytest
+"""The client's own name of an order, which invoices print."""
 
 from tests.money.invoices.billing import Billing
 from tests.support.command import Operator
 from tests.support.world import World
 from tonne.money.invoices.model import client_reference
+from tonne.platform.values.replace import replace
 
 HUGE = '{"amounts":[1e999,-1E-999],"reference":1e999,"order_id":"A-17"}'
 
 
-@pytest.mark.parametrize(
-    ("metadata", "reference"),
-    [
-        ('{"reference":"  PO  4711 "}', "PO 4711"),
-        ('{"order_number":4711}', "4711"),
-        ('{"reference":true,"order_id":" "}', "key-1"),
-        ('{"reference":["A"],"order_id":{"b":1}}', "key-1"),
-        (HUGE, "A-17"),
-        (f'{{"reference":{"1" * 5_000}}}', "key-1"),
-    ],
-)
-def test_it_is_text_or_a_whole_number(metadata: str, reference: str) -> None:
-    assert client_reference(metadata, "key-1") == reference
+async def test_it_is_a_field_of_the_order_and_never_read_from_metadata(billing: Billing, world: World) -> None:
+    metadata = '{"reference":"PO 1","order_reference":"PO 2","external_id":"A-9"}'
+    order = await billing.place_order(world.ours_live.scope, metadata=metadata)
+    assert client_reference(order) == order.idempotency_key
+    typed = replace(order, external_id="A-1")
+    assert client_reference(typed) == order.idempotency_key, "a visitor may have typed it"
+    verified = replace(typed, external_id_verified=True)
+    assert client_reference(verified) == "A-1"
+    assert client_reference(replace(verified, reference="PO 4711")) == "PO 4711"
 
 
 async def test_an_order_with_huge_numbers_in_its_metadata_is_billed_and_shown(

@@ -73,7 +73,7 @@ async def test_security_6_the_sample_ships_only_what_was_paid(
     ):
         assert not may_ship(order, sale | change), change
     assert not may_ship(order | {"status": "placed"}, sale)
-    assert not may_ship(order | {"metadata": {"unverified_external_id": "A-1"}}, sale)
+    assert not may_ship(order | {"external_id_verified": False}, sale)
     assert await asyncio.to_thread(sample["find_order"], "00000000-0000-4000-8000-000000000000") is None
 
 
@@ -94,7 +94,7 @@ async def test_security_6_the_sample_signs_links(live_api: ApiClient, sample: di
     assert answer.status_code == 303, answer.text
     returned = await return_from(shopper, answer.headers["location"])
     order = await asyncio.to_thread(sample["find_order"], returned["temporary_id"][0])
-    assert order["metadata"] == {"external_id": query["external_id"]}
+    assert (order["external_id"], order["external_id_verified"]) == (query["external_id"], True)
     assert (order["quantity"], order["email"]) == ("0.5", "ann+shop@example.com")
     forged = address.replace("quantity=0.5", "quantity=0.1")
     assert (await shopper.open(f"{urlsplit(forged).path}?{urlsplit(forged).query}")).status_code == 400

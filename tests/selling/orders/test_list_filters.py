@@ -120,7 +120,7 @@ async def test_the_filter_by_bundle_looks_up_the_lines_of_each_order(
     """With many orders the planner must not read the lines of all orders of all accounts into a hash table."""
     await api.order()
     scope, nothing = world.ours_test.scope, (None,) * 3
-    parameters = (START, "", START - timedelta(days=9), 21, *nothing, "bun_x", None, None)
+    parameters = (START, "", START - timedelta(days=9), 21, *nothing, "bun_x", None, None, None, None)
     async with services.database.transaction() as tx:
         # Looking up a line is made expensive, as it seems to the planner with millions of orders.
         await tx.execute("SET LOCAL random_page_cost = 1000")

@@ -654,6 +654,7 @@ class AsyncCheckoutsResource:
         value: models.DecimalInput | Omit | None = OMIT,
         bundle_ids: Sequence[str] | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
+        reference: str | Omit | None = OMIT,
         redirect_url: str | Omit | None = OMIT,
         redirect_label: str | Omit | None = OMIT,
         metadata: Mapping[str, Any] | Omit | None = OMIT,
@@ -679,6 +680,7 @@ class AsyncCheckoutsResource:
                 "value": value,
                 "bundle_ids": bundle_ids,
                 "external_id": external_id,
+                "reference": reference,
                 "redirect_url": redirect_url,
                 "redirect_label": redirect_label,
                 "metadata": metadata,
@@ -1793,6 +1795,8 @@ class AsyncOrdersResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         reject_if_short: bool | Omit = OMIT,
         quote_id: str | Omit | None = OMIT,
+        external_id: str | Omit | None = OMIT,
+        reference: str | Omit | None = OMIT,
     ) -> models.Order:
         """Place an order by estimate.
 
@@ -1812,6 +1816,8 @@ class AsyncOrdersResource:
                 "quantity_trunc": quantity_trunc,
                 "reject_if_short": reject_if_short,
                 "quote_id": quote_id,
+                "external_id": external_id,
+                "reference": reference,
             },
             repeat="key",
         )
@@ -1827,6 +1833,8 @@ class AsyncOrdersResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         reject_if_short: bool | Omit = OMIT,
         quote_id: str | Omit | None = OMIT,
+        external_id: str | Omit | None = OMIT,
+        reference: str | Omit | None = OMIT,
     ) -> models.Quote:
         """Price an order by estimate without placing it.
 
@@ -1845,6 +1853,8 @@ class AsyncOrdersResource:
                 "quantity_trunc": quantity_trunc,
                 "reject_if_short": reject_if_short,
                 "quote_id": quote_id,
+                "external_id": external_id,
+                "reference": reference,
             },
             repeat="always",
         )
@@ -1861,6 +1871,8 @@ class AsyncOrdersResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         reject_if_short: bool | Omit = OMIT,
         quote_id: str | Omit | None = OMIT,
+        external_id: str | Omit | None = OMIT,
+        reference: str | Omit | None = OMIT,
     ) -> models.Order:
         """Place an order by mass.
 
@@ -1882,6 +1894,8 @@ class AsyncOrdersResource:
                 "quantity_trunc": quantity_trunc,
                 "reject_if_short": reject_if_short,
                 "quote_id": quote_id,
+                "external_id": external_id,
+                "reference": reference,
             },
             repeat="key",
         )
@@ -1898,6 +1912,8 @@ class AsyncOrdersResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         reject_if_short: bool | Omit = OMIT,
         quote_id: str | Omit | None = OMIT,
+        external_id: str | Omit | None = OMIT,
+        reference: str | Omit | None = OMIT,
     ) -> models.Quote:
         """Price an order by mass without placing it.
 
@@ -1917,6 +1933,8 @@ class AsyncOrdersResource:
                 "quantity_trunc": quantity_trunc,
                 "reject_if_short": reject_if_short,
                 "quote_id": quote_id,
+                "external_id": external_id,
+                "reference": reference,
             },
             repeat="always",
         )
@@ -1932,6 +1950,8 @@ class AsyncOrdersResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         reject_if_short: bool | Omit = OMIT,
         quote_id: str | Omit | None = OMIT,
+        external_id: str | Omit | None = OMIT,
+        reference: str | Omit | None = OMIT,
     ) -> models.Order:
         """Place an order by value.
 
@@ -1952,6 +1972,8 @@ class AsyncOrdersResource:
                 "quantity_trunc": quantity_trunc,
                 "reject_if_short": reject_if_short,
                 "quote_id": quote_id,
+                "external_id": external_id,
+                "reference": reference,
             },
             repeat="key",
         )
@@ -1967,6 +1989,8 @@ class AsyncOrdersResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         reject_if_short: bool | Omit = OMIT,
         quote_id: str | Omit | None = OMIT,
+        external_id: str | Omit | None = OMIT,
+        reference: str | Omit | None = OMIT,
     ) -> models.Quote:
         """Price an order by value without placing it.
 
@@ -1985,6 +2009,8 @@ class AsyncOrdersResource:
                 "quantity_trunc": quantity_trunc,
                 "reject_if_short": reject_if_short,
                 "quote_id": quote_id,
+                "external_id": external_id,
+                "reference": reference,
             },
             repeat="always",
         )
@@ -1999,6 +2025,8 @@ class AsyncOrdersResource:
         created_before: dt.datetime | str | Omit = OMIT,
         estimate_id: str | Omit = OMIT,
         bundle_id: str | Omit = OMIT,
+        external_id: str | Omit = OMIT,
+        reference: str | Omit = OMIT,
         metadata: Mapping[str, str] | Omit = OMIT,
         offset_link_id: str | Omit = OMIT,
     ) -> AsyncPages[models.Order]:
@@ -2018,6 +2046,8 @@ class AsyncOrdersResource:
                 "created_before": created_before,
                 "estimate_id": estimate_id,
                 "bundle_id": bundle_id,
+                "external_id": external_id,
+                "reference": reference,
                 "metadata": metadata,
                 "offset_link_id": offset_link_id,
             },

@@ -70,9 +70,7 @@ class OrderEventData(Model):
 
 
 class Order(Model):
-    """Every field but `hold_reason` and `quote_id` is always present. What is not known yet is null or an empty
-    list.
-    """
+    """Every field is always present, but for the last five. What is not known yet is null or an empty list."""
 
     id: str
     """Id of the order."""
@@ -139,6 +137,14 @@ class Order(Model):
     """
     quote_id: str | None
     """The locked quote that fixed its price. Present only if it was placed with one."""
+    external_id: str | None
+    """What your records call the sale. Present only if there is one."""
+    external_id_verified: bool | None
+    """Present with `external_id`. True if it came with an API key or in a signed link; false if a visitor of an offset
+    link may have typed it.
+    """
+    reference: str | None
+    """Printed on invoices. Present only if there is one."""
 
 
 OrderType = Literal["quantity", "value"]
@@ -773,6 +779,10 @@ class OrderByEstimateInput(TypedDict):
     """Id of a locked quote: the order costs exactly what was quoted. The amount must be that of the quote;
     `bundle_selection` and `quantity_trunc` may be omitted.
     """
+    external_id: NotRequired[str | None]
+    """What your records call the sale. Orders can be listed and found by it."""
+    reference: NotRequired[str | None]
+    """Printed on invoices, such as a purchase order number."""
 
 
 class BundleChoiceInput(TypedDict):
@@ -884,6 +894,10 @@ class OrderByMassInput(TypedDict):
     """Id of a locked quote: the order costs exactly what was quoted. The amount must be that of the quote;
     `bundle_selection` and `quantity_trunc` may be omitted.
     """
+    external_id: NotRequired[str | None]
+    """What your records call the sale. Orders can be listed and found by it."""
+    reference: NotRequired[str | None]
+    """Printed on invoices, such as a purchase order number."""
 
 
 class MassInput(TypedDict):
@@ -932,6 +946,10 @@ class OrderByValueInput(TypedDict):
     """Id of a locked quote: the order costs exactly what was quoted. The amount must be that of the quote;
     `bundle_selection` and `quantity_trunc` may be omitted.
     """
+    external_id: NotRequired[str | None]
+    """What your records call the sale. Orders can be listed and found by it."""
+    reference: NotRequired[str | None]
+    """Printed on invoices, such as a purchase order number."""
 
 
 class OrderList(Model):
@@ -1383,7 +1401,9 @@ class CheckoutInput(TypedDict):
     bundle_ids: NotRequired[Sequence[str] | None]
     """Bundles of the link, in equal parts. Omit it for all available bundles with their percentages."""
     external_id: NotRequired[str | None]
-    """Your reference for the sale. Per link and reference, at most one checkout is paid."""
+    """What you call the sale. Per link and external id, at most one checkout is paid."""
+    reference: NotRequired[str | None]
+    """Printed on invoices, such as a purchase order number."""
     redirect_url: NotRequired[str | None]
     """Target of the button after the payment: an https URL on one of the organisation's redirect hosts."""
     redirect_label: NotRequired[str | None]
@@ -1443,7 +1463,9 @@ class Checkout(Model):
     erased.
     """
     external_id: str | None
-    """Your reference for the sale."""
+    """What you call the sale, or null."""
+    reference: str | None
+    """Printed on invoices, such as a purchase order number."""
     redirect_url: str | None
     """Target of the button after the payment: an https URL on one of the organisation's redirect hosts."""
     redirect_label: str | None

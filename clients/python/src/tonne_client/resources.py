@@ -652,6 +652,7 @@ class CheckoutsResource:
         value: models.DecimalInput | Omit | None = OMIT,
         bundle_ids: Sequence[str] | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
+        reference: str | Omit | None = OMIT,
         redirect_url: str | Omit | None = OMIT,
         redirect_label: str | Omit | None = OMIT,
         metadata: Mapping[str, Any] | Omit | None = OMIT,
@@ -677,6 +678,7 @@ class CheckoutsResource:
                 "value": value,
                 "bundle_ids": bundle_ids,
                 "external_id": external_id,
+                "reference": reference,
                 "redirect_url": redirect_url,
                 "redirect_label": redirect_label,
                 "metadata": metadata,
@@ -1789,6 +1791,8 @@ class OrdersResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         reject_if_short: bool | Omit = OMIT,
         quote_id: str | Omit | None = OMIT,
+        external_id: str | Omit | None = OMIT,
+        reference: str | Omit | None = OMIT,
     ) -> models.Order:
         """Place an order by estimate.
 
@@ -1808,6 +1812,8 @@ class OrdersResource:
                 "quantity_trunc": quantity_trunc,
                 "reject_if_short": reject_if_short,
                 "quote_id": quote_id,
+                "external_id": external_id,
+                "reference": reference,
             },
             repeat="key",
         )
@@ -1823,6 +1829,8 @@ class OrdersResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         reject_if_short: bool | Omit = OMIT,
         quote_id: str | Omit | None = OMIT,
+        external_id: str | Omit | None = OMIT,
+        reference: str | Omit | None = OMIT,
     ) -> models.Quote:
         """Price an order by estimate without placing it.
 
@@ -1841,6 +1849,8 @@ class OrdersResource:
                 "quantity_trunc": quantity_trunc,
                 "reject_if_short": reject_if_short,
                 "quote_id": quote_id,
+                "external_id": external_id,
+                "reference": reference,
             },
             repeat="always",
         )
@@ -1857,6 +1867,8 @@ class OrdersResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         reject_if_short: bool | Omit = OMIT,
         quote_id: str | Omit | None = OMIT,
+        external_id: str | Omit | None = OMIT,
+        reference: str | Omit | None = OMIT,
     ) -> models.Order:
         """Place an order by mass.
 
@@ -1878,6 +1890,8 @@ class OrdersResource:
                 "quantity_trunc": quantity_trunc,
                 "reject_if_short": reject_if_short,
                 "quote_id": quote_id,
+                "external_id": external_id,
+                "reference": reference,
             },
             repeat="key",
         )
@@ -1894,6 +1908,8 @@ class OrdersResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         reject_if_short: bool | Omit = OMIT,
         quote_id: str | Omit | None = OMIT,
+        external_id: str | Omit | None = OMIT,
+        reference: str | Omit | None = OMIT,
     ) -> models.Quote:
         """Price an order by mass without placing it.
 
@@ -1913,6 +1929,8 @@ class OrdersResource:
                 "quantity_trunc": quantity_trunc,
                 "reject_if_short": reject_if_short,
                 "quote_id": quote_id,
+                "external_id": external_id,
+                "reference": reference,
             },
             repeat="always",
         )
@@ -1928,6 +1946,8 @@ class OrdersResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         reject_if_short: bool | Omit = OMIT,
         quote_id: str | Omit | None = OMIT,
+        external_id: str | Omit | None = OMIT,
+        reference: str | Omit | None = OMIT,
     ) -> models.Order:
         """Place an order by value.
 
@@ -1948,6 +1968,8 @@ class OrdersResource:
                 "quantity_trunc": quantity_trunc,
                 "reject_if_short": reject_if_short,
                 "quote_id": quote_id,
+                "external_id": external_id,
+                "reference": reference,
             },
             repeat="key",
         )
@@ -1963,6 +1985,8 @@ class OrdersResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         reject_if_short: bool | Omit = OMIT,
         quote_id: str | Omit | None = OMIT,
+        external_id: str | Omit | None = OMIT,
+        reference: str | Omit | None = OMIT,
     ) -> models.Quote:
         """Price an order by value without placing it.
 
@@ -1981,6 +2005,8 @@ class OrdersResource:
                 "quantity_trunc": quantity_trunc,
                 "reject_if_short": reject_if_short,
                 "quote_id": quote_id,
+                "external_id": external_id,
+                "reference": reference,
             },
             repeat="always",
         )
@@ -1995,6 +2021,8 @@ class OrdersResource:
         created_before: dt.datetime | str | Omit = OMIT,
         estimate_id: str | Omit = OMIT,
         bundle_id: str | Omit = OMIT,
+        external_id: str | Omit = OMIT,
+        reference: str | Omit = OMIT,
         metadata: Mapping[str, str] | Omit = OMIT,
         offset_link_id: str | Omit = OMIT,
     ) -> Pages[models.Order]:
@@ -2014,6 +2042,8 @@ class OrdersResource:
                 "created_before": created_before,
                 "estimate_id": estimate_id,
                 "bundle_id": bundle_id,
+                "external_id": external_id,
+                "reference": reference,
                 "metadata": metadata,
                 "offset_link_id": offset_link_id,
             },

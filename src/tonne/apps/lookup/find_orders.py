@@ -24,20 +24,22 @@ _EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
 _FIELDS = """
 id, mode, status, payment_state, created_at, quantity_grams, total_cost_minor, amount_due_minor, refunded_minor,
 currency, payment_method, email, beneficiary, idempotency_key, offset_link_id, metadata, account_id, organisation_id,
-status_changed_at, hold_reason, requested_quantity_grams, requested_value_minor
+status_changed_at, hold_reason, requested_quantity_grams, requested_value_minor, external_id, reference
 """
 _FOUND = """
 orders.id, orders.mode, orders.status, orders.payment_state, orders.created_at, orders.quantity_grams,
 orders.total_cost_minor, orders.total_cost_minor + orders.tax_minor AS amount_due_minor, orders.refunded_minor,
 orders.currency, orders.payment_method, orders.email, orders.beneficiary, orders.idempotency_key,
 orders.offset_link_id, orders.metadata, orders.account_id, orders.organisation_id, orders.status_changed_at,
-orders.hold_reason, orders.requested_quantity_grams, orders.requested_value_minor, orders.estimate_id
+orders.hold_reason, orders.requested_quantity_grams, orders.requested_value_minor, orders.estimate_id,
+orders.external_id, orders.reference
 """
 _MATCHES = """
 ($1::text IS NULL OR found.organisation_id = $1) AND ($7::text IS NULL OR found.account_id = $7)
   AND ($8::text IS NULL OR found.status = $8) AND ($9::text IS NULL OR found.payment_state = $9)
   AND ($10::text IS NULL OR found.payment_method = $10)
-  AND ($11::text IS NULL OR strpos(lower(found.metadata), lower($11)) > 0)
+  AND ($11::text IS NULL
+       OR strpos(lower(concat_ws(' ', found.external_id, found.reference, found.metadata)), lower($11)) > 0)
   AND ($12::text IS NULL OR found.estimate_id = $12) AND ($13::text IS NULL OR found.offset_link_id = $13)
   AND ($14::text IS NULL OR (SELECT true FROM order_lines line
        WHERE line.account_id = found.account_id AND line.order_id = found.id AND line.bundle_id = $14 LIMIT 1) IS TRUE)
@@ -77,6 +79,8 @@ class FoundOrder(Struct, frozen=True, kw_only=True):
     # One of the two is set. The quantity and the cost are null until the order is priced.
     requested_quantity_grams: int | None
     requested_value_minor: int | None
+    external_id: str | None
+    reference: str | None
 
 
 class ListedOrders(Struct, frozen=True):
@@ -266,6 +270,12 @@ SELECT account_id, id FROM (
     UNION SELECT orders.account_id, orders.id FROM accounts
     JOIN orders ON orders.account_id = accounts.id AND orders.idempotency_key = $3
     WHERE accounts.organisation_id = $1 AND accounts.mode = $2
+    UNION SELECT orders.account_id, orders.id FROM accounts
+    JOIN orders ON orders.account_id = accounts.id AND orders.external_id = $3
+    WHERE accounts.organisation_id = $1 AND accounts.mode = $2
+    UNION SELECT orders.account_id, orders.id FROM accounts
+    JOIN orders ON orders.account_id = accounts.id AND orders.reference = $3
+    WHERE accounts.organisation_id = $1 AND accounts.mode = $2
     UNION SELECT account_id, id FROM orders
     WHERE email IS NOT NULL AND lower(email) = lower($3) AND organisation_id = $1 AND mode = $2
     UNION SELECT account_id, order_id FROM certificates WHERE number = $4 AND organisation_id = $1 AND mode = $2
@@ -280,7 +290,7 @@ SELECT account_id, id FROM (
 async def find_named(
     connection: Connection, organisation_id: str, mode: Mode, term: str, *, certificate: str
 ) -> list[OrderKey]:
-    """The orders that a term names: id, idempotency key, e-mail address, or number of certificate or invoice.
+    """The orders that a term names: id, key, external id, reference, e-mail, or number of certificate or invoice.
 
     `certificate` is the term as the number of a certificate, in its usual form.
     """
@@ -325,11 +335,15 @@ async def list_newest_any_account(
     return sorted(found, key=lambda each: (each.created_at, each.id), reverse=True)[:limit]
 
 
-# Each part uses an index: ids and idempotency keys are looked up once per account.
+# Each part uses an index: what is unique per account only is looked up once per account.
 FIND_KEYS = """
 SELECT orders.account_id, orders.id FROM accounts JOIN orders ON orders.account_id = accounts.id AND orders.id = $1
 UNION SELECT orders.account_id, orders.id
 FROM accounts JOIN orders ON orders.account_id = accounts.id AND orders.idempotency_key = $1
+UNION SELECT orders.account_id, orders.id
+FROM accounts JOIN orders ON orders.account_id = accounts.id AND orders.external_id = $1
+UNION SELECT orders.account_id, orders.id
+FROM accounts JOIN orders ON orders.account_id = accounts.id AND orders.reference = $1
 UNION SELECT account_id, id FROM orders WHERE email IS NOT NULL AND lower(email) = lower($1)
 UNION SELECT account_id, order_id FROM certificates WHERE number = upper($1)
 UNION SELECT charges.account_id, coalesce(charges.order_id, billed.order_id) FROM charges
@@ -346,7 +360,7 @@ UNION SELECT account_id, order_id FROM checkouts WHERE id = $1 AND order_id IS N
 
 
 async def find_keys_any_account(connection: Connection, term: str) -> list[OrderKey]:
-    """The orders that a term names: an id, e-mail address, idempotency key, certificate, invoice or reference.
+    """The orders that a term names: an id, e-mail address, key, external id, certificate, invoice or reference.
 
     The id may be the order's, or that of a charge, invoice, transfer or checkout.
     """

@@ -18,7 +18,7 @@ PAGE = 1_000
 HEAD = (
     *("order_id", "created_at", "status", "payment_state", "payment_method", "account_id", "account_name"),
     *("quantity_tonnes", "currency", "total_cost", "amount_due", "refunded_amount", "beneficiary", "email"),
-    *("idempotency_key", "offset_link_id", "metadata"),
+    *("idempotency_key", "offset_link_id", "external_id", "reference", "metadata"),
 )
 ORGANISATION_HEAD = ("organisation_id", "organisation_name")
 ReadPage = Callable[[Position, int], Awaitable[tuple[ListedOrders, Names]]]
@@ -44,7 +44,8 @@ def _row(order: FoundOrder, names: Names, *, with_organisation: bool) -> tuple[s
     """Text of others is escaped: a spreadsheet would run `=…` as a formula."""
     own = (order.id, to_wire(order.created_at), order.status, order.payment_state, order.payment_method)
     amounts = (order.total_cost_minor, order.amount_due_minor, order.refunded_minor)
-    texts = (order.beneficiary, order.email, order.idempotency_key, order.offset_link_id, order.metadata)
+    own_names = (order.external_id, order.reference)
+    texts = (order.beneficiary, order.email, order.idempotency_key, order.offset_link_id, *own_names, order.metadata)
     organisation = (order.organisation_id, escape_formula(names.of(order.organisation_id)))
     return (
         *(*own, order.account_id, escape_formula(names.of(order.account_id))),

@@ -147,6 +147,8 @@ async def _erase_order(tx: Connection, order: Order, plan: Plan) -> Order:
         public_certificate_url=None if erases_name else order.public_certificate_url,
         metadata=plan.redaction.json(order.metadata),
         idempotency_key=plan.redaction.key(order.idempotency_key, order.id),
+        external_id=plan.redaction.key(order.external_id, order.id),
+        reference=plan.redaction.text(order.reference),
     )
     reason = plan.redaction.text(await find_cancel_reason(tx, order.scope, order.id))
     await store.erase_person(tx, erased, reason, order_document(erased))
@@ -162,6 +164,7 @@ async def erase_checkout(tx: Connection, scope: Scope, checkout: CheckoutTexts, 
         email=ERASED if plan.erases_email and checkout.email is not None else checkout.email,
         beneficiary_name=ERASED if erases_name else checkout.beneficiary_name,
         external_id=redaction.key(checkout.external_id, checkout.id),
+        reference=redaction.text(checkout.reference),
         metadata=None if checkout.metadata is None else redaction.json(checkout.metadata),
         idempotency_key=redaction.key(checkout.idempotency_key, checkout.id),
         redirect_url=redaction.text(checkout.redirect_url),

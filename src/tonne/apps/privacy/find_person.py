@@ -131,7 +131,11 @@ async def _check_orders(connection: Connection, search: Search, items: list[Item
             if owns(search.person, order.email, order.beneficiary if is_private(order) else None):
                 found.append(Item(scope, order.id))
             elif redaction.changes(
-                order.metadata, order.idempotency_key, await find_cancel_reason(connection, scope, order.id)
+                order.metadata,
+                order.idempotency_key,
+                order.external_id,
+                order.reference,
+                await find_cancel_reason(connection, scope, order.id),
             ):
                 found.append(Item(scope, order.id, is_own=False))
     return found
@@ -143,7 +147,7 @@ async def _check_checkouts(connection: Connection, search: Search, items: list[I
     for scope, own in by_scope(items):
         for each in await list_texts(connection, scope, [each.id for each in own]):
             is_own = owns(search.person, each.email, each.beneficiary_name if each.is_person else None)
-            texts = (each.external_id, each.metadata, each.idempotency_key, each.redirect_url)
+            texts = (each.external_id, each.reference, each.metadata, each.idempotency_key, each.redirect_url)
             if not is_own and not redaction.changes(*texts):
                 continue
             if each.order_id is None:

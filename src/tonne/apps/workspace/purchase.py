@@ -22,8 +22,6 @@ from tonne.selling.orders.placing.place_order import OrderRequest
 # The unit of an amount that is a budget in the account's currency.
 MONEY = "money"
 MAX_PO_NUMBER = 100
-# Under this name in the metadata, the number is printed on the invoice.
-PO_NUMBER = "order_reference"
 
 
 class Purchase(msgspec.Struct, frozen=True):
@@ -39,11 +37,10 @@ class Purchase(msgspec.Struct, frozen=True):
         return hashlib.sha256(b"purchase " + msgspec.json.encode(msgspec.to_builtins(self), order="sorted")).digest()
 
     def order_request(self, idempotency: Idempotency, shown_offer: bytes, user: Actor) -> OrderRequest:
-        metadata = {PO_NUMBER: self.po_number} if self.po_number else {}
         return OrderRequest(
             requested=self.requested,
             idempotency=idempotency,
-            metadata=msgspec.json.encode(metadata).decode(),
+            reference=self.po_number or None,
             beneficiary=self.beneficiary,
             payment_method=self.payment_method,
             user=user,

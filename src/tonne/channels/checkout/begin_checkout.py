@@ -5,13 +5,13 @@ from datetime import datetime
 from msgspec import Struct
 
 from tonne.channels.checkout import model, store
-from tonne.channels.checkout.errors import CustomerNameInvalid, EmailInvalid, ExternalIdInvalid
+from tonne.channels.checkout.errors import CustomerNameInvalid, EmailInvalid, ExternalIdInvalid, ReferenceInvalid
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.links.redirects import Redirect
 from tonne.channels.checkout.links.shown_offer import PricedOffer
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.send_mail import is_mail_address
-from tonne.platform.http.client_fields import read_idempotency_key
+from tonne.platform.http.client_fields import read_idempotency_key, read_reference
 from tonne.platform.values.context import new_id
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.same_named import same_named
@@ -39,12 +39,13 @@ def collected(faults: list[TonneError]) -> Iterator[None]:
 class Visitor(Struct, frozen=True, kw_only=True):
     """Who pays, and where the page redirects afterwards.
 
-    `external_id` is the client's reference for the sale if `is_verified`. Otherwise anyone may have typed it.
+    `external_id` is the client's reference for the sale if `external_id_verified`. Otherwise anyone may have typed it.
     """
 
     email: str
     external_id: str | None
-    is_verified: bool
+    external_id_verified: bool
+    reference: str | None
     redirect: Redirect
     # In whose name the certificate is issued. None: the account's.
     beneficiary: Beneficiary | None = None
@@ -74,6 +75,13 @@ def read_external_id(text: str | None) -> str | None:
         return read_idempotency_key(text)
     except ValueError as error:
         raise ExternalIdInvalid(field="external_id") from error
+
+
+def read_own_reference(text: str | None) -> str | None:
+    try:
+        return read_reference(text) if text else None
+    except ValueError as error:
+        raise ReferenceInvalid(field="reference") from error
 
 
 async def begin_checkout(

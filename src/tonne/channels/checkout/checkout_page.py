@@ -331,9 +331,11 @@ def _frame(view: _CheckoutView) -> dict[str, Any]:
     checkout = view.checkout
     back = checkout.redirect.url
     if back is not None and view.state in {str(status) for status in _PAID}:
-        name = "external_id" if checkout.is_verified else "unverified_external_id"
-        reference = {} if checkout.external_id is None else {name: checkout.external_id}
-        back = with_query(back, {"temporary_id": model.temporary_id_of(view.token), **reference})
+        added = {"temporary_id": model.temporary_id_of(view.token)}
+        if checkout.external_id is not None:
+            added["external_id"] = checkout.external_id
+            added["external_id_verified"] = str(checkout.external_id_verified).lower()
+        back = with_query(back, added)
     return {
         "test_mode": checkout.scope.mode is Mode.TEST,
         "link": view.link,

@@ -12,7 +12,7 @@ from tonne.channels.checkout.links.model import MAX_URL
 from tonne.channels.checkout.links.schemas import DecimalString
 from tonne.channels.checkout.model import CheckoutStatus
 from tonne.platform.documents.mail.send_mail import is_mail_address
-from tonne.platform.http.client_fields import IdempotencyKey, Metadata, read_idempotency_key
+from tonne.platform.http.client_fields import REFERENCE, IdempotencyKey, Metadata, Reference, read_idempotency_key
 from tonne.platform.http.json_body import JsonNumber
 from tonne.platform.values.amounts import format_money, format_tonnes
 from tonne.platform.values.context import Mode, Timestamp, to_wire
@@ -41,7 +41,7 @@ _ExternalId = Annotated[
     Meta(
         min_length=1,
         max_length=255,
-        description="Your reference for the sale. Per link and reference, at most one checkout is paid.",
+        description="What you call the sale. Per link and external id, at most one checkout is paid.",
         examples=["A-4711"],
     ),
 ]
@@ -83,6 +83,7 @@ class CheckoutIn(msgspec.Struct, forbid_unknown_fields=True):
     value: Annotated[DecimalString, _VALUE] | None = None
     bundle_ids: Annotated[list[BundleId], Meta(min_length=1, max_length=100), _BUNDLES] | None = None
     external_id: _ExternalId | None = None
+    reference: Reference | None = None
     redirect_url: Annotated[str, Meta(extra_json_schema={"maxLength": MAX_URL}), _REDIRECT_URL] | None = None
     redirect_label: Annotated[str, Meta(min_length=1, max_length=100), _REDIRECT_LABEL] | None = None
     metadata: Metadata | None = None
@@ -132,7 +133,8 @@ class CheckoutOut(msgspec.Struct):
             examples=["ann@example.com", ERASED],
         ),
     ]
-    external_id: Annotated[str | None, Meta(description="Your reference for the sale.", examples=["A-4711"])]
+    external_id: Annotated[str | None, Meta(description="What you call the sale, or null.", examples=["A-4711"])]
+    reference: Annotated[str | None, REFERENCE]
     redirect_url: Annotated[str | None, _REDIRECT_URL]
     redirect_label: Annotated[str | None, _REDIRECT_LABEL]
     metadata: MetadataOut

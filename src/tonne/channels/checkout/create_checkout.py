@@ -37,7 +37,6 @@ from tonne.selling.catalogue.prices.price import PriceRequest
 from tonne.selling.catalogue.snapshot import Catalogues
 
 # Keys of the order's metadata that Tonne sets.
-_RESERVED = ("external_id", "unverified_external_id")
 
 
 class CreateCheckout(msgspec.Struct, frozen=True):
@@ -59,7 +58,7 @@ class CreateCheckout(msgspec.Struct, frozen=True):
         async with self.database.connection() as connection:
 
             async def create() -> ApiCheckout | None:
-                body, metadata = read(document, CheckoutIn), _read_metadata(document)
+                body, metadata = read(document, CheckoutIn), metadata_text(document)
                 now = self.clock()
                 async with connection.transaction():
                     link = await self._find_link(connection, scope, body, now)
@@ -69,7 +68,8 @@ class CreateCheckout(msgspec.Struct, frozen=True):
                     visitor = Visitor(
                         email=body.email,
                         external_id=body.external_id,
-                        is_verified=True,
+                        external_id_verified=True,
+                        reference=body.reference,
                         redirect=choose_redirect(link, read_redirect(lambda name: getattr(body, name)), hosts),
                         beneficiary=None if body.beneficiary is None else body.beneficiary.value,
                     )
@@ -116,15 +116,6 @@ class CreateCheckout(msgspec.Struct, frozen=True):
         at = checkout.created_at
         await audit.record(tx, scope, "checkout.created", actor=actor, at=at, subject_id=checkout.id, **details)
         return new
-
-
-def _read_metadata(document: Document) -> str:
-    text = metadata_text(document)
-    reserved = [name for name in _RESERVED if name in (document.members.get("metadata") or {})]
-    if reserved:
-        message = f"metadata must not contain {reserved[0]}. Send the field external_id instead."
-        raise Invalid([Fault("validation_error", message, "metadata")])
-    return text
 
 
 def _read_request(offer: LinkOffer, body: CheckoutIn) -> PriceRequest:

@@ -200,6 +200,15 @@ class ConsentMissing(TonneError, kind=Kind.INVALID, code="consent_missing"):
     message = N_("Tick the box to order as a consumer.")
 
 
+class ReferenceInvalid(TonneError, kind=Kind.INVALID, code="reference_invalid"):
+    """The `reference` in the link is not valid.
+
+    It must have 1 to 200 printable characters on one line.
+    """
+
+    message = N_("The reference in this link must have 1 to 200 printable characters. Ask the sender for a new link.")
+
+
 class ExternalIdInvalid(TonneError, kind=Kind.INVALID, code="external_id_invalid"):
     """The `external_id` in the link is not valid.
 

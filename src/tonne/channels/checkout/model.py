@@ -48,8 +48,9 @@ class Checkout(Struct, frozen=True, kw_only=True):
     currency: str
     email: str
     external_id: str | None
+    reference: str | None
     # Whether the external id comes from the client: from the API or from a signed query.
-    is_verified: bool
+    external_id_verified: bool
     # The button after the payment; empty if there is none.
     redirect: Redirect
     order_id: str | None
@@ -75,7 +76,7 @@ class Checkout(Struct, frozen=True, kw_only=True):
     @property
     def can_start_again(self) -> bool:
         """Whether a visitor can begin the same checkout on the page of the link."""
-        return self.metadata is None and not self.is_verified
+        return self.metadata is None and not self.external_id_verified
 
 
 def new_token() -> str:

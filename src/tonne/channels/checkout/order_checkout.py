@@ -55,7 +55,7 @@ async def order_checkout(
     priced = price_offer(offer, price_request_of(checkout))
     if priced.shown != shown:
         raise OfferChanged
-    if checkout.external_id is not None and checkout.is_verified:
+    if checkout.external_id is not None and checkout.external_id_verified:
         await _close_other_checkout(tx, checkout, checkout.external_id, now=now)
     return await _place_order(tx, checkout, offer, priced, language=language, now=now)
 
@@ -82,7 +82,10 @@ async def _place_order(
     request = OrderRequest(
         requested=price_request_of(checkout),
         idempotency=Idempotency(None, hash_token(checkout.id)),
-        metadata=_order_metadata(checkout),
+        metadata=checkout.metadata or "{}",
+        external_id=checkout.external_id,
+        external_id_verified=checkout.external_id_verified,
+        reference=checkout.reference,
         customer=CheckoutCustomer(offer.link.id, checkout.email),
         beneficiary=checkout.beneficiary,
         language=language,
@@ -97,15 +100,6 @@ async def _place_order(
     if checkout.scope.mode is Mode.LIVE:
         await name_order(tx, checkout.scope, checkout.id, placed.order.id)
     return placed.order
-
-
-def _order_metadata(checkout: Checkout) -> str:
-    """What the client sent, and the external id. One that anyone may have typed has a name that says so."""
-    metadata = msgspec.json.decode(checkout.metadata or "{}", type=dict[str, msgspec.Raw])
-    if checkout.external_id is not None:
-        name = "external_id" if checkout.is_verified else "unverified_external_id"
-        metadata[name] = msgspec.Raw(msgspec.json.encode(checkout.external_id))
-    return msgspec.json.encode(metadata).decode()
 
 
 async def _lock_order(tx: Connection, checkout: Checkout) -> Order:

@@ -27,14 +27,14 @@ class ApiColumns(NamedTuple):
 # Both for checkouts of visitors and for those that the API creates.
 COLUMNS = """account_id, id, organisation_id, mode, offset_link_id, status, requested_quantity_grams,
        requested_value_minor, bundle_selection, total_cost_minor, tax_minor, quantity_grams, offer_digest, currency,
-       email, external_id, is_verified, redirect_url, redirect_label, order_id, created_at, expires_at, metadata,
-       beneficiary_name, beneficiary_kind, beneficiary_is_public, buyer_kind, consent_version, consent_language,
-       consented_at"""
+       email, external_id, external_id_verified, reference, redirect_url, redirect_label, order_id, created_at,
+       expires_at, metadata, beneficiary_name, beneficiary_kind, beneficiary_is_public, buyer_kind, consent_version,
+       consent_language, consented_at"""
 INSERT_CHECKOUT = f"""
 INSERT INTO checkouts ({COLUMNS}, next_close_at, token_hash, temporary_id_hash, token_box, idempotency_key,
                        request_digest)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
-        $25, $26, $27, $28, $29, $30, $22, $31, $32, $33, $34, $35)
+        $25, $26, $27, $28, $29, $30, $31, $23, $32, $33, $34, $35, $36)
 ON CONFLICT (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING RETURNING true
 """  # noqa: S608 - columns above
 
@@ -81,7 +81,8 @@ async def lock_reference(tx: Connection, scope: Scope, reference: str) -> None:
 
 LOCK_ORDERED = f"""
 SELECT {COLUMNS} FROM checkouts
-WHERE account_id = $1 AND offset_link_id = $2 AND external_id = $3 AND is_verified AND status = 'ordered' FOR UPDATE
+WHERE account_id = $1 AND offset_link_id = $2 AND external_id = $3 AND external_id_verified
+  AND status = 'ordered' FOR UPDATE
 """  # noqa: S608 - columns above
 
 
@@ -95,7 +96,8 @@ IS_PAID = """
 SELECT EXISTS (
     SELECT FROM checkouts JOIN orders ON orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id
     WHERE checkouts.account_id = $1 AND checkouts.offset_link_id = $2 AND checkouts.external_id = $3
-      AND checkouts.is_verified AND checkouts.status = 'ordered' AND orders.status IN ('paid', 'retiring', 'complete'))
+      AND checkouts.external_id_verified AND checkouts.status = 'ordered'
+      AND orders.status IN ('paid', 'retiring', 'complete'))
 """
 
 

@@ -2,7 +2,6 @@
 
 from datetime import UTC, date, datetime, time, timedelta
 from enum import Enum, StrEnum, auto
-from typing import Any
 
 import msgspec
 
@@ -27,9 +26,6 @@ from tonne.selling.accounts.tax.tax_profile import TaxProfile
 from tonne.selling.orders.model import Order, OrderKey
 
 FEE_LABEL = N_("Service fee")
-# Where clients put their own reference in the metadata of an order; the first that is given counts.
-REFERENCE_NAMES = ("reference", "order_reference", "order_id", "order_number")
-MAX_REFERENCE = 255
 TEST_NOTE = N_("Test mode: nothing is owed. Do not send money.")
 
 
@@ -224,7 +220,7 @@ def billed_order(invoice: Invoice, order: Order) -> BilledOrder:
         invoice_id=invoice.id,
         account_id=order.scope.account_id,
         order_id=order.id,
-        reference=client_reference(order.metadata, order.idempotency_key),
+        reference=client_reference(order),
         placed_at=order.created_at,
         quantity_grams=sum(line.quantity_grams for line in order.lines),
         offset_minor=order.priced.offset_cost_minor,
@@ -234,29 +230,15 @@ def billed_order(invoice: Invoice, order: Order) -> BilledOrder:
     )
 
 
-def client_reference(metadata: str, idempotency_key: str) -> str:
-    """The client's own name of an order: text or a number in its metadata, else the idempotency key."""
-    values = msgspec.json.decode(metadata, type=dict[str, msgspec.Raw])
-    for name in REFERENCE_NAMES:
-        value = _decode(values[name]) if name in values else None
-        if isinstance(value, str) and value.strip():
-            return " ".join(value.split())[:MAX_REFERENCE]
-        if isinstance(value, int) and not isinstance(value, bool):
-            return str(value)[:MAX_REFERENCE]
-    return idempotency_key
-
-
-def _decode(value: msgspec.Raw) -> Any:
-    """None if it has a number that cannot be represented, such as 1e999: JSON allows any."""
-    try:
-        return msgspec.json.decode(value)
-    except msgspec.DecodeError:
-        return None
+def client_reference(order: Order) -> str:
+    """The client's own name of an order. An external id that a visitor may have typed is none."""
+    external_id = order.external_id if order.external_id_verified else None
+    return order.reference or external_id or order.idempotency_key
 
 
 def _own_reference(order: Order) -> str | None:
     """The client's reference of an order, unless it gave none and Tonne made the key."""
-    reference = client_reference(order.metadata, order.idempotency_key)
+    reference = client_reference(order)
     return None if reference == order.idempotency_key and is_id("auto", reference) else reference
 
 

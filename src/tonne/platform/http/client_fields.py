@@ -1,4 +1,4 @@
-"""Idempotency keys and metadata: the two optional fields of every request that creates something."""
+"""The optional fields that name what a client creates: idempotency key, metadata, external id and reference."""
 
 import hashlib
 import re
@@ -13,6 +13,7 @@ from tonne.platform.values.errors import Fault, Invalid
 
 MAX_METADATA_BYTES = 16 * 1024
 MAX_METADATA_KEYS = 50
+MAX_REFERENCE = 200
 _KEY = re.compile("[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{1,255}")
 
 
@@ -39,6 +40,28 @@ IdempotencyKey = Annotated[
         examples=["flight-2026-11-15-0042"],
     ),
 ]
+
+
+def read_reference(value: Any) -> str:
+    if isinstance(value, str) and not isinstance(value, JsonNumber):
+        text = value.strip()
+        if 1 <= len(text) <= MAX_REFERENCE and text.isprintable():
+            return text
+    raise ValueError(f"expected 1 to {MAX_REFERENCE} printable characters on one line")
+
+
+REFERENCE = msgspec.Meta(description="Printed on invoices, such as a purchase order number.", examples=["PO 20817"])
+ExternalId = Annotated[
+    str,
+    read_idempotency_key,
+    msgspec.Meta(
+        min_length=1,
+        max_length=255,
+        description="What your records call the sale. Orders can be listed and found by it.",
+        examples=["A-4711"],
+    ),
+]
+Reference = Annotated[str, read_reference, msgspec.Meta(min_length=1, max_length=MAX_REFERENCE), REFERENCE]
 Metadata = Annotated[
     dict[str, Any],
     read_metadata,

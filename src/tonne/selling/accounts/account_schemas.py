@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tonne.platform.http.client_fields import IdempotencyKey
+from tonne.platform.http.client_fields import MAX_REFERENCE, IdempotencyKey, read_reference
 from tonne.platform.http.json_body import JsonNumber
 from tonne.platform.values.amounts import format_tonnes
 from tonne.platform.values.context import Mode, Timestamp, to_wire
@@ -34,14 +34,6 @@ def _read_handle(value: Any) -> str:
     if not isinstance(value, str) or isinstance(value, JsonNumber) or not is_handle(value):
         raise ValueError("expected 1 to 100 letters, digits, hyphens and underscores, a letter or digit at both ends")
     return value
-
-
-def _read_reference(value: Any) -> str:
-    if isinstance(value, str) and not isinstance(value, JsonNumber):
-        text = value.strip()
-        if 1 <= len(text) <= 200 and text.isprintable():
-            return text
-    raise ValueError("expected 1 to 200 printable characters on one line")
 
 
 def _read_ignored(value: Any) -> str:
@@ -101,7 +93,7 @@ _Currency = Annotated[
     ),
 ]
 _Handle = Annotated[str, _read_handle, Meta(extra_json_schema={"pattern": HANDLE_PATTERN}), HANDLE]
-_Reference = Annotated[str, _read_reference, Meta(min_length=1, max_length=200), REFERENCE]
+_Reference = Annotated[str, read_reference, Meta(min_length=1, max_length=MAX_REFERENCE), REFERENCE]
 _Portfolio = Annotated[
     str, _read_ignored, Meta(description="Accepted and ignored. Portfolios do not exist here.", examples=["portfolio"])
 ]

@@ -176,4 +176,6 @@ def read_request(
         beneficiary=None if body.beneficiary is None else body.beneficiary.value,
         reject_if_short=body.reject_if_short,
         quote_id=body.quote_id,
+        external_id=body.external_id,
+        reference=body.reference,
     )

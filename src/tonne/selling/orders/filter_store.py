@@ -25,8 +25,11 @@ found.account_id = $1 AND ($6::text IS NULL OR found.status = $6) AND ($7::text 
        WHERE line.account_id = $1 AND line.order_id = found.id AND line.bundle_id = $9 LIMIT 1) IS TRUE)
   AND ($10::text[] IS NULL OR NOT EXISTS (SELECT FROM unnest($10::text[], $11::text[]) AS keys (key, value)
        WHERE found.metadata::json ->> keys.key IS DISTINCT FROM keys.value))
+  AND ($12::text IS NULL OR found.external_id = $12) AND ($13::text IS NULL OR found.reference = $13)
 """
-_COLUMNS = "account_id, id, created_at, wire_document, status, estimate_id, offset_link_id, metadata"
+_COLUMNS = (
+    "account_id, id, created_at, wire_document, status, estimate_id, offset_link_id, metadata, external_id, reference"
+)
 _HEAD = f"""
 id, created_at, CASE WHEN matches THEN wire_document END AS document, place FROM (
     SELECT id, created_at, wire_document, row_number() OVER () AS place, {_MATCHES} AS matches FROM (
@@ -63,11 +66,16 @@ async def list_filtered(
         *(before.created_at, before.id, requested.created_after or _EARLIEST, limit + 1),
         *(requested.status, requested.estimate_id, requested.offset_link_id, requested.bundle_id),
         *requested.metadata_arrays,
+        *(requested.external_id, requested.reference),
     )
-    if requested.estimate_id is not None:
-        return FilteredOrders(await _list_of_estimate(connection, scope, parameters), limit)
-    if requested.offset_link_id is not None:
-        return FilteredOrders(await _list_of_link(connection, scope, parameters), limit)
+    for value, list_rows in (
+        (requested.external_id, _list_of_external_id),
+        (requested.reference, _list_of_reference),
+        (requested.estimate_id, _list_of_estimate),
+        (requested.offset_link_id, _list_of_link),
+    ):
+        if value is not None:
+            return FilteredOrders(await list_rows(connection, scope, parameters), limit)
     if requested.status in {None, OrderStatus.COMPLETE}:
         return FilteredOrders(await _list_of_account(connection, scope, parameters), limit)
     by_status = FilteredOrders(await _list_of_status(connection, scope, parameters), limit)
@@ -96,6 +104,24 @@ async def _list_of_estimate(
     return await connection.fetch(LIST_OF_ESTIMATE, scope.account_id, *parameters)
 
 
+LIST_OF_EXTERNAL_ID = f"SELECT {_HEAD} WHERE account_id = $1 AND external_id = $12 {_TAIL}"
+
+
+async def _list_of_external_id(
+    connection: Connection, scope: Scope, parameters: tuple[object, ...]
+) -> list[asyncpg.Record]:
+    return await connection.fetch(LIST_OF_EXTERNAL_ID, scope.account_id, *parameters)
+
+
+LIST_OF_REFERENCE = f"SELECT {_HEAD} WHERE account_id = $1 AND reference = $13 {_TAIL}"
+
+
+async def _list_of_reference(
+    connection: Connection, scope: Scope, parameters: tuple[object, ...]
+) -> list[asyncpg.Record]:
+    return await connection.fetch(LIST_OF_REFERENCE, scope.account_id, *parameters)
+
+
 LIST_OF_LINK = f"SELECT {_HEAD} WHERE account_id = $1 AND offset_link_id = $8 {_TAIL}"
 
 
@@ -106,7 +132,7 @@ async def _list_of_link(connection: Connection, scope: Scope, parameters: tuple[
 # The account is not among the conditions of the scan, which would then be unbounded: the index contains the orders of
 # all accounts of the organisation. `<> 'complete'` says that the partial index can be used, whatever the parameter is.
 LIST_OF_STATUS = f"""
-SELECT {_HEAD} WHERE organisation_id = $12 AND mode = $13 AND status = $6 AND status <> 'complete' {_TAIL}
+SELECT {_HEAD} WHERE organisation_id = $14 AND mode = $15 AND status = $6 AND status <> 'complete' {_TAIL}
 """
 
 

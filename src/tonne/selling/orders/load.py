@@ -34,7 +34,7 @@ SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders
        orders.tax_minor, orders.refunded_minor, orders.failure_reason, orders.cancellation_reason,
        CASE WHEN orders.status = 'placed' THEN orders.hold_reason END AS hold_reason,
        orders.beneficiary_kind, orders.beneficiary_is_public, orders.language,
-       orders.quantity_trunc, orders.quote_id,
+       orders.quantity_trunc, orders.quote_id, orders.external_id, orders.external_id_verified, orders.reference,
        coalesce(orders.beneficiary, accounts.beneficiary) AS beneficiary,
        catalogues.currency AS catalogue_currency, accounts.auto_advance,
        accounts.simulated_supply_grams, accounts.receipt_email, document.shown ->> 'certificate' AS certificate_url,

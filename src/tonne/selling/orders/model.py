@@ -199,6 +199,11 @@ class Order(msgspec.Struct, frozen=True):
     quantity_trunc: QuantityUnit | None = None
     # The locked quote that fixed its price.
     quote_id: str | None = None
+    # What the client calls the sale. If it is not verified, a visitor of an offset link may have typed it.
+    external_id: str | None = None
+    external_id_verified: bool = False
+    # Printed on invoices.
+    reference: str | None = None
     # Set when supply is allocated.
     projects: tuple[OrderProject, ...] = ()
     # Set when the order is complete.

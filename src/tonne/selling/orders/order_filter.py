@@ -21,6 +21,8 @@ FILTER_PARAMETERS = (
     Parameter("created_before", "Only orders created before this time.", _TIME),
     Parameter("estimate_id", "Only orders of this estimate.", {"type": "string"}),
     Parameter("bundle_id", "Only orders that contain this bundle.", {"type": "string"}),
+    Parameter("external_id", "Only orders with this external id, verified or not.", {"type": "string"}),
+    Parameter("reference", "Only orders with this reference.", {"type": "string"}),
     Parameter(
         "metadata[]",
         "Only orders whose metadata have these values, such as `metadata[invoice]=A-17`: top-level members, compared "
@@ -48,6 +50,8 @@ class OrderFilter(Struct, frozen=True, kw_only=True, omit_defaults=True):
     estimate_id: str | None = None
     bundle_id: str | None = None
     offset_link_id: str | None = None
+    external_id: str | None = None
+    reference: str | None = None
     # Members of the JSON object, compared as text.
     metadata: tuple[tuple[str, str], ...] = ()
     # A text anywhere in the JSON.
@@ -79,6 +83,7 @@ def read_filter(request: Request) -> OrderFilter:
     status, after, before, estimate_id, bundle_id, link = request.query(
         "status", "created_after", "created_before", "estimate_id", "bundle_id", "offset_link_id"
     )
+    external_id, reference = request.query("external_id", "reference")
     metadata = request.query_map("metadata")
     if len(metadata) > MAX_METADATA_FILTERS:
         raise Invalid(
@@ -97,6 +102,8 @@ def read_filter(request: Request) -> OrderFilter:
         estimate_id=estimate_id,
         bundle_id=bundle_id,
         offset_link_id=link,
+        external_id=external_id,
+        reference=reference,
         metadata=tuple(sorted(metadata.items())),
     )
 

@@ -11,7 +11,8 @@ from tonne.platform.values.context import Mode, Scope
 # long: there is no index on the texts.
 SCAN_ORDERS = """
 WITH batch AS MATERIALIZED (
-    SELECT id, email, beneficiary, beneficiary_kind, metadata, idempotency_key, cancel_reason
+    SELECT id, email, beneficiary, beneficiary_kind, metadata, idempotency_key, external_id, reference,
+           cancel_reason
     FROM orders WHERE account_id = $1 AND id > $2 ORDER BY id LIMIT $3
 )
 SELECT (SELECT max(id) FROM batch) AS last_id,
@@ -19,7 +20,8 @@ SELECT (SELECT max(id) FROM batch) AS last_id,
               WHERE lower(email) = ANY ($4::text[])
                  OR beneficiary_kind = 'person' AND lower(beneficiary) = ANY ($4::text[])
                  OR EXISTS (SELECT FROM unnest($4::text[]) AS term
-                            WHERE strpos(lower(concat_ws(' ', metadata, idempotency_key, cancel_reason)), term) > 0)
+                            WHERE strpos(lower(concat_ws(' ', metadata, idempotency_key, external_id, reference,
+                                                         cancel_reason)), term) > 0)
               ORDER BY id) AS found
 """
 

@@ -71,7 +71,7 @@ class BeneficiaryOut(msgspec.Struct):
 
 
 class OrderOut(msgspec.Struct):
-    """Every field but `hold_reason` and `quote_id` is always present.
+    """Every field is always present, but for the last five.
 
     What is not known yet is null or an empty list.
     """
@@ -183,6 +183,22 @@ class OrderOut(msgspec.Struct):
             examples=["quo_06gtv1alff3htg9thvlvj59t20"],
         ),
     ] = msgspec.UNSET
+    external_id: Annotated[
+        str | msgspec.UnsetType,
+        Meta(description="What your records call the sale. Present only if there is one.", examples=["A-4711"]),
+    ] = msgspec.UNSET
+    external_id_verified: Annotated[
+        bool | msgspec.UnsetType,
+        Meta(
+            description="Present with `external_id`. True if it came with an API key or in a signed link; false if a "
+            "visitor of an offset link may have typed it.",
+            examples=[True],
+        ),
+    ] = msgspec.UNSET
+    reference: Annotated[
+        str | msgspec.UnsetType,
+        Meta(description="Printed on invoices. Present only if there is one.", examples=["PO 20817"]),
+    ] = msgspec.UNSET
 
 
 _PROJECT_EXAMPLE = {
@@ -293,6 +309,9 @@ def _order_out(order: Order) -> OrderOut:
         beneficiary=BeneficiaryOut(order.beneficiary),
         hold_reason=_hold_reason(order),
         quote_id=msgspec.UNSET if order.quote_id is None else order.quote_id,
+        external_id=msgspec.UNSET if order.external_id is None else order.external_id,
+        external_id_verified=msgspec.UNSET if order.external_id is None else order.external_id_verified,
+        reference=msgspec.UNSET if order.reference is None else order.reference,
     )
 
 

@@ -226,7 +226,7 @@ async def set_email(tx: Connection, order: Order, document: bytes) -> None:
 # The digest of the request is overwritten: it was computed from the data.
 ERASE_PERSON = """
 UPDATE orders SET email = $3, beneficiary = $4, beneficiary_is_public = $5, metadata = $6, idempotency_key = $7,
-                  cancel_reason = $8, request_digest = $9, wire_document = $10
+                  external_id = $8, reference = $9, cancel_reason = $10, request_digest = $11, wire_document = $12
 WHERE account_id = $1 AND id = $2
 """
 
@@ -234,7 +234,8 @@ WHERE account_id = $1 AND id = $2
 async def erase_person(tx: Connection, order: Order, cancel_reason: str | None, document: bytes) -> None:
     """Store a locked order without the data of a person."""
     await move_values(tx, order, order.metadata)
-    names = "scope.account_id, id, email, beneficiary, beneficiary_is_public, metadata, idempotency_key"
+    names = "scope.account_id, id, email, beneficiary, beneficiary_is_public, metadata, idempotency_key, external_id, "
+    names += "reference"
     await tx.execute(ERASE_PERSON, *parameters_of(order, names), cancel_reason, ERASED_DIGEST, document)
 
 

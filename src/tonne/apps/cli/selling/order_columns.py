@@ -17,6 +17,7 @@ FACTS: tuple[ValueColumn[ShownOrder], ...] = (
     ValueColumn("payment_method", lambda o: o.order.payment_method, head="payment"),
     ValueColumn("invoice", lambda o: o.invoice and o.invoice.reference, show=lambda o: o.invoice_state),
     *columns("order.beneficiary", "order.email: customer", "order.idempotency_key"),
+    *columns("order.external_id", "order.external_id_verified", "order.reference"),
     ValueColumn("metadata", lambda o: msgspec.json.decode(o.order.metadata, type=dict[str, msgspec.Raw])),
     ValueColumn("certificate", lambda o: o.order.certificate_url),
     ValueColumn("account_name", lambda o: o.names.of(o.order.scope.account_id), head="account name"),

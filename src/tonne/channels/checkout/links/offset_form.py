@@ -44,6 +44,7 @@ class OffsetForm(Struct, frozen=True):
     bundle_ids: tuple[str, ...]
     email: str
     external_id: str
+    reference: str
     redirect: Redirect
     name: str = ""
     is_name_public: bool = False
@@ -52,7 +53,7 @@ class OffsetForm(Struct, frozen=True):
     signed: SignedQuery | None = None
 
     @property
-    def is_verified(self) -> bool:
+    def external_id_verified(self) -> bool:
         """Whether the external id comes from the client."""
         return self.signed is not None and "external_id" in self.signed.values
 
@@ -72,9 +73,8 @@ class OffsetForm(Struct, frozen=True):
 
 def from_query(request: Request, offer: LinkOffer, signed: SignedQuery | None, sign: str) -> OffsetForm:
     """`sign` is the visitor's decimal separator."""
-    quantity, value, by, amount, email, external_id = request.query(
-        "quantity", "value", "by", "amount", "email", "external_id"
-    )
+    quantity, value, by, amount = request.query("quantity", "value", "by", "amount")
+    email, external_id, reference = request.query("email", "external_id", "reference")
     suggested, shown_by, shown_amount = request.query(SUGGESTED, "shown_by", "shown_amount")
     unit, is_sent = unit_of(by), shown_by is not None
     if not offer.link.amount_editable or (by is None and not quantity and not value):
@@ -93,6 +93,7 @@ def from_query(request: Request, offer: LinkOffer, signed: SignedQuery | None, s
         bundle_ids=chosen,
         email=(email or "")[:254],
         external_id=external_id or "",
+        reference=reference or "",
         redirect=read_redirect(lambda name: request.query(name)[0] or None),
         name=_prefilled_name(request, signed)[:200],
         is_name_public=bool(request.query_values(PUBLIC_FIELD)),
@@ -126,6 +127,7 @@ def from_fields(
         bundle_ids=tuple(dict.fromkeys(fields.get("bundle_id", []))) or ("",),
         email=one("email"),
         external_id=one("external_id"),
+        reference=one("reference"),
         redirect=read_redirect(lambda name: one(name) or None),
         name=one(NAME_FIELD),
         is_name_public=bool(one(PUBLIC_FIELD)),
@@ -147,6 +149,7 @@ def from_checkout(checkout: Checkout, sign: str) -> OffsetForm:
         bundle_ids=tuple(choice["bundle_id"] for choice in checkout.bundle_selection),
         email=checkout.email,
         external_id=checkout.external_id or "",
+        reference=checkout.reference or "",
         redirect=checkout.redirect,
         name=customer.name if customer is not None and is_person else "",
         is_name_public=customer is not None and is_person and customer.is_public,
@@ -156,7 +159,8 @@ def from_checkout(checkout: Checkout, sign: str) -> OffsetForm:
 def _with_signed(form: OffsetForm, signed: SignedQuery | None) -> OffsetForm:
     if signed is None:
         return form
-    texts: dict[str, Any] = {name: signed.get(name) or "" for name in ("email", "external_id") if name in signed.values}
+    names = ("email", "external_id", "reference")
+    texts: dict[str, Any] = {name: signed.get(name) or "" for name in names if name in signed.values}
     redirect = {**form.redirect.named(), **{name: found[0] or None for name, found in signed.values.items()}}
     form = replace(form, signed=signed, redirect=read_redirect(redirect.get), **texts)
     if "bundle_id" in signed.values:

@@ -15,6 +15,7 @@ from tonne.channels.checkout.begin_checkout import (
     read_customer_name,
     read_email,
     read_external_id,
+    read_own_reference,
 )
 from tonne.channels.checkout.link_counts.counts import LinkCounts
 from tonne.channels.checkout.links.amounts import Suggestion, suggestions
@@ -109,7 +110,7 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
         redirect = await self._redirect(offer.link, filled)
         external_id = read_external_id(filled.external_id)
         # Only for signed queries: otherwise anyone could find out which references are paid.
-        if external_id is not None and filled.is_verified:
+        if external_id is not None and filled.external_id_verified:
             async with self.database.connection() as connection:
                 if await checkout_store.is_paid(connection, offer.link.scope, offer.link.id, external_id):
                     raise errors.AlreadyPaid(N_("This payment was already made. You don't need to pay again."))
@@ -187,7 +188,7 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
 
     async def _read_visitor(self, link: OffsetLink, filled: OffsetForm, faults: list[TonneError]) -> Visitor | None:
         """Adds all faults of the fields. None if there are any."""
-        redirect, email, external_id, beneficiary = Redirect(), "", None, None
+        redirect, email, external_id, reference, beneficiary = Redirect(), "", None, None, None
         with collected(faults):
             redirect = await self._redirect(link, filled)
         with collected(faults):
@@ -195,13 +196,16 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
         with collected(faults):
             external_id = read_external_id(filled.external_id)
         with collected(faults):
+            reference = read_own_reference(filled.reference)
+        with collected(faults):
             beneficiary = _customer(link, filled)
         if faults:
             return None
         return Visitor(
             email=email,
             external_id=external_id,
-            is_verified=filled.is_verified,
+            external_id_verified=filled.external_id_verified,
+            reference=reference,
             redirect=redirect,
             beneficiary=beneficiary,
         )

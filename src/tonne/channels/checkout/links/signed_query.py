@@ -21,7 +21,7 @@ REPEATED = "signed_query"
 # Parameters with an effect. Others, such as those that a newsletter tool adds, are ignored.
 NAME_PARAMETER = "beneficiary_name"
 SIGNED = frozenset(
-    {"quantity", "value", "bundle_id", "email", "external_id", "redirect_url", "redirect_label"}
+    {"quantity", "value", "bundle_id", "email", "external_id", "reference", "redirect_url", "redirect_label"}
     | {NAME_PARAMETER, EXPIRES}
 )
 _SECONDS = re.compile(r"[0-9]{1,12}", re.ASCII)

@@ -80,7 +80,7 @@ def _unbilled(order: Order, group_id: str) -> UnbilledOrder:
         account_id=order.scope.account_id,
         order_id=order.id,
         group_id=group_id,
-        reference=client_reference(order.metadata, order.idempotency_key),
+        reference=client_reference(order),
         placed_at=order.created_at,
         quantity_grams=order.priced.quantity_grams,
         offset_minor=order.priced.offset_cost_minor,

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tonne.platform.http.client_fields import IdempotencyKey, Metadata
+from tonne.platform.http.client_fields import ExternalId, IdempotencyKey, Metadata, Reference
 from tonne.platform.http.json_body import Document, JsonNumber, read
 from tonne.platform.values.amounts import DECIMAL_PATTERN, DECIMALS, MAX_GRAMS, parse_decimal, scaled, to_grams
 from tonne.platform.values.errors import Fault, Invalid
@@ -84,6 +84,8 @@ class OrderByEstimateIn(msgspec.Struct, forbid_unknown_fields=True):
     quantity_trunc: Annotated[QuantityUnit | None, TRUNC] = None
     reject_if_short: Annotated[bool, REJECT] = False
     quote_id: QuoteId | None = None
+    external_id: ExternalId | None = None
+    reference: Reference | None = None
 
 
 class OrderByMassIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -98,6 +100,8 @@ class OrderByMassIn(msgspec.Struct, forbid_unknown_fields=True):
     quantity_trunc: Annotated[QuantityUnit | None, TRUNC] = None
     reject_if_short: Annotated[bool, REJECT] = False
     quote_id: QuoteId | None = None
+    external_id: ExternalId | None = None
+    reference: Reference | None = None
 
 
 class OrderByValueIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -109,6 +113,8 @@ class OrderByValueIn(msgspec.Struct, forbid_unknown_fields=True):
     quantity_trunc: Annotated[QuantityUnit | None, TRUNC] = None
     reject_if_short: Annotated[bool, REJECT] = False
     quote_id: QuoteId | None = None
+    external_id: ExternalId | None = None
+    reference: Reference | None = None
 
 
 OrderIn = OrderByEstimateIn | OrderByMassIn | OrderByValueIn

@@ -14,7 +14,8 @@ _COLUMNS = """account_id, id, organisation_id, mode, idempotency_key, request_di
 payment_method, requested_quantity_grams, requested_value_minor, quantity_grams, offset_cost_minor, total_cost_minor, \
 commission_minor, fee_rate, exchange_rate, exchange_rate_source, exchange_rate_as_of, estimate_id, offset_link_id, \
 email, metadata, beneficiary, created_at, next_attempt_at, wire_document, placed_by_key, tax_treatment, tax_rate, \
-tax_minor, beneficiary_kind, beneficiary_is_public, language, quantity_trunc, quote_id"""
+tax_minor, beneficiary_kind, beneficiary_is_public, language, quantity_trunc, quote_id, external_id, \
+external_id_verified, reference"""
 
 
 class NewOrder(NamedTuple):
@@ -58,6 +59,9 @@ def _values(new: NewOrder) -> tuple[object, ...]:
         order.language,
         order.quantity_trunc,
         order.quote_id,
+        order.external_id,
+        order.external_id_verified,
+        order.reference,
         None if selection is None else json.dumps(selection),
     )
 
@@ -67,14 +71,14 @@ INSERT_ORDER = f"""
 WITH new AS (
     INSERT INTO orders ({_COLUMNS}, bundle_selection, status_changed_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
-            $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38::jsonb, $26)
+            $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41::jsonb, $26)
     ON CONFLICT (account_id, idempotency_key) DO NOTHING
     RETURNING account_id, id
 ), lines AS (
     INSERT INTO order_lines (account_id, order_id, {LINE_COLUMNS}, position)
     SELECT new.account_id, new.id, line.*
-    FROM new, unnest($39::text[], $40::text[], $41::text[], $42::bigint[], $43::bigint[], $44::bigint[],
-                     $45::bigint[], $46::boolean[]) WITH ORDINALITY AS line
+    FROM new, unnest($42::text[], $43::text[], $44::text[], $45::bigint[], $46::bigint[], $47::bigint[],
+                     $48::bigint[], $49::boolean[]) WITH ORDINALITY AS line
 )
 SELECT EXISTS (SELECT FROM new)
 """  # noqa: S608 - a constant
@@ -95,15 +99,15 @@ WITH new AS (
                 $16::bigint[], $17::numeric[], $18::numeric[], $19::text[], $20::timestamptz[], $21::text[],
                 $22::text[], $23::text[], $24::text[], $25::text[], $26::timestamptz[], $27::timestamptz[],
                 $28::bytea[], $29::text[], $30::text[], $31::numeric[], $32::bigint[], $33::text[], $34::boolean[],
-                $35::text[], $36::text[], $37::text[], $38::text[])
+                $35::text[], $36::text[], $37::text[], $38::text[], $39::boolean[], $40::text[], $41::text[])
          AS item ({_COLUMNS}, bundle_selection)
     ON CONFLICT (account_id, idempotency_key) DO NOTHING
     RETURNING account_id, id
 ), lines AS (
     INSERT INTO order_lines (account_id, order_id, position, {LINE_COLUMNS})
     SELECT new.account_id, new.id, position, {LINE_COLUMNS}
-    FROM unnest($39::text[], $40::smallint[], $41::text[], $42::text[], $43::text[], $44::bigint[], $45::bigint[],
-                $46::bigint[], $47::bigint[], $48::boolean[])
+    FROM unnest($42::text[], $43::smallint[], $44::text[], $45::text[], $46::text[], $47::bigint[], $48::bigint[],
+                $49::bigint[], $50::bigint[], $51::boolean[])
          AS line (order_id, position, {LINE_COLUMNS})
     JOIN new ON new.id = line.order_id
 )

@@ -64,6 +64,10 @@ class OrderRequest(msgspec.Struct, frozen=True, kw_only=True):
     reject_if_short: bool = False
     # The locked quote that fixes its price.
     quote_id: str | None = None
+    external_id: str | None = None
+    # False: a visitor of an offset link may have typed it.
+    external_id_verified: bool = True
+    reference: str | None = None
 
 
 class ComposedOrder(NamedTuple):
@@ -229,6 +233,9 @@ def _make_order(
         auto_advance=terms.auto_advance,
         quantity_trunc=requested.unit,
         quote_id=request.quote_id,
+        external_id=request.external_id,
+        external_id_verified=request.external_id is not None and request.external_id_verified,
+        reference=request.reference,
     )
 
 

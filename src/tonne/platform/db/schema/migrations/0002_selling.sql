@@ -587,6 +587,11 @@ CREATE TABLE orders (
     quantity_trunc            text,
     -- The locked quote that fixed the price.
     quote_id                  text,
+    -- What the client calls the sale. If it is not verified, a visitor of an offset link may have typed it.
+    external_id               text CHECK (length(external_id) BETWEEN 1 AND 255),
+    external_id_verified      boolean NOT NULL DEFAULT false CHECK (external_id IS NOT NULL OR NOT external_id_verified),
+    -- Printed on invoices.
+    reference                 text CHECK (length(reference) BETWEEN 1 AND 200),
     PRIMARY KEY (account_id, id),
     UNIQUE (account_id, idempotency_key),
     CHECK ((requested_quantity_grams IS NULL) <> (requested_value_minor IS NULL)),
@@ -602,6 +607,10 @@ CREATE TABLE orders (
 CREATE INDEX orders_newest_first ON orders (account_id, created_at DESC, id DESC);
 CREATE INDEX orders_of_offset_link ON orders (account_id, offset_link_id, created_at DESC, id DESC)
     WHERE offset_link_id IS NOT NULL;
+CREATE INDEX orders_by_external_id ON orders (account_id, external_id, created_at DESC, id DESC)
+    WHERE external_id IS NOT NULL;
+CREATE INDEX orders_by_reference ON orders (account_id, reference, created_at DESC, id DESC)
+    WHERE reference IS NOT NULL;
 CREATE INDEX orders_due ON orders (status, mode, next_attempt_at) WHERE next_attempt_at IS NOT NULL;
 -- Fulfilled on credit and not paid yet: they count against the credit limit.
 CREATE INDEX orders_on_credit ON orders (account_id)

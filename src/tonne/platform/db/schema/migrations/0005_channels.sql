@@ -225,7 +225,8 @@ CREATE TABLE checkouts (
     offer_digest              bytea CHECK (length(offer_digest) = 32),
     -- Whether the external id comes from the client: from the API or from a signed query. Otherwise anyone may have
     -- typed it.
-    is_verified               boolean NOT NULL DEFAULT false,
+    external_id_verified      boolean NOT NULL DEFAULT false,
+    reference                 text CHECK (length(reference) BETWEEN 1 AND 200),
     -- Only for checkouts that the API created: the sealed token, and the fields of the request.
     token_box                 bytea,
     idempotency_key           text CHECK (length(idempotency_key) BETWEEN 1 AND 255),
@@ -259,7 +260,7 @@ CREATE INDEX checkouts_to_close ON checkouts (next_close_at) WHERE next_close_at
 CREATE INDEX checkouts_to_mail ON checkouts (next_mail_at) WHERE next_mail_at IS NOT NULL;
 -- A flow with an external id completes at most once. An unverified external id claims nothing.
 CREATE UNIQUE INDEX checkouts_once ON checkouts (account_id, offset_link_id, external_id)
-    WHERE external_id IS NOT NULL AND is_verified AND status = 'ordered';
+    WHERE external_id IS NOT NULL AND external_id_verified AND status = 'ordered';
 CREATE UNIQUE INDEX checkouts_by_key ON checkouts (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX checkouts_newest_first ON checkouts (account_id, created_at DESC, id DESC) WHERE token_box IS NOT NULL;
 
