@@ -5,7 +5,7 @@ import pytest
 from tests.channels.webhooks.stage import Stage
 from tests.support.receivers import Receiver
 from tonne.channels.webhooks.delivery.due_streams import DueStreams
-from tonne.channels.webhooks.delivery.slots import SLOW_TURN_S, Slots
+from tonne.channels.webhooks.delivery.turn import SLOW_TURN_S, Slots
 from tonne.channels.webhooks.model import Lease
 from tonne.platform.events.notification import Stream
 from tonne.platform.values.context import Mode

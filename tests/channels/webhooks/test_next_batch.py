@@ -6,10 +6,8 @@ from typing import Any
 import pytest
 
 from tests.channels.webhooks.test_due_streams import ONE, make_lease
-from tonne.channels.webhooks.delivery.next_batch import READERS, ReadInScope, Refusals
-from tonne.channels.webhooks.delivery.probing import Probing
+from tonne.channels.webhooks.delivery.next_batch import READERS, Probing, ReadInScope, Refusals, StreamPipeline
 from tonne.channels.webhooks.delivery.schedule import REFUSALS_BEFORE_PARKING
-from tonne.channels.webhooks.delivery.stream_pipeline import StreamPipeline
 from tonne.channels.webhooks.model import Lease
 from tonne.platform.values.replace import replace
 

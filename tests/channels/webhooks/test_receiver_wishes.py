@@ -10,7 +10,7 @@ from tests.channels.webhooks.test_alerts import add_admins, mails, text_of
 from tests.channels.webhooks.test_endpoints import put
 from tests.support.api_client import ApiClient
 from tests.support.receivers import OK, Receiver, reply
-from tonne.channels.webhooks.delivery.disable_gone import ACTOR
+from tonne.channels.webhooks.delivery.alerts import ACTOR
 from tonne.channels.webhooks.delivery.schedule import BACKOFF_S, parse_retry_after, pause_after
 from tonne.platform.settings.settings import Settings
 

@@ -9,9 +9,9 @@ import pytest
 
 from tests.channels.webhooks.stage import Stage
 from tests.support.receivers import Receiver
-from tonne.channels.webhooks.delivery import claim, shared_event_reads
+from tonne.channels.webhooks.delivery import claim, turn
 from tonne.channels.webhooks.delivery.batch_store import READ_STREAM, RECENT
-from tonne.channels.webhooks.delivery.shared_event_reads import SharedEventReads
+from tonne.channels.webhooks.delivery.turn import SharedEventReads
 from tonne.channels.webhooks.model import Lease
 from tonne.platform.db.database import Database
 from tonne.platform.values.context import utc_now
@@ -63,7 +63,7 @@ async def test_another_position_or_stream_is_another_read(stage: Stage, lease: L
 
 
 async def test_an_expired_read_is_repeated(stage: Stage, lease: Lease, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_event_reads, "KEEP_S", 0.0)
+    monkeypatch.setattr(turn, "KEEP_S", 0.0)
     shared = SharedEventReads(stage.services.database)
     first = await shared.read(lease, 0, 100)
     assert await shared.read(lease, 0, 100) is not first

@@ -13,9 +13,7 @@ from tonne.channels.webhooks.delivery.next_batch import next_batch
 from tonne.channels.webhooks.delivery.outcomes import NOT_SIGNED
 from tonne.channels.webhooks.delivery.send_batch import BatchSender
 from tonne.channels.webhooks.delivery.settle import Settlement
-from tonne.channels.webhooks.delivery.shared_event_reads import SharedEventReads
-from tonne.channels.webhooks.delivery.slots import SLOW_TURN_S, Slots
-from tonne.channels.webhooks.delivery.turn import Turn
+from tonne.channels.webhooks.delivery.turn import SLOW_TURN_S, SharedEventReads, Slots, Turn
 from tonne.channels.webhooks.model import Lease
 from tonne.channels.webhooks.sending.sender import Sender
 from tonne.platform.db.database import Database

@@ -10,7 +10,7 @@ import structlog
 
 from tonne.channels.webhooks import attempt_store
 from tonne.channels.webhooks.delivery import alerts, claim, parked_store
-from tonne.channels.webhooks.delivery.disable_gone import disable_gone
+from tonne.channels.webhooks.delivery.alerts import disable_gone
 from tonne.channels.webhooks.delivery.metrics import DeliveryMetrics
 from tonne.channels.webhooks.delivery.outcomes import Delivered, Gone, NotSigned, RefusedAccount, Retry, SendOutcome
 from tonne.channels.webhooks.delivery.schedule import MAX_BATCH, pause_after
