@@ -18,9 +18,9 @@ from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.clock import ManualClock
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
-from tonne.channels.checkout.hold_checkout import holding
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.model import CheckoutStatus
+from tonne.channels.checkout.order_checkout import holding
 from tonne.channels.checkout.store import find_checkout
 from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.platform.settings.settings import Settings

@@ -14,13 +14,13 @@ from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.link_counts import counts as link_counts_module
 from tonne.channels.checkout.link_counts.count_store import (
+    FoldLinkCounts,
     LinkTotals,
     fold_counts,
     list_account_days,
     list_link_days,
 )
 from tonne.channels.checkout.link_counts.counts import LinkCounts
-from tonne.channels.checkout.link_counts.fold_link_counts import FoldLinkCounts
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.platform.values.context import utc_now
 from tonne.selling.orders import paid_listener

@@ -8,10 +8,8 @@ from tonne.channels.checkout.create_checkout import CreateCheckout
 from tonne.channels.checkout.link_counts.counts import LinkCounts
 from tonne.channels.checkout.links.endpoints import OffsetLinkEndpoints
 from tonne.channels.checkout.links.offset_page import OffsetPage
-from tonne.channels.checkout.order_pages.mail_certificates import MailCertificates
-from tonne.channels.checkout.order_pages.mail_changed_certificates import MailChangedCertificates
-from tonne.channels.checkout.order_pages.order_page import OrderPage
-from tonne.channels.checkout.order_pages.receipt_page import ReceiptPage
+from tonne.channels.checkout.order_pages.mail_certificates import MailCertificates, MailChangedCertificates
+from tonne.channels.checkout.order_pages.order_page import OrderPage, ReceiptPage
 from tonne.channels.checkout.paying.attempt_limit import AttemptLimit, OpenLimit
 from tonne.channels.checkout.paying.consent import WithdrawalTexts
 from tonne.channels.checkout.paying.pay_checkout import PayCheckout

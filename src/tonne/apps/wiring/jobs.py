@@ -5,7 +5,7 @@ from typing import ClassVar, Protocol
 from tonne.apps.privacy.retention import jobs as retention
 from tonne.apps.wiring.parts import Parts
 from tonne.apps.wiring.wakeups import connect_jobs
-from tonne.channels.checkout.link_counts.fold_link_counts import FoldLinkCounts
+from tonne.channels.checkout.link_counts.count_store import FoldLinkCounts
 from tonne.money.refunds import jobs as refunds
 from tonne.platform.jobs.loop import Job, throttled
 from tonne.selling.catalogue.prices.apply_price_changes import ApplyPriceChanges

@@ -1,6 +1,6 @@
 """Connects packages that call a later one: every process that changes orders does this at its start."""
 
-from tonne.channels.checkout.link_counts.count_paid_links import count_paid_links
+from tonne.channels.checkout.link_counts.count_store import count_paid_links
 from tonne.selling.orders.paid_listener import listen_for_paid_orders
 
 

@@ -3,11 +3,11 @@
 import msgspec
 import structlog
 
-from tonne.channels.checkout import api_store
-from tonne.channels.checkout.api_store import ApiCheckout
+from tonne.channels.checkout import store
 from tonne.channels.checkout.checkout_schemas import CheckoutOut, checkout_out
 from tonne.channels.checkout.create_checkout import CreateCheckout
 from tonne.channels.checkout.errors import ApiCheckoutNotFound
+from tonne.channels.checkout.store import ApiCheckout
 from tonne.platform.db.database import Database
 from tonne.platform.http.client_fields import idempotency_of, replay
 from tonne.platform.http.lists import Paging, list_response
@@ -51,7 +51,7 @@ class CheckoutEndpoints(msgspec.Struct, frozen=True):
 
         Returns one checkout that `POST /v1/checkouts` created, in its current state.
         """
-        found = await self.database.run(api_store.find_by_id, request.scope, request.path("checkout_id"))
+        found = await self.database.run(store.find_by_id, request.scope, request.path("checkout_id"))
         if found is None:
             raise ApiCheckoutNotFound
         return json_response(self._out(found))
@@ -62,7 +62,7 @@ class CheckoutEndpoints(msgspec.Struct, frozen=True):
         Only those that `POST /v1/checkouts` created. `GET /v1/orders?offset_link_id=…` lists all orders of a link.
         """
         paging = Paging.of(request, f"checkouts {request.scope.account_id}")
-        found = await self.database.run(api_store.list_checkouts, request.scope, paging.start, paging.fetch)
+        found = await self.database.run(store.list_checkouts, request.scope, paging.start, paging.fetch)
         page, cursor = paging.cut(found, lambda each: Position(each.checkout.created_at, each.checkout.id))
         return list_response([self._out(each) for each in page], cursor)
 

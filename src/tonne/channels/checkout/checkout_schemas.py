@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tonne.channels.checkout.api_store import ApiCheckout
 from tonne.channels.checkout.links.model import MAX_URL
 from tonne.channels.checkout.links.schemas import DecimalString
 from tonne.channels.checkout.model import CheckoutStatus
+from tonne.channels.checkout.store import ApiCheckout
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.http.client_fields import REFERENCE, IdempotencyKey, Metadata, Reference, read_idempotency_key
 from tonne.platform.http.json_body import JsonNumber

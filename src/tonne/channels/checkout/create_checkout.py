@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tonne.channels.checkout import api_store, errors
-from tonne.channels.checkout.api_store import ApiCheckout
+from tonne.channels.checkout import errors, store
 from tonne.channels.checkout.begin_checkout import Visitor, compose_checkout
 from tonne.channels.checkout.checkout_schemas import CheckoutIn
 from tonne.channels.checkout.links.model import OffsetLink
@@ -18,7 +17,7 @@ from tonne.channels.checkout.links.settings import MAX_VALUE_MINOR
 from tonne.channels.checkout.links.shown_offer import PricedOffer
 from tonne.channels.checkout.links.store import find_link
 from tonne.channels.checkout.model import API_LIFE, Checkout, new_token
-from tonne.channels.checkout.store import ApiColumns, insert_checkout, is_paid
+from tonne.channels.checkout.store import ApiCheckout, ApiColumns, insert_checkout, is_paid
 from tonne.money.cards.gateways.card_gateways import takes_cards
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.idempotency import Idempotency, create_once
@@ -84,7 +83,7 @@ class CreateCheckout(msgspec.Struct, frozen=True):
                     )
                     return await self._insert(connection, scope, checkout, idempotency, actor)
 
-            return await create_once(idempotency.key, create, lambda key: api_store.find_by_key(connection, scope, key))
+            return await create_once(idempotency.key, create, lambda key: store.find_by_key(connection, scope, key))
 
     async def _find_link(self, tx: Connection, scope: Scope, body: CheckoutIn, now: datetime) -> OffsetLink:
         link = await find_link(tx, scope, body.offset_link_id)

@@ -1,5 +1,8 @@
-"""Placing the order of a checkout when the visitor first pays."""
+"""Placing the order of a checkout when the visitor first pays, with its supply held."""
 
+import hashlib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 
 import msgspec
@@ -9,18 +12,26 @@ from tonne.channels.checkout.errors import AlreadyPaid, CheckoutOver, OffsetLink
 from tonne.channels.checkout.links.offer import LinkOffer, price_offer
 from tonne.channels.checkout.links.shown_offer import PricedOffer, ShownOffer
 from tonne.channels.checkout.model import CHECK_INTERVAL, Checkout, CheckoutStatus, hash_token
-from tonne.money.cards.charge_store import read_chargeable
+from tonne.channels.checkout.store import lock_order_id
+from tonne.money.cards.charge_store import find_pending, read_chargeable
 from tonne.money.invoices.cancel_order import cancel_order
-from tonne.platform.db.database import Connection
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.idempotency import Idempotency
+from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, ActorKind, Mode
-from tonne.selling.catalogue.prices.price import PriceRequest
+from tonne.platform.values.replace import replace
+from tonne.selling.accounts.model import Terms
+from tonne.selling.catalogue.model import Catalogue
+from tonne.selling.catalogue.prices.price import PriceRequest, price
+from tonne.selling.catalogue.prices.pricing import PricedLine
 from tonne.selling.catalogue.selection import BundleChoiceIn
 from tonne.selling.orders.errors import OfferChanged
-from tonne.selling.orders.model import Order, OrderStatus
+from tonne.selling.orders.load import load_order
+from tonne.selling.orders.model import Order, OrderKey, OrderStatus
 from tonne.selling.orders.placing.place_order import CheckoutCustomer, OrderRequest, place_order
 from tonne.selling.orders.queue import lock_order
-from tonne.supply.stock.holds.hold_store import name_order
+from tonne.supply.stock.holds.hold_store import Holder, name_order
+from tonne.supply.stock.holds.holds import hold_supply, release_hold
 
 
 def price_request_of(checkout: Checkout) -> PriceRequest:
@@ -107,3 +118,58 @@ async def _lock_order(tx: Connection, checkout: Checkout) -> Order:
     if order is None:
         raise LookupError(f"{checkout.id} has no order")
     return order
+
+
+# Holding the supply of a checkout before its customer is sent to the gateway's payment page.
+
+
+@asynccontextmanager
+async def holding(
+    database: Database,
+    checkout: Checkout,
+    basis: tuple[Terms, Catalogue],
+    *,
+    client: str,
+    settings: Settings,
+    now: datetime,
+) -> AsyncIterator[None]:
+    """Hold the grams of a checkout while its order is placed; release them if it is not. Raises NotEnoughInStock.
+
+    Afterwards the worker releases them, when the order is allocated or the payment fails. `client` is the customer's
+    network address.
+    """
+    holder = Holder(
+        scope=checkout.scope,
+        checkout_id=checkout.id,
+        offset_link_id=checkout.offset_link_id,
+        client_hash=hashlib.sha256(client.encode()).digest(),
+    )
+    lines = await _lines(database, checkout, basis, now)
+    if lines:
+        async with database.transaction() as tx:
+            # Locked: otherwise another tab could place the order now, without naming it in this hold.
+            order_id = await lock_order_id(tx, checkout)
+            if order_id is not None:
+                [charged] = await read_chargeable(tx, [OrderKey(checkout.scope.account_id, order_id)])
+                holder = replace(holder, order_id=order_id, charges_before=charged.attempts)
+            await hold_supply(tx, holder, lines, settings=settings, now=now)
+    try:
+        yield
+    except Exception:
+        await release_hold(database, holder, now)
+        raise
+
+
+async def _lines(
+    database: Database, checkout: Checkout, basis: tuple[Terms, Catalogue], now: datetime
+) -> Sequence[PricedLine]:
+    """What the customer is about to pay. Empty if nothing is left to pay, or an open charge holds it already."""
+    if checkout.order_id is not None:
+        async with database.connection() as connection:
+            order = await load_order(connection, checkout.scope, checkout.order_id)
+            if order is None or order.status is not OrderStatus.PLACED:
+                return ()
+            return () if await find_pending(connection, order) is not None else order.lines
+    if checkout.status is not CheckoutStatus.OPEN or now >= checkout.expires_at:
+        return ()
+    return price(price_request_of(checkout), *basis).lines

@@ -14,8 +14,7 @@ from tonne.channels.checkout.links.schemas import (
     OffsetLinkOut,
     OffsetLinkWithSecretOut,
 )
-from tonne.channels.checkout.order_pages.order_page import OrderPage
-from tonne.channels.checkout.order_pages.receipt_page import ReceiptPage
+from tonne.channels.checkout.order_pages.order_page import OrderPage, ReceiptPage
 from tonne.channels.checkout.paying.payment_lookup import PaymentLookup, PaymentOut
 from tonne.money.cards.errors import NothingToConfirm
 from tonne.platform.http.errors import FormInvalid, RateLimited

@@ -18,10 +18,10 @@ from tonne.apps.cli.parameters import BUNDLE_CHOICE
 from tonne.apps.wiring.sealed import ALL_SEALED
 from tonne.channels.checkout.links.change_link import (
     change_link_any_account,
+    create_account_link,
     require_link_any_account,
     show_link_any_account,
 )
-from tonne.channels.checkout.links.create_link import create_account_link
 from tonne.channels.checkout.links.model import MAX_OVERLAP_S, OffsetLink
 from tonne.channels.checkout.links.schemas import OffsetLinkIn, OffsetLinkOut, offset_link_out
 from tonne.channels.checkout.links.secret import rotate_link_secret

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from tonne.apps.cli.database import ACTOR, settings_from_environment
-from tonne.channels.checkout.links.create_link import create_account_link
+from tonne.channels.checkout.links.change_link import create_account_link
 from tonne.channels.checkout.links.schemas import OffsetLinkIn
 from tonne.channels.public_pages.change_page import PageChange, change_page
 from tonne.money.cards.gateways.card import CardDetails

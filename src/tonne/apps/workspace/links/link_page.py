@@ -13,9 +13,8 @@ from tonne.apps.workspace.links.link_figures import ShownPeriod, figures_of, rea
 from tonne.apps.workspace.links.link_form import FIELDS, fail_link, form_values, read_link_form
 from tonne.apps.workspace.mix import mix_rows, stored_shares, typed_shares
 from tonne.channels.checkout.link_counts.count_store import list_link_days
-from tonne.channels.checkout.links.change_link import settings_of
+from tonne.channels.checkout.links.change_link import lock_link, replace_link, settings_of
 from tonne.channels.checkout.links.model import OffsetLink
-from tonne.channels.checkout.links.replace_link import lock_link, replace_link
 from tonne.channels.checkout.links.schemas import OffsetLinkIn
 from tonne.channels.checkout.links.secret import rotate_link_secret
 from tonne.channels.checkout.links.settings import LinkOwner

@@ -1,13 +1,15 @@
 """SQL for the counts of offset links. Deltas and days are always read together."""
 
 from collections.abc import Mapping, Sequence
-from datetime import date
-from typing import NamedTuple, Self
+from datetime import UTC, date, datetime
+from typing import ClassVar, NamedTuple, Self
 
 import asyncpg
+from msgspec import Struct
 
-from tonne.platform.db.database import Connection, columns
+from tonne.platform.db.database import Connection, Database, columns
 from tonne.platform.values.context import Scope
+from tonne.selling.orders.model import Order
 
 
 class CountedDay(NamedTuple):
@@ -176,3 +178,39 @@ async def list_export(
 
 def _totals(row: asyncpg.Record) -> LinkTotals:
     return LinkTotals(*(row[name] for name in LinkTotals._fields))
+
+
+# A job: adds what was counted of offset links to their days, so that reading them stays cheap.
+
+BATCH_ROWS = 10_000
+
+
+class FoldLinkCounts(Struct, frozen=True):
+    # Totals are exact before their deltas are folded, too.
+    EVERY_S: ClassVar[int] = 10
+
+    database: Database
+
+    async def run_once(self) -> bool:
+        """Fold one batch. True when there may be more."""
+        return await self.database.run(fold_counts, BATCH_ROWS) == BATCH_ROWS
+
+
+# Counts what was paid through offset links, in the transaction in which the orders are paid.
+
+INSERT_PAID = """
+INSERT INTO offset_link_deltas (organisation_id, mode, account_id, offset_link_id, day, paid, paid_grams, paid_minor)
+SELECT organisation_id, mode, account_id, offset_link_id, $1, 1, grams, cost_minor + tax_minor
+FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[])
+     AS paid (organisation_id, mode, account_id, offset_link_id, grams, cost_minor, tax_minor)
+"""
+
+
+async def count_paid_links(tx: Connection, orders: Sequence[Order], now: datetime) -> None:
+    """Those of the orders that were placed through a link. They are paid now."""
+    linked = [order for order in orders if order.offset_link_id is not None and order.priced is not None]
+    if linked:
+        links = columns(linked, "scope.organisation_id, scope.mode, scope.account_id, offset_link_id")
+        amounts = columns(linked, "priced.quantity_grams, priced.total_cost_minor")
+        taxes = [order.tax.tax_minor or 0 for order in linked]
+        await tx.execute(INSERT_PAID, now.astimezone(UTC).date(), *links, *amounts, taxes)

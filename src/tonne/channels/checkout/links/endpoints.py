@@ -4,8 +4,7 @@ from msgspec import Struct
 
 from tonne.channels.checkout.errors import OffsetLinkNotFound
 from tonne.channels.checkout.links import schemas, store
-from tonne.channels.checkout.links.create_link import create_link
-from tonne.channels.checkout.links.replace_link import lock_link, replace_link
+from tonne.channels.checkout.links.change_link import create_link, lock_link, replace_link
 from tonne.channels.checkout.links.secret import rotate_link_secret
 from tonne.channels.checkout.links.settings import LinkOwner
 from tonne.money.cards.gateways.card_gateways import takes_cards

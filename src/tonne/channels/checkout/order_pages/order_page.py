@@ -1,10 +1,9 @@
-"""The page of an order, which the links in mails lead to: what was bought, the payment, and where the order is now."""
+"""The page of an order, which the links in mails lead to: what was bought, the payment, progress and receipt."""
 
 from msgspec import Struct
 
 from tonne.channels.checkout.checkout_page import StateOut
 from tonne.channels.checkout.errors import OrderPageNotFound
-from tonne.channels.checkout.order_pages.linked_order import load_linked_order
 from tonne.channels.checkout.order_pages.order_summary import OrderSummary, read_order_summary, summary_values
 from tonne.channels.checkout.paying.attempt_limit import AttemptLimit
 from tonne.money.cards.charge_store import Decline, find_last_decline
@@ -12,7 +11,9 @@ from tonne.money.cards.declines import explain_decline
 from tonne.money.cards.errors import NothingToConfirm
 from tonne.money.cards.model import ChargeAttempt
 from tonne.money.cards.stored_cards.confirm_charge import ConfirmCharge
+from tonne.money.receipts.receipt import ReceiptFacts, read_receipt, receipt_pdf, write_receipt
 from tonne.platform.db.database import Connection, Database
+from tonne.platform.documents.mail.link_token import hash_link_token, is_link_token
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.settings.settings import Settings
@@ -22,9 +23,21 @@ from tonne.platform.values.language import N_
 from tonne.platform.web.render import FormGuard, Renderer, see_other
 from tonne.platform.web.shown_errors import shown
 from tonne.platform.web.visitor_language import visitor_language
-from tonne.platform.web.wording import LocalWording
-from tonne.selling.orders.model import Order, OrderStatus
-from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
+from tonne.platform.web.wording import LocalWording, wording_in
+from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.mails.order_link_store import find_linked_order
+from tonne.selling.orders.model import Order, OrderKey, OrderStatus
+from tonne.supply.certificates.credentials.render_certificate import PDF, RenderCertificate
+
+
+async def load_linked_order(connection: Connection, token: str) -> Order:
+    """Knowing the token is the permission to see the order. Raises OrderPageNotFound."""
+    found = await find_linked_order(connection, hash_link_token(token)) if is_link_token(token) else None
+    if found is None:
+        raise OrderPageNotFound
+    scope, order_id = found
+    [order] = await load_orders(connection, [OrderKey(scope.account_id, order_id)])
+    return order
 
 
 class _OrderView(Struct, frozen=True):
@@ -174,3 +187,47 @@ class OrderPage(Struct, frozen=True, kw_only=True):
             refresh_s=None if view.is_over else 10,
             **summary_values(view.summary, wording, self.settings),
         )
+
+
+# The receipt of an order, as a page to print and as a PDF.
+
+
+class ReceiptPage(Struct, frozen=True, kw_only=True):
+    database: Database
+    renderer: Renderer
+    settings: Settings
+    pdf_limit: AttemptLimit
+
+    @property
+    def limits(self) -> tuple[TokenBuckets, ...]:
+        return (self.pdf_limit.buckets,)
+
+    async def show(self, request: Request) -> Response:
+        found = await self._find(request)
+        language = visitor_language(request, found.order.language)
+        wording = LocalWording(language.translator, language.locale)
+        return self.renderer.page(
+            request,
+            "receipt.html",
+            default_language=found.order.language,
+            test_mode=found.order.scope.mode is Mode.TEST,
+            token=request.path("token"),
+            merchant=found.merchant,
+            receipt=write_receipt(found, wording, self.settings),
+        )
+
+    async def pdf(self, request: Request) -> Response:
+        """In the language of the order. Limited: rendering a PDF costs CPU time."""
+        self.pdf_limit.count(request)
+        found = await self._find(request)
+        pdf = await receipt_pdf(found, wording_in(found.order.language), self.settings)
+        name = f'inline; filename="receipt-{found.order.id}.pdf"'
+        return Response(pdf, media_type=PDF, headers={"content-disposition": name, "Cache-Control": "no-store"})
+
+    async def _find(self, request: Request) -> ReceiptFacts:
+        async with self.database.snapshot() as connection:
+            order = await load_linked_order(connection, request.path("token"))
+            found = await read_receipt(connection, order)
+        if found is None:
+            raise OrderPageNotFound(N_("There is no receipt yet, because the order is not paid."))
+        return found

@@ -10,13 +10,12 @@ from msgspec import Struct
 
 from tonne.channels.checkout import store
 from tonne.channels.checkout.errors import CheckoutNotFound, CheckoutOver, PaymentPageUnavailable, SellerTakesNoCards
-from tonne.channels.checkout.hold_checkout import holding
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.links.offer import LinkOffer, price_offer
 from tonne.channels.checkout.links.shown_offer import PricedOffer, ShownOffer
 from tonne.channels.checkout.links.store import find_link_any_account
 from tonne.channels.checkout.model import Checkout, hash_token
-from tonne.channels.checkout.order_checkout import order_checkout, price_request_of
+from tonne.channels.checkout.order_checkout import holding, order_checkout, price_request_of
 from tonne.channels.checkout.paying.consent import Consent, WithdrawalText
 from tonne.channels.checkout.paying.consent_store import add_text, set_consent
 from tonne.money.cards.charge_store import find_pending, make_due_any_account, read_chargeable, record_page
