@@ -5,8 +5,7 @@ from datetime import date
 import pytest
 from babel import Locale
 
-from tonne.channels.public_pages.figures.countries import MAP_HEIGHT, MAP_WIDTH, country_name, place_of
-from tonne.channels.public_pages.figures.figures import years_text
+from tonne.channels.public_pages.figures.figures import MAP_HEIGHT, MAP_WIDTH, country_name, place_of, years_text
 from tonne.platform.web.charts import month_axis
 from tonne.platform.web.render import asset
 from tonne.selling.catalogue.countries import country_code

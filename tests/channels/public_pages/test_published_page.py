@@ -9,7 +9,7 @@ from tests.channels.public_pages.scene import TEST_PAGE, look, retire, words
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.channels.public_pages.figures.goals import GRAMS_PER_FLIGHT, flights_of
+from tonne.channels.public_pages.figures.figures import GRAMS_PER_FLIGHT, flights_of
 
 PAGES = "/v1/sustainability-pages"
 PUBLIC = f"{PAGES}/public"

@@ -11,10 +11,9 @@ from tests.support.api_client import ApiClient, codes, fields
 from tests.support.clock import START
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
-from tonne.channels.public_pages.change_page import MAX_SLUGS, PageChange, change_page
+from tonne.channels.public_pages.change_page import MAX_SLUGS, PageChange, change_page, read_page
 from tonne.channels.public_pages.errors import SlugTaken
 from tonne.channels.public_pages.model import RESERVED, PageSection, check_slug, slug_candidates
-from tonne.channels.public_pages.read_page import read_page
 from tonne.channels.public_pages.store import shows_certificates
 from tonne.platform.values.context import Scope
 from tonne.platform.values.errors import TonneError

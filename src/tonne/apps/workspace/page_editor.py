@@ -9,7 +9,7 @@ from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import Fields, MemberViewer
 from tonne.apps.workspace.accounts_of_viewer import list_choices, require_account, require_chosen
-from tonne.channels.public_pages.change_page import PageChange, change_page, with_shown_text
+from tonne.channels.public_pages.change_page import PageChange, change_page, read_page, with_shown_text
 from tonne.channels.public_pages.embeds import embed_codes
 from tonne.channels.public_pages.model import (
     PageSection,
@@ -20,7 +20,6 @@ from tonne.channels.public_pages.model import (
     page_path,
 )
 from tonne.channels.public_pages.public_page import PublicPage
-from tonne.channels.public_pages.read_page import read_page
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.replace import replace

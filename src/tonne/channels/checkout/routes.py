@@ -6,14 +6,9 @@ from tonne.channels.checkout import errors
 from tonne.channels.checkout.checkout_endpoints import CheckoutEndpoints
 from tonne.channels.checkout.checkout_page import CheckoutPage, StateOut
 from tonne.channels.checkout.checkout_schemas import CheckoutIn, CheckoutOut
+from tonne.channels.checkout.links import schemas
 from tonne.channels.checkout.links.endpoints import OffsetLinkEndpoints
 from tonne.channels.checkout.links.offset_page import OffsetPage
-from tonne.channels.checkout.links.schemas import (
-    LinkSecretRotateIn,
-    OffsetLinkIn,
-    OffsetLinkOut,
-    OffsetLinkWithSecretOut,
-)
 from tonne.channels.checkout.order_pages.order_page import OrderPage, ReceiptPage
 from tonne.channels.checkout.paying.payment_lookup import PaymentLookup, PaymentOut
 from tonne.money.cards.errors import NothingToConfirm
@@ -24,22 +19,18 @@ from tonne.platform.values.errors import Invalid
 from tonne.platform.web.render import FormIn, FormTokenInvalid, Renderer
 from tonne.selling.accounts.errors import AccountSuspended
 from tonne.selling.accounts.model import PaymentMethod
-from tonne.selling.catalogue.errors import (
-    BelowMinimumOrder,
-    BundleInvalid,
-    ChargeTooSmall,
-    PriceRoundsToZero,
-    PriceUnavailable,
-    QuantityInvalid,
-    RatiosInvalid,
-    RatiosInvalidFormat,
-    ValueInvalid,
-)
+from tonne.selling.catalogue import errors as catalogue_errors
 from tonne.selling.orders.model import OrderStatus
 
 _ONE = "/v1/offset-links/{offset_link_id}"
 _SETTINGS_ERRORS = (
-    *(BundleInvalid, RatiosInvalid, RatiosInvalidFormat, errors.OffsetLinkAmountInvalid, errors.RedirectRefused),
+    *(
+        catalogue_errors.BundleInvalid,
+        catalogue_errors.RatiosInvalid,
+        catalogue_errors.RatiosInvalidFormat,
+        errors.OffsetLinkAmountInvalid,
+        errors.RedirectRefused,
+    ),
     errors.OffsetLinkNotPayable,
 )
 _SETTINGS = {
@@ -61,12 +52,12 @@ _CHECKOUT = {
 
 def link_routes(endpoints: OffsetLinkEndpoints) -> list[Route]:
     route = RouteMaker("Offset links")
-    body: dict[str, Any] = {"body": OffsetLinkIn, "example": _SETTINGS}
+    body: dict[str, Any] = {"body": schemas.OffsetLinkIn, "example": _SETTINGS}
     return [
         route(
             "POST /v1/offset-links",
             endpoints.create_offset_link,
-            {201: OffsetLinkWithSecretOut},
+            {201: schemas.OffsetLinkWithSecretOut},
             *_SETTINGS_ERRORS,
             errors.OffsetLinkExpiryInvalid,
             operation_id="createOffsetLink",
@@ -75,7 +66,7 @@ def link_routes(endpoints: OffsetLinkEndpoints) -> list[Route]:
         route(
             "GET /v1/offset-links",
             endpoints.list_offset_links,
-            ListOut[OffsetLinkOut],
+            ListOut[schemas.OffsetLinkOut],
             *LIST_ERRORS,
             operation_id="listOffsetLinks",
             query=LIST_PARAMETERS,
@@ -83,14 +74,14 @@ def link_routes(endpoints: OffsetLinkEndpoints) -> list[Route]:
         route(
             f"GET {_ONE}",
             endpoints.read_offset_link,
-            OffsetLinkOut,
+            schemas.OffsetLinkOut,
             errors.OffsetLinkNotFound,
             operation_id="getOffsetLink",
         ),
         route(
             f"PUT {_ONE}",
             endpoints.replace_offset_link,
-            OffsetLinkOut,
+            schemas.OffsetLinkOut,
             errors.OffsetLinkNotFound,
             *_SETTINGS_ERRORS,
             operation_id="replaceOffsetLink",
@@ -99,10 +90,10 @@ def link_routes(endpoints: OffsetLinkEndpoints) -> list[Route]:
         route(
             f"POST {_ONE}/rotate-secret",
             endpoints.rotate_offset_link_secret,
-            OffsetLinkWithSecretOut,
+            schemas.OffsetLinkWithSecretOut,
             errors.OffsetLinkNotFound,
             operation_id="rotateOffsetLinkSecret",
-            body=LinkSecretRotateIn,
+            body=schemas.LinkSecretRotateIn,
             body_required=False,
         ),
     ]
@@ -120,16 +111,16 @@ def api_checkout_routes(endpoints: CheckoutEndpoints) -> list[Route]:
             errors.OffsetLinkNotPayable,
             errors.CheckoutAmountMissing,
             errors.AlreadyPaid,
-            QuantityInvalid,
-            ValueInvalid,
+            catalogue_errors.QuantityInvalid,
+            catalogue_errors.ValueInvalid,
             errors.AmountOutOfBounds,
             errors.BundleNotOffered,
             errors.BundleSoldOut,
             errors.RedirectRefused,
-            ChargeTooSmall,
-            BelowMinimumOrder,
-            PriceRoundsToZero,
-            PriceUnavailable,
+            catalogue_errors.ChargeTooSmall,
+            catalogue_errors.BelowMinimumOrder,
+            catalogue_errors.PriceRoundsToZero,
+            catalogue_errors.PriceUnavailable,
             AccountSuspended,
             operation_id="createCheckout",
             body=CheckoutIn,

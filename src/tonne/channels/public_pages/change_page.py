@@ -2,20 +2,35 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.channels.public_pages import model, store
-from tonne.channels.public_pages.errors import (
-    SlugLimitReached,
-    SlugTaken,
-    SustainabilityPageExists,
-    SustainabilityPageNotFound,
-)
-from tonne.channels.public_pages.read_page import read_page
+from tonne.channels.public_pages import errors, model, schemas, store
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor, Scope
+from tonne.platform.values.errors import Fault, Invalid
 from tonne.platform.values.replace import replace
 from tonne.selling.accounts.logos.store import Logo, set_logo
 from tonne.selling.accounts.store import lock_account
+
+
+async def read_page(connection: Connection, scope: Scope) -> model.SustainabilityPage:
+    """The account's page. If it was never set up, a disabled page with a free slug."""
+    page = await store.find_page(connection, scope)
+    if page is not None:
+        return page
+    owner = await store.find_owner(connection, scope)
+    candidates = list(model.slug_candidates((owner.account_name, owner.organisation_name), scope.account_id))
+    taken = await store.find_taken(connection, scope, candidates)
+    return model.SustainabilityPage(
+        scope=scope,
+        slug=next((slug for slug in candidates if slug not in taken), candidates[-1]),
+        enabled=False,
+        title=f"Carbon credits retired for {owner.beneficiary}"[: model.MAX_TITLE],
+        description="",
+        sections=model.DEFAULT_SECTIONS,
+        logo_version=owner.logo_version,
+        updated_at=None,
+    )
+
 
 # A page keeps every slug it had. Without a limit, one account could take all the good ones.
 MAX_SLUGS = 20
@@ -100,13 +115,41 @@ def with_shown_text(new: model.SustainabilityPage, old: model.SustainabilityPage
 def _check_exists(page: model.SustainabilityPage, *, must_exist: bool) -> None:
     is_set_up = page.updated_at is not None
     if is_set_up and not must_exist:
-        raise SustainabilityPageExists
+        raise errors.SustainabilityPageExists
     if must_exist and not is_set_up:
-        raise SustainabilityPageNotFound("The account has no Sustainability page yet. Create it with POST.")
+        raise errors.SustainabilityPageNotFound("The account has no Sustainability page yet. Create it with POST.")
 
 
 async def _take_slug(tx: Connection, scope: Scope, slug: str, now: datetime) -> None:
     if not await store.take_slug(tx, scope, slug, now):
-        raise SlugTaken(field="slug")
+        raise errors.SlugTaken(field="slug")
     if await store.count_slugs(tx, scope) > MAX_SLUGS:
-        raise SlugLimitReached(field="slug")
+        raise errors.SlugLimitReached(field="slug")
+
+
+async def change_settings(
+    tx: Connection, scope: Scope, settings: schemas.PageSettingsIn, *, must_exist: bool, actor: Actor, now: datetime
+) -> model.SustainabilityPage:
+    """Replaces the settings. What they do not contain keeps its value: the heading, the other sections and the logo."""
+    text = (settings.custom_description or "").strip()
+    shown = settings.description or model.DescriptionFormat.BY_CUSTOM_DESCRIPTION
+    if settings.description is model.DescriptionFormat.BY_CUSTOM_DESCRIPTION and not text:
+        message = "custom_description is required with the description by_custom_description."
+        raise Invalid([Fault("validation_error", message, "custom_description")])
+    # Until the commit: another change could choose other sections.
+    await lock_account(tx, scope)
+    others = [
+        section for section in (await read_page(tx, scope)).sections if section.value not in set(schemas.ChosenSection)
+    ]
+    change = PageChange(
+        enabled=settings.status is schemas.PageStatus.ENABLED,
+        slug=settings.slug,
+        description=text,
+        title_format=settings.title,
+        description_format=shown,
+        sections=[*others, *(model.PageSection(section) for section in settings.sections)],
+    )
+    try:
+        return await change_page(tx, scope, change, actor=actor, now=now, must_exist=must_exist)
+    except errors.SlugTaken as error:
+        raise errors.SlugNotUnique(field="slug") from error

@@ -2,8 +2,7 @@
 
 from datetime import datetime
 
-from tonne.channels.public_pages.change_page import PageChange, change_page
-from tonne.channels.public_pages.read_page import read_page
+from tonne.channels.public_pages.change_page import PageChange, change_page, read_page
 from tonne.money.cards.stored_cards.remove_closed_cards import schedule_removal
 from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Actor, Scope

@@ -2,12 +2,9 @@
 
 import asyncio
 
-from tonne.channels.public_pages.change_page import PageChange, change_page
-from tonne.channels.public_pages.change_settings import change_settings
+from tonne.channels.public_pages import schemas
+from tonne.channels.public_pages.change_page import PageChange, change_page, change_settings, read_page
 from tonne.channels.public_pages.errors import SustainabilityPageNotFound
-from tonne.channels.public_pages.read_page import read_page
-from tonne.channels.public_pages.schemas import SustainabilityPageIn, page_out
-from tonne.channels.public_pages.settings_schemas import PageSettingsIn, PageSettingsOut, page_settings_out
 from tonne.channels.public_pages.store import find_page
 from tonne.platform.db.database import Database
 from tonne.platform.http.json_body import read
@@ -32,7 +29,7 @@ class SustainabilityEndpoints:
         A page that was never set up is not enabled, and has a free slug as a suggestion.
         """
         async with self._database.snapshot() as connection:
-            return json_response(page_out(await read_page(connection, request.scope), self._base_url))
+            return json_response(schemas.page_out(await read_page(connection, request.scope), self._base_url))
 
     async def change_sustainability_page(self, request: Request) -> Response:
         """Set up or change the account's Sustainability page.
@@ -42,14 +39,14 @@ class SustainabilityEndpoints:
         Previous addresses of the page redirect to the current one.
         """
         document = request.json()
-        body = read(document, SustainabilityPageIn)
+        body = read(document, schemas.SustainabilityPageIn)
         sent = body.logo
         logo = None if sent is None else await asyncio.to_thread(read_logo, sent.media_type, sent.data)
         removes_logo = "logo" in document.members and sent is None
         change = same_named(PageChange, body, logo=logo, removes_logo=removes_logo)
         async with self._database.transaction() as tx:
             page = await change_page(tx, request.scope, change, actor=request.actor, now=self._clock())
-        return json_response(page_out(page, self._base_url))
+        return json_response(schemas.page_out(page, self._base_url))
 
     async def create_page(self, request: Request) -> Response:
         """Create the account's Sustainability page.
@@ -75,12 +72,12 @@ class SustainabilityEndpoints:
         page = await self._database.run(find_page, request.scope)
         if page is None:
             raise SustainabilityPageNotFound("The account has no Sustainability page yet. Create it with POST.")
-        return json_response(page_settings_out(page))
+        return json_response(schemas.page_settings_out(page))
 
-    async def _settings(self, request: Request, *, must_exist: bool) -> PageSettingsOut:
-        body = read(request.json(), PageSettingsIn)
+    async def _settings(self, request: Request, *, must_exist: bool) -> schemas.PageSettingsOut:
+        body = read(request.json(), schemas.PageSettingsIn)
         async with self._database.transaction() as tx:
             page = await change_settings(
                 tx, request.scope, body, must_exist=must_exist, actor=request.actor, now=self._clock()
             )
-        return page_settings_out(page)
+        return schemas.page_settings_out(page)

@@ -4,11 +4,11 @@ from decimal import Decimal
 
 from msgspec import UNSET, Struct
 
-from tonne.channels.public_pages import published_schemas, store
+from tonne.channels.public_pages import schemas, store
 from tonne.channels.public_pages.errors import SustainabilityPageNotFound
 from tonne.channels.public_pages.figures import figure_store
 from tonne.channels.public_pages.figures.figure_store import FigurePeriod, Retired
-from tonne.channels.public_pages.figures.goals import Goal, flights_of, goals_of
+from tonne.channels.public_pages.figures.figures import Goal, flights_of, goals_of
 from tonne.channels.public_pages.model import DescriptionFormat, PageSection, SustainabilityPage, TitleFormat
 from tonne.platform.db.database import Connection
 from tonne.platform.db.replica import Reads
@@ -77,16 +77,14 @@ class PublishedPageEndpoints:
         known = [catalogue.projects[each] for each in found.project_ids if each in catalogue.projects]
         goals = goals_of(known)
         has_goals = PageSection.UNSDG in page.sections
-        shown = published_schemas.PublishedPageOut(
+        shown = schemas.PublishedPageOut(
             account_name=found.account_name,
             logo=page.logo_address(self._base_url),
             organisation_logo=found.organisation_logo,
             title=_total(page, found, terms),
             description=_text(page, found, goals),
             bundles=self._bundles(found, catalogue, terms) if PageSection.BUNDLES_BREAKDOWN in page.sections else None,
-            un_sdg=[published_schemas.PageGoalOut(goal.number, goal.projects_count) for goal in goals]
-            if has_goals
-            else None,
+            un_sdg=[schemas.PageGoalOut(goal.number, goal.projects_count) for goal in goals] if has_goals else None,
             include_certificates=PageSection.CERTIFICATES in page.sections,
         )
         response = json_response(shown)
@@ -108,13 +106,13 @@ class PublishedPageEndpoints:
             spent_minor=await figure_store.sum_spent(tx, page.scope) if is_money else 0,
         )
 
-    def _bundles(self, found: _Published, catalogue: Catalogue, terms: Terms) -> list[published_schemas.PageBundleOut]:
+    def _bundles(self, found: _Published, catalogue: Catalogue, terms: Terms) -> list[schemas.PageBundleOut]:
         """Without bundles that are no longer in the catalogue; the shares are those of the whole total."""
         of_account = CatalogueOfAccount(catalogue, self._prepared.of(catalogue), terms)
         # Tenths of a per cent, apportioned so that they add up to exactly 100 %.
         tenths = apportion(1000, [each.grams for each in found.bundles]) if found.bundles else []
         return [
-            published_schemas.PageBundleOut(
+            schemas.PageBundleOut(
                 of_account.bundle(catalogue.bundles[each.bundle_id]),
                 format_tonnes(each.grams),
                 float(Decimal(tenth) / 10),
@@ -131,19 +129,19 @@ def _mode(request: Request) -> Mode:
         raise SustainabilityPageNotFound from error
 
 
-def _total(page: SustainabilityPage, found: _Published, terms: Terms) -> published_schemas.PageTotalOut:
+def _total(page: SustainabilityPage, found: _Published, terms: Terms) -> schemas.PageTotalOut:
     if page.title_format is TitleFormat.BY_PRICE:
         value = format_money(found.spent_minor, terms.currency)
-        return published_schemas.PageTotalOut(page.title_format, value=value, currency=terms.currency)
-    return published_schemas.PageTotalOut(page.title_format, quantity=format_tonnes(found.grams))
+        return schemas.PageTotalOut(page.title_format, value=value, currency=terms.currency)
+    return schemas.PageTotalOut(page.title_format, quantity=format_tonnes(found.grams))
 
 
-def _text(page: SustainabilityPage, found: _Published, goals: tuple[Goal, ...]) -> published_schemas.PageTextOut | None:
+def _text(page: SustainabilityPage, found: _Published, goals: tuple[Goal, ...]) -> schemas.PageTextOut | None:
     chosen = page.description_format
     if chosen is DescriptionFormat.BY_CUSTOM_DESCRIPTION and not page.description:
         return None
     is_goals = chosen is DescriptionFormat.BY_SUPPORTED_GOALS
-    return published_schemas.PageTextOut(
+    return schemas.PageTextOut(
         chosen,
         flights_nyc_to_london=str(flights_of(found.grams)) if chosen is DescriptionFormat.BY_EQUIVALENT else UNSET,
         number_of_un_sdgs=len(goals) if is_goals else UNSET,

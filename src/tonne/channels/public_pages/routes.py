@@ -2,24 +2,13 @@
 
 from functools import partial
 
+from tonne.channels.public_pages import errors, schemas
 from tonne.channels.public_pages.certificates.certificate_pages import MAX_UPLOAD_BYTES, CertificatePages
 from tonne.channels.public_pages.embeds import THEMES, widget_path
 from tonne.channels.public_pages.endpoints import SustainabilityEndpoints
-from tonne.channels.public_pages.errors import (
-    CertificateNotFound,
-    SlugLimitReached,
-    SlugNotUnique,
-    SlugReserved,
-    SlugTaken,
-    SustainabilityPageExists,
-    SustainabilityPageNotFound,
-)
 from tonne.channels.public_pages.model import page_path
 from tonne.channels.public_pages.public_page import PublicPage, Show
 from tonne.channels.public_pages.published_page import PublishedPageEndpoints
-from tonne.channels.public_pages.published_schemas import PublishedPageOut
-from tonne.channels.public_pages.schemas import SustainabilityPageIn, SustainabilityPageOut
-from tonne.channels.public_pages.settings_schemas import PageSettingsIn, PageSettingsOut
 from tonne.platform.http.errors import BodyTooLarge, FormInvalid, RateLimited
 from tonne.platform.http.route import Access, Parameter, Route, RouteMaker
 from tonne.platform.keys.signing.errors import SigningUnavailable
@@ -32,22 +21,22 @@ from tonne.selling.accounts.errors import LogoInvalid
 
 def sustainability_routes(endpoints: SustainabilityEndpoints) -> list[Route]:
     route, path = RouteMaker("Sustainability page"), "/v1/sustainability-page"
-    errors = (SlugReserved, SlugTaken, SlugLimitReached, LogoInvalid)
+    refused = (errors.SlugReserved, errors.SlugTaken, errors.SlugLimitReached, LogoInvalid)
     example = {"enabled": True, "slug": "acme", "title": "Acme and the climate", "sections": ["timeline", "projects"]}
     return [
         route(
             f"GET {path}",
             endpoints.read_sustainability_page,
-            SustainabilityPageOut,
+            schemas.SustainabilityPageOut,
             operation_id="getSustainabilityPage",
         ),
         route(
             f"PUT {path}",
             endpoints.change_sustainability_page,
-            SustainabilityPageOut,
-            *errors,
+            schemas.SustainabilityPageOut,
+            *refused,
             operation_id="updateSustainabilityPage",
-            body=SustainabilityPageIn,
+            body=schemas.SustainabilityPageIn,
             example=example,
         ),
         *_settings_routes(endpoints),
@@ -56,34 +45,34 @@ def sustainability_routes(endpoints: SustainabilityEndpoints) -> list[Route]:
 
 def _settings_routes(endpoints: SustainabilityEndpoints) -> list[Route]:
     route, path = RouteMaker("Sustainability page"), "/v1/sustainability-pages"
-    errors = (SlugReserved, SlugNotUnique, SlugLimitReached)
+    refused = (errors.SlugReserved, errors.SlugNotUnique, errors.SlugLimitReached)
     example = {"status": "enabled", "slug": "acme", "title": "by_volume", "sections": ["bundles_breakdown"]}
     return [
         route(
             f"POST {path}",
             endpoints.create_page,
-            {201: PageSettingsOut},
-            *errors,
-            SustainabilityPageExists,
+            {201: schemas.PageSettingsOut},
+            *refused,
+            errors.SustainabilityPageExists,
             operation_id="createSustainabilityPage",
-            body=PageSettingsIn,
+            body=schemas.PageSettingsIn,
             example=example,
         ),
         route(
             f"PUT {path}",
             endpoints.replace_page,
-            PageSettingsOut,
-            *errors,
-            SustainabilityPageNotFound,
+            schemas.PageSettingsOut,
+            *refused,
+            errors.SustainabilityPageNotFound,
             operation_id="replaceSustainabilityPage",
-            body=PageSettingsIn,
+            body=schemas.PageSettingsIn,
             example=example,
         ),
         route(
             f"GET {path}/current-account",
             endpoints.read_current_page,
-            PageSettingsOut,
-            SustainabilityPageNotFound,
+            schemas.PageSettingsOut,
+            errors.SustainabilityPageNotFound,
             operation_id="getSustainabilityPageSettings",
         ),
     ]
@@ -96,15 +85,15 @@ def published_page_routes(endpoints: PublishedPageEndpoints) -> list[Route]:
         route(
             f"GET {path}/{{type}}/{{slug}}",
             endpoints.read_by_slug,
-            PublishedPageOut,
-            SustainabilityPageNotFound,
+            schemas.PublishedPageOut,
+            errors.SustainabilityPageNotFound,
             operation_id="getPublicSustainabilityPage",
         ),
         route(
             f"GET {path}/{{organisation_id}}/{{type}}/{{handle}}",
             endpoints.read_by_handle,
-            PublishedPageOut,
-            SustainabilityPageNotFound,
+            schemas.PublishedPageOut,
+            errors.SustainabilityPageNotFound,
             operation_id="getPublicSustainabilityPageByHandle",
         ),
     ]
@@ -112,7 +101,7 @@ def published_page_routes(endpoints: PublishedPageEndpoints) -> list[Route]:
 
 def public_page_routes(page: PublicPage, renderer: Renderer) -> list[Route]:
     route = RouteMaker("Pages", Access.PUBLIC, show_error=renderer.error)
-    errors = (SustainabilityPageNotFound, CursorInvalid, LimitInvalid, Invalid, RateLimited)
+    refused = (errors.SustainabilityPageNotFound, CursorInvalid, LimitInvalid, Invalid, RateLimited)
     after = Parameter("after", "Cursor of the next page of certificates.", {"type": "string"})
     limit = Parameter("limit", "Certificates of a page.", {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT})
     year = Parameter("year", "Only what was retired in this year.", {"type": "string", "pattern": "^[0-9]{4}$"})
@@ -134,10 +123,10 @@ def public_page_routes(page: PublicPage, renderer: Renderer) -> list[Route]:
         (widget_path, page.embeds.show_widget, (theme,))
     ]
     return [
-        route(f"GET {page_path(Mode.LIVE, 'test')}", page.show_nothing, None, *errors),
-        route(f"GET {widget_path(Mode.LIVE, 'test')}", page.show_nothing, None, *errors),
+        route(f"GET {page_path(Mode.LIVE, 'test')}", page.show_nothing, None, *refused),
+        route(f"GET {widget_path(Mode.LIVE, 'test')}", page.show_nothing, None, *refused),
         *(
-            route(f"GET {address(mode, '{slug}')}", page.of_slug(mode, address, show), None, *errors, query=query)
+            route(f"GET {address(mode, '{slug}')}", page.of_slug(mode, address, show), None, *refused, query=query)
             for mode in Mode
             for address, show, query in found
         ),
@@ -151,16 +140,16 @@ def _below_page(tail: str, mode: Mode, slug: str) -> str:
 def certificate_routes(pages: CertificatePages, renderer: Renderer) -> list[Route]:
     route = RouteMaker("Pages", Access.PUBLIC, show_error=renderer.error)
     return [
-        route("GET /certificates/{number}", pages.show_certificate, None, CertificateNotFound, RateLimited),
+        route("GET /certificates/{number}", pages.show_certificate, None, errors.CertificateNotFound, RateLimited),
         RouteMaker("Pages", Access.PUBLIC)(
             "GET /certificates/{number}.json",
             pages.show_credential,
             None,
-            CertificateNotFound,
+            errors.CertificateNotFound,
             RateLimited,
             SigningUnavailable,
         ),
-        route("GET /certificates/{number}/document", pages.show_pdf, None, CertificateNotFound, RateLimited),
+        route("GET /certificates/{number}/document", pages.show_pdf, None, errors.CertificateNotFound, RateLimited),
         route("GET /verify", pages.show_verify_form, {200: None, 303: None}, Invalid, RateLimited),
         route(
             "POST /verify",

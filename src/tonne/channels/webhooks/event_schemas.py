@@ -11,14 +11,8 @@ from tonne.money.invoices.model import InvoiceStatus
 from tonne.money.refunds.model import RefundState
 from tonne.money.refunds.schemas import RefundOut
 from tonne.platform.http.openapi.document import EventDescription, WebhookDescription
+from tonne.selling.orders import schemas
 from tonne.selling.orders.model import OrderStatus, PaymentState
-from tonne.selling.orders.schemas import (
-    COMPLETE_EXAMPLE,
-    PERSON_ERASED_EXAMPLE,
-    RETIRING_EXAMPLE,
-    UNPRICED_EXAMPLE,
-    OrderOut,
-)
 from tonne.supply.certificates.certificate_events import ReplacedCertificateOut
 from tonne.supply.retirements.allocation_events import AllocationOut, AllocationStatus
 
@@ -26,12 +20,12 @@ _ORDER_AFTER = Meta(description="The order as it was after the event.")
 
 
 class OrderEventDataOut(msgspec.Struct):
-    order: Annotated[OrderOut, _ORDER_AFTER]
+    order: Annotated[schemas.OrderOut, _ORDER_AFTER]
 
 
 class WebhookTestDataOut(msgspec.Struct):
     message: Annotated[str, Meta(description="For people.", examples=["This is a test of your webhook."])]
-    order: Annotated[OrderOut, Meta(description="A sample. The order does not exist.")]
+    order: Annotated[schemas.OrderOut, Meta(description="A sample. The order does not exist.")]
 
 
 class _AnyEvent(msgspec.Struct, tag_field="event_type"):
@@ -119,25 +113,25 @@ class OrderPersonErasedEvent(_OrderEvent, tag=EventType.ORDER_PERSON_ERASED.valu
 
 class AllocationEventDataOut(msgspec.Struct):
     allocation: Annotated[AllocationOut, Meta(description="The quantity of a project that the order gets.")]
-    order: Annotated[OrderOut, _ORDER_AFTER]
+    order: Annotated[schemas.OrderOut, _ORDER_AFTER]
 
 
 class InvoiceEventDataOut(msgspec.Struct):
     invoice: Annotated[InvoiceOut, Meta(description="The invoice as it was after the event.")]
     order: Annotated[
-        OrderOut | msgspec.UnsetType,
+        schemas.OrderOut | msgspec.UnsetType,
         Meta(description="The order, if the invoice bills only one. Otherwise this field is left out."),
     ] = msgspec.UNSET
 
 
 class RefundEventDataOut(msgspec.Struct):
     refund: Annotated[RefundOut, Meta(description="The refund as it was after the event.")]
-    order: Annotated[OrderOut, _ORDER_AFTER]
+    order: Annotated[schemas.OrderOut, _ORDER_AFTER]
 
 
 class CertificateEventDataOut(msgspec.Struct):
     certificate: Annotated[ReplacedCertificateOut, Meta(description="The new certificate.")]
-    order: Annotated[OrderOut, _ORDER_AFTER]
+    order: Annotated[schemas.OrderOut, _ORDER_AFTER]
 
 
 class _AllocationEvent(_AnyEvent):
@@ -291,17 +285,17 @@ WEBHOOKS = WebhookDescription(
     WebhookDeliveryOut,
     WebhookEvent,
     [
-        _order_event(OrderReceivedEvent, status=OrderStatus.RECEIVED, **UNPRICED_EXAMPLE),
+        _order_event(OrderReceivedEvent, status=OrderStatus.RECEIVED, **schemas.UNPRICED_EXAMPLE),
         _order_event(OrderPlacedEvent, status=OrderStatus.PLACED),
         _order_event(OrderPaidEvent, status=OrderStatus.PAID),
-        _order_event(OrderRetiringEvent, **RETIRING_EXAMPLE),
+        _order_event(OrderRetiringEvent, **schemas.RETIRING_EXAMPLE),
         _order_event(OrderCancelledEvent, status=OrderStatus.CANCELLED),
-        _order_event(OrderFailedEvent, status=OrderStatus.FAILED, **UNPRICED_EXAMPLE),
-        _order_event(OrderCompletedEvent, **COMPLETE_EXAMPLE),
-        _order_event(OrderPaymentUpdatedEvent, payment_state=PaymentState.PAID, **COMPLETE_EXAMPLE),
-        _order_event(OrderPersonErasedEvent, **PERSON_ERASED_EXAMPLE),
-        _event(AllocationNewEvent, order=RETIRING_EXAMPLE),
-        _event(AllocationRetiredEvent, allocation={"status": AllocationStatus.RETIRED}, order=COMPLETE_EXAMPLE),
+        _order_event(OrderFailedEvent, status=OrderStatus.FAILED, **schemas.UNPRICED_EXAMPLE),
+        _order_event(OrderCompletedEvent, **schemas.COMPLETE_EXAMPLE),
+        _order_event(OrderPaymentUpdatedEvent, payment_state=PaymentState.PAID, **schemas.COMPLETE_EXAMPLE),
+        _order_event(OrderPersonErasedEvent, **schemas.PERSON_ERASED_EXAMPLE),
+        _event(AllocationNewEvent, order=schemas.RETIRING_EXAMPLE),
+        _event(AllocationRetiredEvent, allocation={"status": AllocationStatus.RETIRED}, order=schemas.COMPLETE_EXAMPLE),
         _event(InvoiceIssuedEvent),
         _event(InvoiceOverdueEvent),
         _event(InvoicePaidEvent, invoice={"status": InvoiceStatus.PAID}, order={"status": OrderStatus.PAID}),
@@ -311,11 +305,11 @@ WEBHOOKS = WebhookDescription(
             invoice={"status": InvoiceStatus.CANCELLED, "amount_due": "0.00"},
             order={"status": OrderStatus.CANCELLED},
         ),
-        _event(RefundRequestedEvent, order=COMPLETE_EXAMPLE),
-        _event(RefundSucceededEvent, refund={"state": RefundState.SUCCEEDED}, order=COMPLETE_EXAMPLE),
-        _event(RefundFailedEvent, refund={"state": RefundState.FAILED}, order=COMPLETE_EXAMPLE),
-        _event(RefundCancelledEvent, refund={"state": RefundState.CANCELLED}, order=COMPLETE_EXAMPLE),
-        _event(CertificateReplacedEvent, order=COMPLETE_EXAMPLE),
+        _event(RefundRequestedEvent, order=schemas.COMPLETE_EXAMPLE),
+        _event(RefundSucceededEvent, refund={"state": RefundState.SUCCEEDED}, order=schemas.COMPLETE_EXAMPLE),
+        _event(RefundFailedEvent, refund={"state": RefundState.FAILED}, order=schemas.COMPLETE_EXAMPLE),
+        _event(RefundCancelledEvent, refund={"state": RefundState.CANCELLED}, order=schemas.COMPLETE_EXAMPLE),
+        _event(CertificateReplacedEvent, order=schemas.COMPLETE_EXAMPLE),
         EventDescription(EventType.WEBHOOK_TEST, WebhookTestEvent, {}),
     ],
 )

@@ -10,20 +10,14 @@ from typing import Any
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor, Scope
-from tonne.selling.accounts import limit_store, store
-from tonne.selling.accounts.errors import (
-    AccountAlreadyClosed,
-    AccountNotClosed,
-    OrganisationAlreadyClosed,
-    OrganisationNotClosed,
-)
+from tonne.selling.accounts import errors, limit_store, store
 from tonne.selling.accounts.lookup import require_organisation
 
 
 async def close_account(tx: Connection, scope: Scope, reason: str, *, actor: Actor, now: datetime) -> None:
     await store.lock_account(tx, scope)
     if (await limit_store.find_limits(tx, scope)).closed_at is not None:
-        raise AccountAlreadyClosed
+        raise errors.AccountAlreadyClosed
     await limit_store.set_closed(tx, scope, now, reason)
     await _record(tx, scope, "account.closed", is_closed=True, reason=reason, actor=actor, now=now)
 
@@ -31,7 +25,7 @@ async def close_account(tx: Connection, scope: Scope, reason: str, *, actor: Act
 async def reopen_account(tx: Connection, scope: Scope, *, actor: Actor, now: datetime) -> None:
     await store.lock_account(tx, scope)
     if (await limit_store.find_limits(tx, scope)).closed_at is None:
-        raise AccountNotClosed
+        raise errors.AccountNotClosed
     await limit_store.set_closed(tx, scope, None, None)
     await _record(tx, scope, "account.reopened", is_closed=False, reason=None, actor=actor, now=now)
 
@@ -43,7 +37,7 @@ async def close_organisation(
     await require_organisation(tx, organisation_id)
     await store.lock_organisation(tx, organisation_id)
     if await limit_store.find_organisation_closed(tx, organisation_id) is not None:
-        raise OrganisationAlreadyClosed
+        raise errors.OrganisationAlreadyClosed
     await limit_store.set_organisation_closed(tx, organisation_id, now, reason)
     await _record(tx, organisation_id, "organisation.closed", is_closed=True, reason=reason, actor=actor, now=now)
     return [account.scope for account in await store.list_accounts(tx, organisation_id)]
@@ -54,7 +48,7 @@ async def reopen_organisation(tx: Connection, organisation_id: str, *, actor: Ac
     await require_organisation(tx, organisation_id)
     await store.lock_organisation(tx, organisation_id)
     if await limit_store.find_organisation_closed(tx, organisation_id) is None:
-        raise OrganisationNotClosed
+        raise errors.OrganisationNotClosed
     await limit_store.set_organisation_closed(tx, organisation_id, None, None)
     await _record(tx, organisation_id, "organisation.reopened", is_closed=False, actor=actor, now=now)
     scopes = [account.scope for account in await store.list_accounts(tx, organisation_id)]

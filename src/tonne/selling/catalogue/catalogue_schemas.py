@@ -6,38 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from tonne.platform.values.context import Timestamp
-from tonne.selling.catalogue.details import (
-    Approach,
-    CarbonPermanence,
-    CarbonStorageYear,
-    Dataset,
-    ImpactEntry,
-    NewsArticle,
-    OffsetDelivery,
-    OffsetType,
-    ProjectLink,
-    ProjectMedia,
-    ProjectYear,
-    RetirementTimeframe,
-    TitledText,
-)
-from tonne.selling.catalogue.schemas import (
-    BundleId,
-    BundleName,
-    Country,
-    CurrencyCode,
-    DecimalText,
-    ImageUrl,
-    Methodology,
-    Money,
-    ProjectId,
-    ProjectName,
-    ProjectSlug,
-    ProjectType,
-    Registry,
-    RegistryProjectId,
-    Tonnes,
-)
+from tonne.selling.catalogue import details, schemas
 
 _DATE = {"format": "date"}
 _REGISTRY_URL = Meta(
@@ -51,18 +20,18 @@ _OPTIONAL_TEXT = Meta(description="As the project describes it, or null.", examp
 class ProjectSummaryOut(msgspec.Struct, kw_only=True):
     """A project of the catalogue. Details that the operator has not entered are null."""
 
-    id: ProjectId
-    name: ProjectName
-    slug: ProjectSlug
-    type: ProjectType
+    id: schemas.ProjectId
+    name: schemas.ProjectName
+    slug: schemas.ProjectSlug
+    type: schemas.ProjectType
     mechanism: Annotated[str, Meta(description="`avoidance` or `removal` of emissions.", examples=["avoidance"])]
-    country: Country
-    registry: Registry
-    registry_project_id: RegistryProjectId
+    country: schemas.Country
+    registry: schemas.Registry
+    registry_project_id: schemas.RegistryProjectId
     registry_url: Annotated[str | None, _REGISTRY_URL]
-    methodology: Methodology
+    methodology: schemas.Methodology
     description: Annotated[str | None, Meta(description="About the project, or null.", examples=["28 wind turbines."])]
-    image: ImageUrl
+    image: schemas.ImageUrl
     created_at: Annotated[Timestamp, Meta(description="When the project was first imported.")]
     short_name: Annotated[str, Meta(description="A short name, or the name.", examples=["Sierra Wind"])]
     project_type: Annotated[str, Meta(description="Same as `type`.", examples=["Wind"])]
@@ -101,7 +70,7 @@ class ProjectSummaryOut(msgspec.Struct, kw_only=True):
         Meta(description="End of its crediting period, or null.", examples=["2037-12-31"], extra_json_schema=_DATE),
     ]
     avg_annual_emission_reductions: Annotated[
-        DecimalText | None, Meta(description="Average tonnes a year, or null.", examples=["42000"])
+        schemas.DecimalText | None, Meta(description="Average tonnes a year, or null.", examples=["42000"])
     ]
     durability: Annotated[str | None, _OPTIONAL_TEXT]
     risk_of_reversal: Annotated[str | None, _OPTIONAL_TEXT]
@@ -114,16 +83,16 @@ class ProjectSummaryOut(msgspec.Struct, kw_only=True):
         ),
     ]
     disabled: Annotated[bool, Meta(description="True if no bundle on sale contains the project.", examples=[False])]
-    logo: ImageUrl
-    primary_image: ImageUrl
-    thumbnail_image: ImageUrl
-    media: Annotated[list[ProjectMedia], Meta(description="Pictures and films.")]
+    logo: schemas.ImageUrl
+    primary_image: schemas.ImageUrl
+    thumbnail_image: schemas.ImageUrl
+    media: Annotated[list[details.ProjectMedia], Meta(description="Pictures and films.")]
     offset_type: Annotated[
-        OffsetType,
+        details.OffsetType,
         Meta(description="Whether it reduces emissions or removes carbon.", examples=["emissions_reduction"]),
     ]
     carbon_permanence: Annotated[
-        CarbonPermanence, Meta(description="How long carbon stays stored.", examples=["no_storage"])
+        details.CarbonPermanence, Meta(description="How long carbon stays stored.", examples=["no_storage"])
     ]
     oxford_type: Annotated[
         int, Meta(description="Type by the Oxford offsetting principles, 1 to 5.", examples=[1], ge=1, le=5)
@@ -133,39 +102,41 @@ class ProjectSummaryOut(msgspec.Struct, kw_only=True):
 class BundleSummaryOut(msgspec.Struct, kw_only=True):
     """Prices are per tonne, in the account's currency. They are null while there is no usable exchange rate."""
 
-    id: BundleId
-    name: BundleName
+    id: schemas.BundleId
+    name: schemas.BundleName
     slug: Annotated[str, Meta(description="Name for use in URLs.", examples=["wind-power"])]
     description: Annotated[str, Meta(description="About the bundle.", examples=["Wind farms in Kenya and India."])]
-    primary_image: ImageUrl
+    primary_image: schemas.ImageUrl
     enabled: Annotated[bool, Meta(description="False if the bundle is no longer on sale.", examples=[True])]
-    currency: CurrencyCode
-    unit_price: Annotated[Money | None, Meta(description="Price without the fee.", examples=["6.90"])]
-    gross_unit_price: Annotated[Money | None, Meta(description="Price including the fee.", examples=["7.67"])]
+    currency: schemas.CurrencyCode
+    unit_price: Annotated[schemas.Money | None, Meta(description="Price without the fee.", examples=["6.90"])]
+    gross_unit_price: Annotated[schemas.Money | None, Meta(description="Price including the fee.", examples=["7.67"])]
     available_quantity: Annotated[
-        Tonnes, Meta(description="Tonnes that are neither allocated nor held.", examples=["52000"])
+        schemas.Tonnes, Meta(description="Tonnes that are neither allocated nor held.", examples=["52000"])
     ]
     created_at: Annotated[Timestamp, Meta(description="When the bundle was first imported.")]
     disabled: Annotated[bool, Meta(description="The opposite of `enabled`.", examples=[False])]
     offset_type: Annotated[
-        OffsetType | None,
+        details.OffsetType | None,
         Meta(description="Type of its projects. Null if they are of both types.", examples=["emissions_reduction"]),
     ]
-    approach: Annotated[Approach | None, Meta(description="Kind of projects, or null.", examples=["traditional"])]
+    approach: Annotated[
+        details.Approach | None, Meta(description="Kind of projects, or null.", examples=["traditional"])
+    ]
     carbon_permanence: Annotated[
-        CarbonPermanence, Meta(description="How long carbon stays stored at least.", examples=["no_storage"])
+        details.CarbonPermanence, Meta(description="How long carbon stays stored at least.", examples=["no_storage"])
     ]
     background_colour: Annotated[str, Meta(description="A colour that suits the bundle.", examples=["#4a86a8"])]
-    primary_image_hires: ImageUrl
-    small_thumbnail: ImageUrl
+    primary_image_hires: schemas.ImageUrl
+    small_thumbnail: schemas.ImageUrl
 
 
 class BundleProjectOut(ProjectSummaryOut, kw_only=True):
     """A project of a bundle, with its share."""
 
-    project_id: ProjectId
-    project_name: ProjectName
-    project_slug: ProjectSlug
+    project_id: schemas.ProjectId
+    project_name: schemas.ProjectName
+    project_slug: schemas.ProjectSlug
     weight: Annotated[
         int, Meta(description="Share of the project in the bundle, relative to the others.", examples=[1])
     ]
@@ -178,8 +149,8 @@ class BundleOut(BundleSummaryOut, kw_only=True):
 
 
 class PriceOut(msgspec.Struct):
-    value: Annotated[Money, Meta(description="Price of a tonne without the fee.", examples=["6.90"])]
-    currency: CurrencyCode
+    value: Annotated[schemas.Money, Meta(description="Price of a tonne without the fee.", examples=["6.90"])]
+    currency: schemas.CurrencyCode
 
 
 class InventoryOut(msgspec.Struct):
@@ -192,10 +163,10 @@ class InventoryOut(msgspec.Struct):
 
 class CarbonCreditsOut(msgspec.Struct):
     offset_delivery: Annotated[
-        OffsetDelivery, Meta(description="Whether the reductions have happened already.", examples=["ex_post"])
+        details.OffsetDelivery, Meta(description="Whether the reductions have happened already.", examples=["ex_post"])
     ]
     retirement_timeframe: Annotated[
-        RetirementTimeframe, Meta(description="When credits are retired.", examples=["near_term"])
+        details.RetirementTimeframe, Meta(description="When credits are retired.", examples=["near_term"])
     ]
     inventory: Annotated[
         list[InventoryOut] | None,
@@ -204,16 +175,16 @@ class CarbonCreditsOut(msgspec.Struct):
 
 
 class QualityAssessmentOut(msgspec.Struct):
-    durability: Annotated[TitledText, Meta(description="How long the effect lasts.")]
-    additionality: Annotated[TitledText, Meta(description="Whether it happened because of the credits.")]
-    measurement: Annotated[TitledText, Meta(description="How the effect is measured.")]
-    risk_mitigation: Annotated[TitledText, Meta(description="What reduces the risk that it is undone.")]
-    cobenefits: Annotated[TitledText, Meta(description="Other benefits.")]
+    durability: Annotated[details.TitledText, Meta(description="How long the effect lasts.")]
+    additionality: Annotated[details.TitledText, Meta(description="Whether it happened because of the credits.")]
+    measurement: Annotated[details.TitledText, Meta(description="How the effect is measured.")]
+    risk_mitigation: Annotated[details.TitledText, Meta(description="What reduces the risk that it is undone.")]
+    cobenefits: Annotated[details.TitledText, Meta(description="Other benefits.")]
 
 
 class LinksAndNewsOut(msgspec.Struct):
-    links: Annotated[list[ProjectLink], Meta(description="Pages about the project.")]
-    news: Annotated[list[NewsArticle], Meta(description="Articles about the project.")]
+    links: Annotated[list[details.ProjectLink], Meta(description="Pages about the project.")]
+    news: Annotated[list[details.NewsArticle], Meta(description="Articles about the project.")]
 
 
 class ProjectOut(ProjectSummaryOut, kw_only=True):
@@ -222,10 +193,10 @@ class ProjectOut(ProjectSummaryOut, kw_only=True):
     bundles: Annotated[list[BundleSummaryOut], Meta(description="The bundles that contain it, on sale or not.")]
     carbon_credits: Annotated[CarbonCreditsOut | None, Meta(description="Its credits, or null.")]
     quality_assessment: Annotated[QualityAssessmentOut | None, Meta(description="How good it is, or null.")]
-    timeline: Annotated[list[ProjectYear] | None, Meta(description="Its history, newest first, or null.")]
-    impact_summary: Annotated[list[ImpactEntry] | None, Meta(description="What it achieves, or null.")]
+    timeline: Annotated[list[details.ProjectYear] | None, Meta(description="Its history, newest first, or null.")]
+    impact_summary: Annotated[list[details.ImpactEntry] | None, Meta(description="What it achieves, or null.")]
     carbon_storage_over_time: Annotated[
-        list[CarbonStorageYear] | None, Meta(description="By year, oldest first, or null.")
+        list[details.CarbonStorageYear] | None, Meta(description="By year, oldest first, or null.")
     ]
-    datasets: Annotated[list[Dataset] | None, Meta(description="Data about the project, or null.")]
+    datasets: Annotated[list[details.Dataset] | None, Meta(description="Data about the project, or null.")]
     links_and_news: Annotated[LinksAndNewsOut | None, Meta(description="Pages and articles about it, or null.")]

@@ -8,17 +8,11 @@ from tonne.platform.http.route import Access, Parameter, Request, Response, Rout
 from tonne.platform.values.context import Clock
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.catalogue import show_catalogue
 from tonne.selling.catalogue.catalogue_schemas import BundleOut, ProjectOut
 from tonne.selling.catalogue.demo import demo_image
 from tonne.selling.catalogue.errors import BundleNotFound, ImageNotFound, ProjectNotFound
 from tonne.selling.catalogue.model import Bundle, Catalogue, Project
-from tonne.selling.catalogue.show_catalogue import (
-    RECENTLY,
-    CatalogueOfAccount,
-    PreparedCatalogue,
-    PreparedCatalogues,
-    is_disabled_since,
-)
 from tonne.selling.catalogue.snapshot import Catalogues
 
 Item = TypeVar("Item", Bundle, Project)
@@ -40,7 +34,7 @@ class CatalogueEndpoints:
         self._catalogues = catalogues
         self._directory = directory
         self._clock = clock
-        self._prepared = PreparedCatalogues()
+        self._prepared = show_catalogue.PreparedCatalogues()
 
     async def list_bundles(self, request: Request) -> Response:
         """List the bundles on sale.
@@ -49,11 +43,11 @@ class CatalogueEndpoints:
         """
         catalogue, _, shown = await self._show(request)
         disabled_too = _flag(request) or False
-        since = self._clock() - RECENTLY
+        since = self._clock() - show_catalogue.RECENTLY
         listed = (
             bundle
             for bundle in catalogue.bundles.values()
-            if bundle.enabled or (disabled_too and is_disabled_since(bundle, since))
+            if bundle.enabled or (disabled_too and show_catalogue.is_disabled_since(bundle, since))
         )
         page, cursor = _page(request, listed, f"bundles {request.scope.mode} {disabled_too}")
         return list_response([shown.bundle(bundle) for bundle in page], cursor)
@@ -76,7 +70,7 @@ class CatalogueEndpoints:
         """
         catalogue, prepared, shown = await self._show(request)
         disabled_too = _flag(request)
-        since = self._clock() - RECENTLY
+        since = self._clock() - show_catalogue.RECENTLY
         listed = (
             project
             for project in catalogue.projects.values()
@@ -109,11 +103,13 @@ class CatalogueEndpoints:
             raise ProjectNotFound
         return json_response(shown.project(project))
 
-    async def _show(self, request: Request) -> tuple[Catalogue, PreparedCatalogue, CatalogueOfAccount]:
+    async def _show(
+        self, request: Request
+    ) -> tuple[Catalogue, show_catalogue.PreparedCatalogue, show_catalogue.CatalogueOfAccount]:
         catalogue = await self._catalogues.current(request.scope.mode)
         terms = await self._directory.terms_of(request.scope)
         prepared = self._prepared.of(catalogue)
-        return catalogue, prepared, CatalogueOfAccount(catalogue, prepared, terms)
+        return catalogue, prepared, show_catalogue.CatalogueOfAccount(catalogue, prepared, terms)
 
     async def read_image(self, request: Request) -> Response:
         """A picture of the demo catalogue.

@@ -8,13 +8,7 @@ from msgspec import Meta
 
 from tonne.platform.values.amounts import apportion, format_scaled, parse_decimal, scaled
 from tonne.platform.values.errors import Fault, Invalid, TonneError
-from tonne.selling.catalogue.errors import (
-    BundleInvalid,
-    PriceUnavailable,
-    QuantityInvalid,
-    RatiosInvalid,
-    RatiosInvalidFormat,
-)
+from tonne.selling.catalogue import errors
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.prices.pricing import BundleShare
 from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit, cut_quantity
@@ -60,13 +54,13 @@ def resolve_masses(masses: Sequence[BundleMass], catalogue: Catalogue, unit: Qua
         bundle = catalogue.bundles.get(each.bundle_id)
         grams = cut_quantity(each.mass_grams, unit)
         if bundle is None or not bundle.enabled:
-            faults += BundleInvalid(field=f"{MASSES_FIELD}[{i}].bundle_id").faults
+            faults += errors.BundleInvalid(field=f"{MASSES_FIELD}[{i}].bundle_id").faults
         elif each.bundle_id in seen:
-            faults += BundleInvalid(
+            faults += errors.BundleInvalid(
                 "This bundle is named twice. Send its whole mass once.", field=f"{MASSES_FIELD}[{i}].bundle_id"
             ).faults
         elif not grams:
-            faults += QuantityInvalid(
+            faults += errors.QuantityInvalid(
                 f"The mass is less than 1 {unit}. Send a larger mass, or a smaller quantity_trunc.",
                 field=f"{MASSES_FIELD}[{i}].mass.amount",
             ).faults
@@ -82,7 +76,7 @@ def resolve(choices: Sequence[BundleChoiceIn], catalogue: Catalogue) -> list[Bun
     """Validate a client's selection. Raises with every error in it."""
     faults: list[Fault] = []
     if not choices:
-        raise RatiosInvalid(
+        raise errors.RatiosInvalid(
             f"{FIELD} is empty. Omit it to use the default, or select at least one bundle.", field=FIELD
         )
     shares: list[BundleShare] = []
@@ -91,26 +85,26 @@ def resolve(choices: Sequence[BundleChoiceIn], catalogue: Catalogue) -> list[Bun
     for i, choice in enumerate(choices):
         bundle = catalogue.bundles.get(choice.bundle_id)
         if bundle is None or not bundle.enabled:
-            faults += BundleInvalid(field=f"{FIELD}[{i}].bundle_id").faults
+            faults += errors.BundleInvalid(field=f"{FIELD}[{i}].bundle_id").faults
         elif choice.bundle_id in seen:
-            faults += BundleInvalid(
+            faults += errors.BundleInvalid(
                 "This bundle is selected twice. Select it once.", field=f"{FIELD}[{i}].bundle_id"
             ).faults
         seen.add(choice.bundle_id)
         weight = weight_of(choice.percentage) if choice.percentage is not None else 1
         if weight is None:
-            faults += RatiosInvalidFormat(field=f"{FIELD}[{i}].percentage").faults
+            faults += errors.RatiosInvalidFormat(field=f"{FIELD}[{i}].percentage").faults
         elif bundle is not None:
             shares.append(BundleShare(bundle, weight))
     if any(given) and not all(given):
-        faults += RatiosInvalid(
+        faults += errors.RatiosInvalid(
             "Some bundles have a percentage and others have none. Send it for all or for none.", field=FIELD
         ).faults
     if faults:
         raise Invalid(faults)
     if all(given) and sum(share.weight for share in shares) != WHOLE:
         total = percent_text(sum(share.weight for share in shares))
-        raise RatiosInvalid(f"The percentages sum to {total}. They must sum to exactly 100.", field=FIELD)
+        raise errors.RatiosInvalid(f"The percentages sum to {total}. They must sum to exactly 100.", field=FIELD)
     return shares
 
 
@@ -129,11 +123,13 @@ def resolve_default(account_default: list[dict[str, Any]] | None, catalogue: Cat
     """
     stored = account_default if account_default is not None else catalogue.default_selection
     if not stored:
-        raise PriceUnavailable("There is no default selection of bundles. Send bundle_selection.")
+        raise errors.PriceUnavailable("There is no default selection of bundles. Send bundle_selection.")
     try:
         return resolve([msgspec.convert(choice, BundleChoiceIn) for choice in stored], catalogue)
     except (TonneError, msgspec.ValidationError) as error:
-        raise PriceUnavailable("The default selection of bundles cannot be used now. Send bundle_selection.") from error
+        raise errors.PriceUnavailable(
+            "The default selection of bundles cannot be used now. Send bundle_selection."
+        ) from error
 
 
 def weight_of(percentage: object) -> int | None:

@@ -12,13 +12,7 @@ from tonne.platform.values.context import Scope
 from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.catalogue.model import ExchangeRate
 from tonne.selling.catalogue.prices.pricing import Priced, PricedLine
-from tonne.selling.orders.model import (
-    Order,
-    OrderKey,
-    OrderProject,
-    OrderStatus,
-    OrderTax,
-)
+from tonne.selling.orders import model
 from tonne.selling.orders.store import LINE_COLUMNS, PROJECT_COLUMNS
 
 # The currency of the catalogue matters only to an order with an exchange rate. LEFT JOIN: an order may be placed before
@@ -59,7 +53,7 @@ ORDER BY order_id, position
 """  # noqa: S608 - a constant
 
 
-async def load_orders(connection: Connection, keys: Sequence[OrderKey]) -> list[Order]:
+async def load_orders(connection: Connection, keys: Sequence[model.OrderKey]) -> list[model.Order]:
     """In the order of `keys`. Raises LookupError when one is missing, or its account is."""
     orders = await _load(connection, keys)
     if missing := [key.id for key in keys if key.id not in orders]:
@@ -67,32 +61,34 @@ async def load_orders(connection: Connection, keys: Sequence[OrderKey]) -> list[
     return [orders[key.id] for key in keys]
 
 
-async def load_order(connection: Connection, scope: Scope, order_id: str) -> Order | None:
-    return (await _load(connection, [OrderKey(scope.account_id, order_id)])).get(order_id)
+async def load_order(connection: Connection, scope: Scope, order_id: str) -> model.Order | None:
+    return (await _load(connection, [model.OrderKey(scope.account_id, order_id)])).get(order_id)
 
 
-async def _load(connection: Connection, keys: Sequence[OrderKey]) -> dict[str, Order]:
+async def _load(connection: Connection, keys: Sequence[model.OrderKey]) -> dict[str, model.Order]:
     requested = columns(keys, "account_id, id")
     rows = await connection.fetch(LOAD_ORDERS, *requested)
     lines: defaultdict[str, list[PricedLine]] = defaultdict(list)
     for line in await connection.fetch(LOAD_LINES, *requested):
         lines[line["order_id"]].append(value_of(PricedLine, line))
-    projects: defaultdict[str, list[OrderProject]] = defaultdict(list)
-    if any(OrderStatus(row["status"]) in {OrderStatus.RETIRING, OrderStatus.COMPLETE} for row in rows):
+    projects: defaultdict[str, list[model.OrderProject]] = defaultdict(list)
+    if any(
+        model.OrderStatus(row["status"]) in {model.OrderStatus.RETIRING, model.OrderStatus.COMPLETE} for row in rows
+    ):
         for project in await connection.fetch(LOAD_PROJECTS, *requested):
-            projects[project["order_id"]].append(value_of(OrderProject, project))
+            projects[project["order_id"]].append(value_of(model.OrderProject, project))
     return {row["id"]: _order(row, tuple(lines[row["id"]]), tuple(projects[row["id"]])) for row in rows}
 
 
-def _order(row: asyncpg.Record, lines: tuple[PricedLine, ...], projects: tuple[OrderProject, ...]) -> Order:
+def _order(row: asyncpg.Record, lines: tuple[PricedLine, ...], projects: tuple[model.OrderProject, ...]) -> model.Order:
     selection = row["bundle_selection"]
     return value_of(
-        Order,
+        model.Order,
         row,
         scope=scope_of(row),
         bundle_selection=None if selection is None else json.loads(selection),
         priced=_priced(row, lines),
-        tax=OrderTax(TaxTreatment(row["tax_treatment"]), Fraction(row["tax_rate"]), row["tax_minor"]),
+        tax=model.OrderTax(TaxTreatment(row["tax_treatment"]), Fraction(row["tax_rate"]), row["tax_minor"]),
         projects=projects,
     )
 

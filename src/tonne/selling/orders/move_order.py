@@ -12,25 +12,15 @@ from tonne.platform.events.audit.record import Entry, entry_in
 from tonne.platform.events.log import NewEvent, append, append_to_streams
 from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import Scope
-from tonne.selling.orders import store
+from tonne.selling.orders import model, store
 from tonne.selling.orders.errors import TransitionInvalid
-from tonne.selling.orders.model import (
-    EVENT_TYPES,
-    PAYMENT_UPDATED,
-    PERSON_ERASED,
-    TRANSITIONS,
-    Order,
-    OrderKey,
-    OrderStatus,
-    PaymentState,
-)
 from tonne.selling.orders.paid_listener import report_paid
 from tonne.selling.orders.schemas import OrderOut, order_document
 
 
 async def move_order(
-    tx: Connection, order: Order, to: OrderStatus, now: datetime, *, next_attempt_at: datetime | None = None
-) -> Order:
+    tx: Connection, order: model.Order, to: model.OrderStatus, now: datetime, *, next_attempt_at: datetime | None = None
+) -> model.Order:
     """Move `order` from the status it was read with, and append the event. Call it last in the transaction.
 
     Raises TransitionInvalid if the table does not allow it, or if another transaction has moved the order meanwhile.
@@ -46,28 +36,28 @@ async def move_order(
     return moved
 
 
-async def mark_paid(tx: Connection, order: Order, now: datetime) -> Order:
+async def mark_paid(tx: Connection, order: model.Order, now: datetime) -> model.Order:
     """Move a placed order to paid. It is due at once, and a worker allocates supply."""
-    paid = structs.replace(order, payment_state=PaymentState.PAID)
+    paid = structs.replace(order, payment_state=model.PaymentState.PAID)
     await report_paid(tx, [paid], now)
-    return await move_order(tx, paid, OrderStatus.PAID, now, next_attempt_at=order.due_at(now))
+    return await move_order(tx, paid, model.OrderStatus.PAID, now, next_attempt_at=order.due_at(now))
 
 
-def with_payment(order: Order) -> Order:
+def with_payment(order: model.Order) -> model.Order:
     """The order once its payment has arrived."""
-    return structs.replace(order, status=OrderStatus.PAID, payment_state=PaymentState.PAID)
+    return structs.replace(order, status=model.OrderStatus.PAID, payment_state=model.PaymentState.PAID)
 
 
 class Transitions(msgspec.Struct, frozen=True):
     """A locked order, and its state after each transition."""
 
-    order: Order
-    steps: Sequence[Order]
+    order: model.Order
+    steps: Sequence[model.Order]
     next_attempt_at: datetime | None = None
 
 
 async def move_orders(
-    tx: Connection, transitions: Sequence[Transitions], now: datetime, *, updated: Sequence[Order] = ()
+    tx: Connection, transitions: Sequence[Transitions], now: datetime, *, updated: Sequence[model.Order] = ()
 ) -> None:
     """Move several locked orders, each by one transition or more, and append all events.
 
@@ -92,19 +82,21 @@ async def move_orders(
         events.extend(
             (order.scope, payment_event(order, document)) for order, document in zip(updated, documents, strict=True)
         )
-    moved = [each.steps[-1] for each in transitions if each.order.payment_state is PaymentState.UNPAID]
+    moved = [each.steps[-1] for each in transitions if each.order.payment_state is model.PaymentState.UNPAID]
     # Before the events: the rows of their streams are locked until the commit.
-    await report_paid(tx, [order for order in (*moved, *updated) if order.payment_state is PaymentState.PAID], now)
+    await report_paid(
+        tx, [order for order in (*moved, *updated) if order.payment_state is model.PaymentState.PAID], now
+    )
     if events:
         await append_to_streams(tx, events, now)
 
 
-async def rewrite_documents(tx: Connection, orders: Sequence[Order]) -> None:
+async def rewrite_documents(tx: Connection, orders: Sequence[model.Order]) -> None:
     """Store the JSON of locked orders whose status does not change."""
     await store.rewrite_documents(tx, orders, [order_document(order) for order in orders])
 
 
-async def show_payment(tx: Connection, order: Order, now: datetime) -> None:
+async def show_payment(tx: Connection, order: model.Order, now: datetime) -> None:
     """Store the payment state and the refunded amount of a locked order, show them in its JSON, and append the event.
 
     The rest of the JSON is copied: it has certificate and projects, which are not always read with the order. Call it
@@ -124,7 +116,7 @@ async def show_payment(tx: Connection, order: Order, now: datetime) -> None:
 class TaxShare(NamedTuple):
     """The tax of an order that was billed with others, and what its payer pays with it."""
 
-    key: OrderKey
+    key: model.OrderKey
     currency: str
     tax_minor: int
     amount_due_minor: int
@@ -150,30 +142,30 @@ def _encode(text: str) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(text))
 
 
-def event_of(order: Order, document: bytes) -> NewEvent:
+def event_of(order: model.Order, document: bytes) -> NewEvent:
     return order_event(order.status, order.id, document)
 
 
-def order_event(status: OrderStatus, order_id: str, document: bytes) -> NewEvent:
-    return NewEvent(EVENT_TYPES[status], order_id, document)
+def order_event(status: model.OrderStatus, order_id: str, document: bytes) -> NewEvent:
+    return NewEvent(model.EVENT_TYPES[status], order_id, document)
 
 
-def payment_event(order: Order, document: bytes) -> NewEvent:
-    return NewEvent(PAYMENT_UPDATED, order.id, document)
+def payment_event(order: model.Order, document: bytes) -> NewEvent:
+    return NewEvent(model.PAYMENT_UPDATED, order.id, document)
 
 
-def person_erased_event(order: Order, document: bytes) -> NewEvent:
-    return NewEvent(PERSON_ERASED, order.id, document)
+def person_erased_event(order: model.Order, document: bytes) -> NewEvent:
+    return NewEvent(model.PERSON_ERASED, order.id, document)
 
 
-def _check(status: OrderStatus, to: OrderStatus) -> None:
-    if (status, to) not in TRANSITIONS:
+def _check(status: model.OrderStatus, to: model.OrderStatus) -> None:
+    if (status, to) not in model.TRANSITIONS:
         raise TransitionInvalid(
             f"The order is already {to}." if status is to else f"An order that is {status} cannot become {to}."
         )
 
 
-def cancellation_entry(order: Order, **details: Any) -> Entry:
+def cancellation_entry(order: model.Order, **details: Any) -> Entry:
     """For the audit log."""
-    change = {"before": {"status": order.status}, "after": {"status": OrderStatus.CANCELLED}}
+    change = {"before": {"status": order.status}, "after": {"status": model.OrderStatus.CANCELLED}}
     return entry_in(order.scope, "order.cancelled", order.id, **change, **details)

@@ -25,16 +25,7 @@ from tonne.selling.catalogue.schemas import (
     bundle_item_out,
 )
 from tonne.selling.estimates.schemas import MetadataOut
-from tonne.selling.orders.model import (
-    CancellationReason,
-    FailureReason,
-    HoldReason,
-    Order,
-    OrderProject,
-    OrderStatus,
-    PaymentState,
-    ProjectStatus,
-)
+from tonne.selling.orders import model
 
 OrderId = Annotated[str, Meta(description="Id of the order.", examples=["ord_06gtv1alff3htg9thvlvj59t20"])]
 
@@ -50,7 +41,7 @@ class ProjectItemOut(msgspec.Struct):
     unit_price: Annotated[Money, Meta(description="Price of the bundle without the fee.", examples=["6.90"])]
     offset_cost: Annotated[Money, Meta(description="Cost of this project without the fee.", examples=["7176.00"])]
     status: Annotated[
-        ProjectStatus,
+        model.ProjectStatus,
         Meta(
             description="`allocated`: reserved for the order. `retired`: all these tonnes are retired at the registry.",
             examples=["retired"],
@@ -82,7 +73,7 @@ class OrderOut(msgspec.Struct):
     ]
     type: Annotated[OrderType, Meta(description="Whether a quantity or a value was ordered.", examples=["quantity"])]
     status: Annotated[
-        OrderStatus,
+        model.OrderStatus,
         Meta(
             description="`received`: has no price yet. `placed`: waits for payment. `paid`: waits for supply. "
             "`retiring`: credits are allocated and being retired. `complete`: certificate available. `cancelled` and "
@@ -146,7 +137,7 @@ class OrderOut(msgspec.Struct):
         Tonnes | None, Meta(description="The tonnes that were ordered. Null for a value.", examples=["1040"])
     ]
     payment_state: Annotated[
-        PaymentState,
+        model.PaymentState,
         Meta(
             description="Where the money is. `refunded`: in full. `disputed`: the payer has disputed the card payment.",
             examples=["unpaid"],
@@ -161,15 +152,15 @@ class OrderOut(msgspec.Struct):
     ]
     refunded_amount: Annotated[Money, Meta(description="What has been paid back so far.", examples=["0.00"])]
     failure_reason: Annotated[
-        FailureReason | None, Meta(description="Why the order failed, or null.", examples=[None, "card_declined"])
+        model.FailureReason | None, Meta(description="Why the order failed, or null.", examples=[None, "card_declined"])
     ]
     cancellation_reason: Annotated[
-        CancellationReason | None,
+        model.CancellationReason | None,
         Meta(description="Why the order was cancelled, or null.", examples=[None, "requested_by_client"]),
     ]
     beneficiary: Annotated[BeneficiaryOut, Meta(description="In whose name the certificate is issued.")]
     hold_reason: Annotated[
-        HoldReason | msgspec.UnsetType,
+        model.HoldReason | msgspec.UnsetType,
         Meta(
             description="Present only while a `placed` order of an account with credit is not fulfilled yet. "
             "`credit_limit_reached`: with it, unpaid orders would exceed the credit limit. The order is fulfilled as "
@@ -209,17 +200,17 @@ _PROJECT_EXAMPLE = {
     "quantity": "1040",
     "unit_price": "6.90",
     "offset_cost": "7176.00",
-    "status": ProjectStatus.ALLOCATED,
+    "status": model.ProjectStatus.ALLOCATED,
 }
 # Changes to the example of OrderOut, which is a placed order.
 UNPRICED_EXAMPLE: dict[str, Any] = {
     **dict.fromkeys(("offset_cost", "total_cost", "commission", "quantity", "tax", "amount_due")),
     "bundles": [],
 }
-RETIRING_EXAMPLE: dict[str, Any] = {"status": OrderStatus.RETIRING, "projects": [_PROJECT_EXAMPLE]}
+RETIRING_EXAMPLE: dict[str, Any] = {"status": model.OrderStatus.RETIRING, "projects": [_PROJECT_EXAMPLE]}
 COMPLETE_EXAMPLE: dict[str, Any] = {
-    "status": OrderStatus.COMPLETE,
-    "projects": [{**_PROJECT_EXAMPLE, "status": ProjectStatus.RETIRED}],
+    "status": model.OrderStatus.COMPLETE,
+    "projects": [{**_PROJECT_EXAMPLE, "status": model.ProjectStatus.RETIRED}],
     "certificate": "https://offsets.example.com/v1/orders/ord_06gtv1alff3htg9thvlvj59t20/certificate",
     "public_certificate_url": "https://offsets.example.com/certificates/7XKD-M2QH-9RTV-4WNC",
 }
@@ -243,25 +234,25 @@ def position_of(document: bytes | memoryview) -> Position:
     return Position(listed.created_at, listed.id)
 
 
-def order_document(order: Order) -> bytes:
+def order_document(order: model.Order) -> bytes:
     """The JSON of an order. Responses and events copy these bytes."""
     return msgspec.json.encode(_order_out(order))
 
 
-def placing_documents(order: Order) -> tuple[bytes, bytes]:
+def placing_documents(order: model.Order) -> tuple[bytes, bytes]:
     """The JSON of a priced order as it was received, without a price, and as it is placed.
 
     Formatting the amounts is most of the work, so it is done once.
     """
     out = _order_out(order)
     placed = msgspec.json.encode(out)
-    out.status = OrderStatus.RECEIVED
+    out.status = model.OrderStatus.RECEIVED
     out.offset_cost = out.total_cost = out.commission = out.quantity = out.tax = out.amount_due = None
     out.bundles = []
     return msgspec.json.encode(out), placed
 
 
-def _project_item_out(project: OrderProject, currency: str) -> ProjectItemOut:
+def _project_item_out(project: model.OrderProject, currency: str) -> ProjectItemOut:
     return ProjectItemOut(
         project_id=project.project_id,
         project_name=project.project_name,
@@ -275,7 +266,7 @@ def _project_item_out(project: OrderProject, currency: str) -> ProjectItemOut:
     )
 
 
-def _order_out(order: Order) -> OrderOut:
+def _order_out(order: model.Order) -> OrderOut:
     priced, currency = order.priced, order.currency
     grams, value_minor = order.requested_quantity_grams, order.requested_value_minor
     return OrderOut(
@@ -315,8 +306,8 @@ def _order_out(order: Order) -> OrderOut:
     )
 
 
-def _hold_reason(order: Order) -> HoldReason | msgspec.UnsetType:
-    return order.hold_reason if order.hold_reason and order.status is OrderStatus.PLACED else msgspec.UNSET
+def _hold_reason(order: model.Order) -> model.HoldReason | msgspec.UnsetType:
+    return order.hold_reason if order.hold_reason and order.status is model.OrderStatus.PLACED else msgspec.UNSET
 
 
 def _money(amount_minor: int | None, currency: str) -> str | None:

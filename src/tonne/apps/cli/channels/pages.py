@@ -6,9 +6,8 @@ import click
 
 from tonne.apps.cli.database import ACTOR, plain_failures, run_for_account, settings_from_environment
 from tonne.apps.cli.output import Output, ValueColumn, columns, detect_output, output_options
-from tonne.channels.public_pages.change_page import PageChange, change_page
+from tonne.channels.public_pages.change_page import PageChange, change_page, read_page
 from tonne.channels.public_pages.model import PageSection, SustainabilityPage
-from tonne.channels.public_pages.read_page import read_page
 from tonne.platform.values.context import to_wire, utc_now
 from tonne.selling.accounts.logos.logo import MAX_LOGO_BYTES, logo_of
 from tonne.selling.accounts.logos.store import Logo

@@ -12,13 +12,7 @@ from tonne.platform.values.amounts import DECIMALS, MAX_GRAMS, MassUnit, parse_t
 from tonne.platform.values.language import N_
 from tonne.platform.values.message_values import MassValue, MoneyValue, NamesValue
 from tonne.selling.accounts.model import Terms
-from tonne.selling.catalogue.errors import (
-    BelowMinimumOrder,
-    ChargeTooSmall,
-    PriceUnavailable,
-    QuantityInvalid,
-    ValueInvalid,
-)
+from tonne.selling.catalogue import errors
 from tonne.selling.catalogue.model import Bundle, Catalogue
 from tonne.selling.catalogue.prices.price import PriceRequest, price
 from tonne.selling.catalogue.prices.pricing import Priced
@@ -63,7 +57,7 @@ class LinkOffer(msgspec.Struct, frozen=True):
 def choose(offered: Sequence[Offered], bundle_ids: Sequence[str]) -> list[BundleChoiceIn]:
     """All bundles with their percentages, or some of them in equal parts. No ids mean all available bundles."""
     if not offered:
-        raise PriceUnavailable(N_("There is nothing on offer right now. Try again later."))
+        raise errors.PriceUnavailable(N_("There is nothing on offer right now. Try again later."))
     known = {each.bundle.id: each.choice for each in offered}
     available = [each.bundle.id for each in offered if each.is_available]
     requested = dict.fromkeys(bundle_ids or available or known)
@@ -87,7 +81,7 @@ def parse_kilograms(text: str) -> int:
 def _grams(number: Decimal, unit: MassUnit) -> int:
     grams = to_grams(number, unit)
     if not 1 <= grams <= MAX_GRAMS:
-        raise QuantityInvalid(N_("Choose at least %(least)s."), field="amount", least=MassValue(1))
+        raise errors.QuantityInvalid(N_("Choose at least %(least)s."), field="amount", least=MassValue(1))
     return grams
 
 
@@ -96,7 +90,7 @@ def parse_value(text: str, currency: str) -> int:
     value_minor = scaled(_parse(text), DECIMALS[currency])
     if value_minor is None or value_minor < 1:
         message = N_("Enter an amount above zero, with at most %(decimals)s decimals.")
-        raise ValueInvalid(message, field="amount", decimals=DECIMALS[currency])
+        raise errors.ValueInvalid(message, field="amount", decimals=DECIMALS[currency])
     return value_minor
 
 
@@ -111,14 +105,14 @@ def price_offer(offer: LinkOffer, requested: PriceRequest) -> PricedOffer:
     """The current offer. Raises if the link's limits or the available supply do not allow it."""
     try:
         priced = price(requested, offer.terms, offer.catalogue)
-    except ChargeTooSmall as error:
-        raise ChargeTooSmall(error.template, field="amount", **error.values) from error
-    except BelowMinimumOrder as error:
-        raise BelowMinimumOrder(error.template, field="amount", **error.values) from error
-    except PriceUnavailable as error:
+    except errors.ChargeTooSmall as error:
+        raise errors.ChargeTooSmall(error.template, field="amount", **error.values) from error
+    except errors.BelowMinimumOrder as error:
+        raise errors.BelowMinimumOrder(error.template, field="amount", **error.values) from error
+    except errors.PriceUnavailable as error:
         # Its own message advises placing an order that waits, which a visitor cannot do.
         message = N_("There is no price in %(currency)s right now. Try again later.")
-        raise PriceUnavailable(message, currency=offer.terms.currency) from error
+        raise errors.PriceUnavailable(message, currency=offer.terms.currency) from error
     tax = tax_of(priced, offer.terms)
     _check_limits(offer.link, requested, priced, priced.total_cost_minor + (tax.tax_minor or 0))
     short = [line for line in priced.lines if line.insufficient_available_quantity]

@@ -28,17 +28,11 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import MassUnit, to_grams
 from tonne.platform.values.language import N_
 from tonne.platform.web.render import Renderer, see_other
+from tonne.supply.certificates import store
 from tonne.supply.certificates.credentials.issue_credential import IssueCredential
 from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
 from tonne.supply.certificates.pdf import qr_code
 from tonne.supply.certificates.record import CertificateLine
-from tonne.supply.certificates.store import (
-    StoredCertificate,
-    find_by_number_any_account,
-    find_number_of_document_any_account,
-    list_documents_any_account,
-    normal_number,
-)
 from tonne.supply.transparency.shown_log import find_shown_entry
 
 MAX_ENTERED = 60
@@ -129,7 +123,7 @@ class CertificatePages:
         if number is None:
             return self._form(request)
         # Drop characters that no number contains, so that the redirect is always a valid path.
-        entered = normal_number(number) or _NOT_IN_NUMBER.sub("", number)[:MAX_ENTERED]
+        entered = store.normal_number(number) or _NOT_IN_NUMBER.sub("", number)[:MAX_ENTERED]
         if not entered.strip("-"):
             return self._form(request, fault=_NUMBER_MISSING, status=400)
         return see_other(f"/verify/{entered}")
@@ -142,7 +136,7 @@ class CertificatePages:
             return self._form(request, file_fault=_FILE_MISSING, status=400)
         if not is_pdf(file.content):
             return self._form(request, file_fault=_NOT_A_PDF, status=400)
-        number = await asyncio.to_thread(find_number, file.content) or normal_number(
+        number = await asyncio.to_thread(find_number, file.content) or store.normal_number(
             (request.form().get("number") or [""])[0]
         )
         sha256 = hashlib.sha256(file.content).hexdigest()
@@ -155,17 +149,17 @@ class CertificatePages:
         """
         self._count(request)
         entered, instead_of = request.query("sha256", "instead_of")
-        number = normal_number(request.path("number"))
+        number = store.normal_number(request.path("number"))
         sha256 = normal_sha256(entered or "")
         async with self._database.connection() as connection:
-            found = await find_by_number_any_account(connection, number)
+            found = await store.find_by_number_any_account(connection, number)
             if found is None:
                 shown = request.path("number")[:MAX_ENTERED]
                 return self._form(request, entered=shown, verdict=CertificateVerdict.UNKNOWN_NUMBER, status=404)
-            documents = await list_documents_any_account(connection, number)
+            documents = await store.list_documents_any_account(connection, number)
             match = match_file(sha256, documents) if sha256 else None
             if match is FileMatch.ALTERED:
-                other = await find_number_of_document_any_account(connection, sha256)
+                other = await store.find_number_of_document_any_account(connection, sha256)
                 if other is not None:
                     return see_other(f"/verify/{other}?{urlencode({'sha256': sha256, 'instead_of': number})}")
             has_page = found.is_public and await shows_certificates(connection, found.scope)
@@ -181,7 +175,7 @@ class CertificatePages:
             shows_replacement=True,
             entered_sha256=(entered or "")[:200],
             hash_is_unreadable=entered is not None and not sha256,
-            instead_of=normal_number(instead_of or ""),
+            instead_of=store.normal_number(instead_of or ""),
             **_shown(found),
         )
 
@@ -190,10 +184,10 @@ class CertificatePages:
         self._count(request)
         if not sha256:
             return self._form(request, file_fault=_NOT_A_HASH, status=400)
-        claimed = normal_number(claimed)
+        claimed = store.normal_number(claimed)
         async with self._database.connection() as connection:
-            number = await find_number_of_document_any_account(connection, sha256)
-            if number is None and await find_by_number_any_account(connection, claimed) is not None:
+            number = await store.find_number_of_document_any_account(connection, sha256)
+            if number is None and await store.find_by_number_any_account(connection, claimed) is not None:
                 number = claimed
         if number is None:
             return self._form(request, entered=claimed, verdict=CertificateVerdict.UNKNOWN_FILE, status=404)
@@ -220,10 +214,10 @@ class CertificatePages:
             verdict=verdict,
         )
 
-    async def _public(self, request: Request) -> StoredCertificate:
+    async def _public(self, request: Request) -> store.StoredCertificate:
         """Only misses count towards the rate limit: many people may share one network address."""
         self._count(request, 0)
-        found = await self._database.run(_find_public, normal_number(request.path("number")))
+        found = await self._database.run(_find_public, store.normal_number(request.path("number")))
         if found is None:
             self._count(request)
             raise CertificateNotFound
@@ -233,15 +227,15 @@ class CertificatePages:
         self._lookups.require(request.limited_as, count, _TOO_MANY)
 
 
-async def _find_public(connection: Connection, number: str) -> StoredCertificate | None:
+async def _find_public(connection: Connection, number: str) -> store.StoredCertificate | None:
     """None also for a certificate in a private name, and if the account does not publish certificates."""
-    found = await find_by_number_any_account(connection, number)
+    found = await store.find_by_number_any_account(connection, number)
     if found is None or not found.is_public or not await shows_certificates(connection, found.scope):
         return None
     return found
 
 
-def _logo_address(found: StoredCertificate, page: SustainabilityPage | None) -> str | None:
+def _logo_address(found: store.StoredCertificate, page: SustainabilityPage | None) -> str | None:
     """The logo that the certificate shows, if it is still that of the account's page."""
     version = None if page is None else page.logo_version
     if page is None or version is None or not (found.record.logo or "").startswith(version):
@@ -249,7 +243,7 @@ def _logo_address(found: StoredCertificate, page: SustainabilityPage | None) -> 
     return page.logo_address("")
 
 
-def _shown(found: StoredCertificate) -> dict[str, Any]:
+def _shown(found: store.StoredCertificate) -> dict[str, Any]:
     """The certificate, with dates that the template can format for the visitor's locale."""
     record = found.record
     return {

@@ -1,23 +1,67 @@
 """The figures of a Sustainability page: totals, shares and chart data."""
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from datetime import date
 from decimal import Decimal
+from functools import cache
+from importlib import resources
+from typing import NamedTuple
 
 from babel import Locale
 from babel.numbers import format_percent
 from msgspec import Struct
 
-from tonne.channels.public_pages.figures.countries import country_name, place_of
 from tonne.channels.public_pages.figures.figure_store import FigurePeriod, Retired, VintageTotal
-from tonne.channels.public_pages.figures.goals import Goal, flights_of, goals_of
 from tonne.channels.public_pages.timeline import Timeline, timeline_of
 from tonne.platform.values.amounts import apportion
 from tonne.platform.web.charts import Segment, bar_width, stacked_bar
 from tonne.selling.catalogue.countries import country_code
 from tonne.selling.catalogue.model import Catalogue, Project
 from tonne.selling.catalogue.pictures.pictures import project_picture
+
+# One passenger in economy class, one way: 5,540 km (great circle, JFK to LHR) at 0.11704 kg per km, the factor of DESNZ
+# 2025 for long-haul flights with radiative forcing.
+GRAMS_PER_FLIGHT = 648_402
+
+
+class Goal(NamedTuple):
+    number: int
+    # How many projects contribute to it.
+    projects_count: int
+
+
+def goals_of(projects: Iterable[Project]) -> tuple[Goal, ...]:
+    """The UN Sustainable Development Goals that the projects contribute to, by number."""
+    counts = Counter(number for project in projects for number in set(project.details.un_sdg or ()))
+    return tuple(Goal(number, counts[number]) for number in sorted(counts))
+
+
+def flights_of(grams: int) -> int:
+    """Whole flights from New York to London that cause at most these emissions."""
+    return grams // GRAMS_PER_FLIGHT
+
+
+# The size of `world.svg`.
+MAP_WIDTH, MAP_HEIGHT = 1080, 464
+
+
+def country_name(country: str, locale: Locale) -> str:
+    """Catalogues hold the code of a country or its English name. An unknown name stays as it is."""
+    return str(locale.territories.get(country_code(country), country))
+
+
+def place_of(country: str) -> tuple[int, int] | None:
+    """The middle of the country on the map."""
+    return _places().get(country_code(country))
+
+
+@cache
+def _places() -> dict[str, tuple[int, int]]:
+    text = (resources.files("tonne.channels.public_pages.figures") / "country_places.txt").read_text(encoding="ascii")
+    lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
+    return {code: (int(x), int(y)) for code, x, y in lines}
+
 
 # The style sheet has this many colours; further bundles share the last one.
 SERIES = 6

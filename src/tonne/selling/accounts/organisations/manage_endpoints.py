@@ -13,7 +13,7 @@ from tonne.platform.values.errors import Fault, Invalid
 from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.platform.values.paging import Position
 from tonne.platform.values.replace import replace
-from tonne.selling.accounts import store
+from tonne.selling.accounts import errors, store
 from tonne.selling.accounts.account_list_store import AccountFilter, list_accounts_before
 from tonne.selling.accounts.account_schemas import (
     AccountIn,
@@ -30,12 +30,6 @@ from tonne.selling.accounts.account_schemas import (
 from tonne.selling.accounts.archive_account import archive_account
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.directory import AccountDirectory
-from tonne.selling.accounts.errors import (
-    AccountIdempotencyExists,
-    AccountScopeIncorrect,
-    BillingInvalid,
-    LiveAccountRequired,
-)
 from tonne.selling.accounts.lookup import require_account
 from tonne.selling.accounts.model import Account, AccountKind, PagesVisibility, PaymentMethod
 from tonne.selling.accounts.open_account import open_account
@@ -88,7 +82,7 @@ class ManageAccountEndpoints:
         body = read(request.json(), AccountIn)
         scope, now = request.scope, self._clock()
         if scope.mode is not Mode.LIVE:
-            raise LiveAccountRequired
+            raise errors.LiveAccountRequired
         ids = {mode: new_id("acc") for mode in Mode}
         siblings = {Mode.LIVE: ids[Mode.TEST], Mode.TEST: ids[Mode.LIVE]}
         accounts = {}
@@ -219,7 +213,9 @@ class ManageAccountEndpoints:
         account = await self._database.run(require_account, request.scope)
         if account.kind is not kind:
             path = "/v1/accounts/client/me" if account.kind is _CLIENT else "/v1/accounts/me"
-            raise AccountScopeIncorrect(f"The request acts for an account with the scope {account.kind}. Use {path}.")
+            raise errors.AccountScopeIncorrect(
+                f"The request acts for an account with the scope {account.kind}. Use {path}."
+            )
         return account
 
     async def _managed(self, request: Request, kind: AccountKind) -> Account:
@@ -258,8 +254,8 @@ class ManageAccountEndpoints:
             change = _change_of(document, read(document, shape))
             try:
                 account = await change_account(tx, scope, change, actor=request.actor, now=self._clock())
-            except BillingInvalid as error:
-                raise BillingInvalid(_CARD, field="payment_method") from error
+            except errors.BillingInvalid as error:
+                raise errors.BillingInvalid(_CARD, field="payment_method") from error
         self._directory.forget_terms(scope)
         return account
 
@@ -300,7 +296,7 @@ async def _find_original(tx: Connection, account: Account) -> Account | None:
     await store.lock_organisation_mode(tx, account.scope)
     original = await store.find_by_idempotency_key(tx, account.scope, account.idempotency_key)
     if original is not None and original.name != account.name:
-        raise AccountIdempotencyExists(field="idempotency_key")
+        raise errors.AccountIdempotencyExists(field="idempotency_key")
     return original
 
 

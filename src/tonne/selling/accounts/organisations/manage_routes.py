@@ -2,19 +2,7 @@
 
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
 from tonne.platform.http.route import Parameter, Route, RouteMaker
-from tonne.selling.accounts import errors
-from tonne.selling.accounts.account_schemas import (
-    AccountIn,
-    AccountPairOut,
-    AccountPatchIn,
-    AccountPutIn,
-    ClientAccountIn,
-    ClientAccountOut,
-    ClientAccountPatchIn,
-    ClientAccountPutIn,
-    ListedClientAccountOut,
-    OwnAccountOut,
-)
+from tonne.selling.accounts import account_schemas, errors
 from tonne.selling.accounts.organisations.manage_endpoints import ManageAccountEndpoints
 
 _CHANGED = (errors.NameInvalid, errors.HandleNotUnique, errors.AccountIdempotencyExists)
@@ -38,48 +26,48 @@ def _own_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
         route(
             "GET /v1/accounts/me",
             endpoints.read_own_account,
-            OwnAccountOut,
+            account_schemas.OwnAccountOut,
             errors.AccountScopeIncorrect,
             operation_id="getOwnAccount",
         ),
         route(
             "POST /v1/accounts",
             endpoints.create_account,
-            {201: AccountPairOut},
+            {201: account_schemas.AccountPairOut},
             errors.AccountScopeIncorrect,
             errors.LiveAccountRequired,
             errors.CurrencyUnknown,
             *changed,
             operation_id="createAccount",
-            body=AccountIn,
+            body=account_schemas.AccountIn,
             example={**_PROFILE, "currency": "EUR"},
         ),
         route(
             "GET /v1/accounts",
             endpoints.list_accounts,
-            ListOut[OwnAccountOut],
+            ListOut[account_schemas.OwnAccountOut],
             *LIST_ERRORS,
             errors.AccountScopeIncorrect,
             operation_id="listAccounts",
             query=(*LIST_PARAMETERS, _NAME),
         ),
-        route(f"GET {one}", endpoints.read_account, OwnAccountOut, operation_id="getAccountById"),
+        route(f"GET {one}", endpoints.read_account, account_schemas.OwnAccountOut, operation_id="getAccountById"),
         route(
             f"PUT {one}",
             endpoints.replace_account,
-            OwnAccountOut,
+            account_schemas.OwnAccountOut,
             *changed,
             operation_id="replaceAccount",
-            body=AccountPutIn,
+            body=account_schemas.AccountPutIn,
             example=_PROFILE,
         ),
         route(
             f"PATCH {one}",
             endpoints.update_account,
-            OwnAccountOut,
+            account_schemas.OwnAccountOut,
             *changed,
             operation_id="updateAccount",
-            body=AccountPatchIn,
+            body=account_schemas.AccountPatchIn,
             example={"beneficiary": None, "language": "de"},
         ),
     ]
@@ -87,12 +75,12 @@ def _own_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
 
 def _client_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
     route, own = RouteMaker("Accounts"), {"scope": "client_account"}
-    created = {200: ClientAccountOut, 201: ClientAccountOut}
+    created = {200: account_schemas.ClientAccountOut, 201: account_schemas.ClientAccountOut}
     return [
         route(
             "GET /v1/accounts/client/me",
             endpoints.read_own_client_account,
-            ClientAccountOut,
+            account_schemas.ClientAccountOut,
             errors.AccountScopeIncorrect,
             operation_id="getOwnClientAccount",
             shows=own,
@@ -105,14 +93,14 @@ def _client_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
             errors.CurrencyUnknown,
             *_CHANGED,
             operation_id="createClientAccount",
-            body=ClientAccountIn,
+            body=account_schemas.ClientAccountIn,
             example={**_PROFILE, "currency": "EUR", "idempotency_key": "client-20817", "reference": "Customer 20817"},
             shows=own,
         ),
         route(
             "GET /v1/accounts/client",
             endpoints.list_client_accounts,
-            ListOut[ListedClientAccountOut],
+            ListOut[account_schemas.ListedClientAccountOut],
             *LIST_ERRORS,
             errors.AccountScopeIncorrect,
             operation_id="listClientAccounts",
@@ -126,41 +114,45 @@ def _one_client_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
     own = {"scope": "client_account"}
     return [
         route(
-            f"GET {one}", endpoints.read_client_account, ClientAccountOut, operation_id="getClientAccount", shows=own
+            f"GET {one}",
+            endpoints.read_client_account,
+            account_schemas.ClientAccountOut,
+            operation_id="getClientAccount",
+            shows=own,
         ),
         route(
             f"PUT {one}",
             endpoints.replace_client_account,
-            ClientAccountOut,
+            account_schemas.ClientAccountOut,
             *_CHANGED,
             errors.BillingInvalid,
             operation_id="replaceClientAccount",
-            body=ClientAccountPutIn,
+            body=account_schemas.ClientAccountPutIn,
             example=_PROFILE,
             shows=own,
         ),
         route(
             f"PATCH {one}",
             endpoints.update_client_account,
-            ClientAccountOut,
+            account_schemas.ClientAccountOut,
             *_CHANGED,
             errors.BillingInvalid,
             operation_id="updateClientAccount",
-            body=ClientAccountPatchIn,
+            body=account_schemas.ClientAccountPatchIn,
             example={"reference": "Customer 20817", "beneficiary": None},
             shows=own,
         ),
         route(
             f"POST {one}/archive",
             endpoints.archive_client_account,
-            ClientAccountOut,
+            account_schemas.ClientAccountOut,
             operation_id="archiveClientAccount",
             shows={**own, "archived_at": "2026-11-15T10:00:00.123Z"},
         ),
         route(
             f"POST {one}/unarchive",
             endpoints.unarchive_client_account,
-            ClientAccountOut,
+            account_schemas.ClientAccountOut,
             operation_id="unarchiveClientAccount",
             shows=own,
         ),

@@ -7,17 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, TypeVar
 
-from tonne.platform.documents.sheets.columns import (
-    CellError,
-    Column,
-    choice,
-    decimal,
-    parse_date,
-    parse_image,
-    parse_web_url,
-    text,
-    whole,
-)
+from tonne.platform.documents.sheets import columns
 from tonne.platform.documents.sheets.errors import quoted
 from tonne.platform.documents.sheets.read_sheet import Values
 from tonne.platform.values.amounts import parse_decimal
@@ -32,7 +22,7 @@ _QUALITIES = tuple(
     f"quality_{name}" for name in ["durability", "additionality", "measurement", "risk_mitigation", "cobenefits"]
 )
 T = TypeVar("T")
-_short = text(MAX_ITEM_LENGTH)
+_short = columns.text(MAX_ITEM_LENGTH)
 
 
 def items(parse: Callable[[str], T]) -> Callable[[str], list[T]]:
@@ -41,9 +31,9 @@ def items(parse: Callable[[str], T]) -> Callable[[str], list[T]]:
     def parse_items(cell: str) -> list[T]:
         cells = [item.strip() for item in cell.split("|")]
         if not all(cells):
-            raise CellError("an item between two `|` is empty: enter it, or remove one `|`.")
+            raise columns.CellError("an item between two `|` is empty: enter it, or remove one `|`.")
         if len(cells) > MAX_ITEMS:
-            raise CellError(f"the cell has {len(cells)} items: keep at most {MAX_ITEMS}.")
+            raise columns.CellError(f"the cell has {len(cells)} items: keep at most {MAX_ITEMS}.")
         return [parse(item) for item in cells]
 
     return parse_items
@@ -54,7 +44,7 @@ def _parts(item: str, *names: str, required: int) -> list[str | None]:
     found = [part.strip() or None for part in item.split(";")]
     shape = " ; ".join(names)
     if len(found) > len(names) or not all(found[:required]) or len(found) < required:
-        raise CellError(f"{quoted(item)} does not have the form `{shape}`: separate the parts with `;`.")
+        raise columns.CellError(f"{quoted(item)} does not have the form `{shape}`: separate the parts with `;`.")
     return [*found, *[None] * (len(names) - len(found))]
 
 
@@ -65,7 +55,7 @@ def _optional(parse: Callable[[str], T], part: str | None) -> T | None:
 def parse_coordinate(limit: int) -> Callable[[str], float]:
     def parse(cell: str) -> float:
         if not _COORDINATE.fullmatch(cell) or not -limit <= float(cell) <= limit:
-            raise CellError(
+            raise columns.CellError(
                 f"{quoted(cell)} is not a number of degrees from -{limit} to {limit}: write one such as 6.85."
             )
         return float(cell)
@@ -75,43 +65,43 @@ def parse_coordinate(limit: int) -> Callable[[str], float]:
 
 def parse_colour(cell: str) -> str:
     if not _COLOUR.fullmatch(cell.lower()):
-        raise CellError(f"{quoted(cell)} is not a colour: write it as #3f8762.")
+        raise columns.CellError(f"{quoted(cell)} is not a colour: write it as #3f8762.")
     return cell.lower()
 
 
 def parse_day(cell: str) -> str:
-    return parse_date(cell).isoformat()
+    return columns.parse_date(cell).isoformat()
 
 
 def parse_goals(cell: str) -> list[int]:
-    return sorted(set(items(whole(1, 17))(cell)))
+    return sorted(set(items(columns.whole(1, 17))(cell)))
 
 
 def parse_tonnes(cell: str) -> str:
-    return f"{decimal(6, MAX_TONNES)(cell):f}"
+    return f"{columns.decimal(6, MAX_TONNES)(cell):f}"
 
 
 def parse_titled(cell: str) -> details.TitledText:
-    title, colon, description = (part.strip() for part in text(2000)(cell).partition(":"))
+    title, colon, description = (part.strip() for part in columns.text(2000)(cell).partition(":"))
     if not (title and colon and description):
-        raise CellError(f"{quoted(cell)} does not have the form `Title: description`.")
+        raise columns.CellError(f"{quoted(cell)} does not have the form `Title: description`.")
     return details.TitledText(title, description)
 
 
 def parse_milestone(item: str) -> details.ProjectYear:
     year, colon, description = (part.strip() for part in item.partition(":"))
     if not (colon and description):
-        raise CellError(f"{quoted(item)} does not have the form `2024: description`.")
-    return details.ProjectYear(whole(1900, 2200)(year), _short(description))
+        raise columns.CellError(f"{quoted(item)} does not have the form `2024: description`.")
+    return details.ProjectYear(columns.whole(1900, 2200)(year), _short(description))
 
 
 def parse_media(item: str) -> details.ProjectMedia:
     kind, url, credit, link = _parts(item, "image or video", "address", "credit", "address", required=2)
     return details.ProjectMedia(
-        details.MediaType(choice(*details.MediaType)(str(kind))),
-        parse_image(str(url)),
+        details.MediaType(columns.choice(*details.MediaType)(str(kind))),
+        columns.parse_image(str(url)),
         _optional(_short, credit),
-        _optional(parse_web_url, link),
+        _optional(columns.parse_web_url, link),
     )
 
 
@@ -119,42 +109,44 @@ def parse_impact(item: str) -> details.ImpactEntry:
     names = ("label", "title", "description", "address of a picture", "icon")
     label, title, description, image, icon = _parts(item, *names, required=3)
     shown = (_short(str(label)), _short(str(title)), _short(str(description)))
-    return details.ImpactEntry(*shown, _optional(parse_image, image), _optional(_short, icon))
+    return details.ImpactEntry(*shown, _optional(columns.parse_image, image), _optional(_short, icon))
 
 
 def parse_storage(item: str) -> details.CarbonStorageYear:
     names = ("year", "baseline", "carbon stock", "assumed leakage", "buffer", "credits issued")
     year, *amounts = _parts(item, *names, required=6)
-    return details.CarbonStorageYear(whole(1900, 2200)(str(year)), *(_amount(str(amount)) for amount in amounts))
+    return details.CarbonStorageYear(
+        columns.whole(1900, 2200)(str(year)), *(_amount(str(amount)) for amount in amounts)
+    )
 
 
 def _amount(cell: str) -> float:
     number = parse_decimal(cell)
     if number is None or number > MAX_TONNES:
-        raise CellError(f"{quoted(cell)} is not a number of tonnes: write one such as 12500.")
+        raise columns.CellError(f"{quoted(cell)} is not a number of tonnes: write one such as 12500.")
     return float(number)
 
 
 def parse_dataset(item: str) -> details.Dataset:
     title, url = _parts(item, "title", "address", required=2)
-    return details.Dataset(_short(str(title)), parse_web_url(str(url)))
+    return details.Dataset(_short(str(title)), columns.parse_web_url(str(url)))
 
 
 def parse_link(item: str) -> details.ProjectLink:
     title, url = _parts(item, "title", "address", required=2)
-    return details.ProjectLink(_short(str(title)), parse_web_url(str(url)))
+    return details.ProjectLink(_short(str(title)), columns.parse_web_url(str(url)))
 
 
 def parse_news(item: str) -> details.NewsArticle:
     title, url, day, description = _parts(item, "title", "address", "date", "description", required=2)
     about = (_optional(parse_day, day), _optional(_short, description))
-    return details.NewsArticle(_short(str(title)), parse_web_url(str(url)), *about)
+    return details.NewsArticle(_short(str(title)), columns.parse_web_url(str(url)), *about)
 
 
-Texts = Annotated[list[str], Column(items(_short))]
-ShortText = Annotated[str, Column(_short)]
-Day = Annotated[str, Column(parse_day)]
-Titled = Annotated[details.TitledText, Column(parse_titled)]
+Texts = Annotated[list[str], columns.Column(items(_short))]
+ShortText = Annotated[str, columns.Column(_short)]
+Day = Annotated[str, columns.Column(parse_day)]
+Titled = Annotated[details.TitledText, columns.Column(parse_titled)]
 
 
 def check_details(values: Values) -> Iterator[tuple[str, str]]:

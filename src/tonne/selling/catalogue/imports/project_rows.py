@@ -7,23 +7,7 @@ from tonne.platform.documents.sheets.columns import CellError, Column, Image, La
 from tonne.platform.documents.sheets.read_sheet import Row
 from tonne.platform.values.amounts import GRAMS_PER_TONNE
 from tonne.selling.catalogue import details
-from tonne.selling.catalogue.imports.detail_columns import (
-    Day,
-    ShortText,
-    Texts,
-    Titled,
-    items,
-    parse_coordinate,
-    parse_dataset,
-    parse_goals,
-    parse_impact,
-    parse_link,
-    parse_media,
-    parse_milestone,
-    parse_news,
-    parse_storage,
-    parse_tonnes,
-)
+from tonne.selling.catalogue.imports import detail_columns
 
 ProjectKey = tuple[str, str]
 
@@ -64,34 +48,40 @@ class ProjectRow(ProjectReference):
     # The fields of ProjectDetails.
     short_name: Label | None = None
     region: Label | None = None
-    latitude: Annotated[float, Column(parse_coordinate(90))] | None = None
-    longitude: Annotated[float, Column(parse_coordinate(180))] | None = None
-    protocol: Texts | None = None
-    additional_standards_met: Texts | None = None
+    latitude: Annotated[float, Column(detail_columns.parse_coordinate(90))] | None = None
+    longitude: Annotated[float, Column(detail_columns.parse_coordinate(180))] | None = None
+    protocol: detail_columns.Texts | None = None
+    additional_standards_met: detail_columns.Texts | None = None
     verifying_body: Label | None = None
-    registration_date: Day | None = None
-    crediting_start_date: Day | None = None
-    crediting_end_date: Day | None = None
-    avg_annual_emission_reductions: Annotated[str, Column(parse_tonnes)] | None = None
-    durability: ShortText | None = None
-    risk_of_reversal: ShortText | None = None
-    risk_of_predicted_emissions: ShortText | None = None
-    results: Texts | None = None
-    un_sdg: Annotated[list[int], Column(parse_goals)] | None = None
+    registration_date: detail_columns.Day | None = None
+    crediting_start_date: detail_columns.Day | None = None
+    crediting_end_date: detail_columns.Day | None = None
+    avg_annual_emission_reductions: Annotated[str, Column(detail_columns.parse_tonnes)] | None = None
+    durability: detail_columns.ShortText | None = None
+    risk_of_reversal: detail_columns.ShortText | None = None
+    risk_of_predicted_emissions: detail_columns.ShortText | None = None
+    results: detail_columns.Texts | None = None
+    un_sdg: Annotated[list[int], Column(detail_columns.parse_goals)] | None = None
     logo: Image | None = None
-    media: Annotated[list[details.ProjectMedia], Column(items(parse_media))] | None = None
+    media: Annotated[list[details.ProjectMedia], Column(detail_columns.items(detail_columns.parse_media))] | None = None
     offset_delivery: Annotated[str, Column(choice(*details.OffsetDelivery))] | None = None
     retirement_timeframe: Annotated[str, Column(choice(*details.RetirementTimeframe))] | None = None
     carbon_permanence: Annotated[str, Column(choice(*details.CarbonPermanence))] | None = None
     oxford_type: Annotated[int, Column(whole(1, 5))] | None = None
-    quality_durability: Titled | None = None
-    quality_additionality: Titled | None = None
-    quality_measurement: Titled | None = None
-    quality_risk_mitigation: Titled | None = None
-    quality_cobenefits: Titled | None = None
-    impact_summary: Annotated[list[details.ImpactEntry], Column(items(parse_impact))] | None = None
-    timeline: Annotated[list[details.ProjectYear], Column(items(parse_milestone))] | None = None
-    carbon_storage_over_time: Annotated[list[details.CarbonStorageYear], Column(items(parse_storage))] | None = None
-    datasets: Annotated[list[details.Dataset], Column(items(parse_dataset))] | None = None
-    links: Annotated[list[details.ProjectLink], Column(items(parse_link))] | None = None
-    news: Annotated[list[details.NewsArticle], Column(items(parse_news))] | None = None
+    quality_durability: detail_columns.Titled | None = None
+    quality_additionality: detail_columns.Titled | None = None
+    quality_measurement: detail_columns.Titled | None = None
+    quality_risk_mitigation: detail_columns.Titled | None = None
+    quality_cobenefits: detail_columns.Titled | None = None
+    impact_summary: (
+        Annotated[list[details.ImpactEntry], Column(detail_columns.items(detail_columns.parse_impact))] | None
+    ) = None
+    timeline: (
+        Annotated[list[details.ProjectYear], Column(detail_columns.items(detail_columns.parse_milestone))] | None
+    ) = None
+    carbon_storage_over_time: (
+        Annotated[list[details.CarbonStorageYear], Column(detail_columns.items(detail_columns.parse_storage))] | None
+    ) = None
+    datasets: Annotated[list[details.Dataset], Column(detail_columns.items(detail_columns.parse_dataset))] | None = None
+    links: Annotated[list[details.ProjectLink], Column(detail_columns.items(detail_columns.parse_link))] | None = None
+    news: Annotated[list[details.NewsArticle], Column(detail_columns.items(detail_columns.parse_news))] | None = None

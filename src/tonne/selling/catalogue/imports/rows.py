@@ -10,19 +10,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Struct
 
-from tonne.platform.documents.sheets.columns import (
-    Column,
-    Currency,
-    Image,
-    Slug,
-    choice,
-    decimal,
-    parse_flag,
-    parse_time,
-    precision_error,
-    text,
-    whole,
-)
+from tonne.platform.documents.sheets import columns
 from tonne.platform.documents.sheets.errors import RowError
 from tonne.platform.documents.sheets.read_sheet import Row, Sheet, SheetFile, Values, read_sheet
 from tonne.platform.values.amounts import DECIMALS, scaled
@@ -53,32 +41,32 @@ Files = Mapping[FileKind, SheetFile]
 
 def _percentage(cell: str) -> str:
     """As it is stored: without trailing zeros."""
-    return percent_text(scaled(decimal(DIGITS, 100)(cell), DIGITS) or 0)
+    return percent_text(scaled(columns.decimal(DIGITS, 100)(cell), DIGITS) or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleRow(Row):
     KEY: ClassVar[tuple[str, ...]] = ("slug",)
 
-    slug: Slug
-    name: Annotated[str, Column(text(200))]
-    description: Annotated[str, Column(text(2000), if_empty=None)]
-    primary_image: Image | None
-    unit_price: Annotated[Decimal, Column(decimal(12, MAX_PRICE))]
-    enabled: Annotated[bool, Column(parse_flag)]
-    position: Annotated[int, Column(whole(0, MAX_POSITION))]
+    slug: columns.Slug
+    name: Annotated[str, columns.Column(columns.text(200))]
+    description: Annotated[str, columns.Column(columns.text(2000), if_empty=None)]
+    primary_image: columns.Image | None
+    unit_price: Annotated[Decimal, columns.Column(columns.decimal(12, MAX_PRICE))]
+    enabled: Annotated[bool, columns.Column(columns.parse_flag)]
+    position: Annotated[int, columns.Column(columns.whole(0, MAX_POSITION))]
     # The fields of BundleDetails.
-    approach: Annotated[str, Column(choice(*Approach))] | None = None
-    carbon_permanence: Annotated[str, Column(choice(*CarbonPermanence))] | None = None
-    background_colour: Annotated[str, Column(parse_colour)] | None = None
+    approach: Annotated[str, columns.Column(columns.choice(*Approach))] | None = None
+    carbon_permanence: Annotated[str, columns.Column(columns.choice(*CarbonPermanence))] | None = None
+    background_colour: Annotated[str, columns.Column(parse_colour)] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleProjectRow(ProjectReference):
     KEY: ClassVar[tuple[str, ...]] = ("bundle_slug", "registry", "registry_project_id")
 
-    bundle_slug: Slug
-    weight: Annotated[int, Column(whole(1, MAX_WEIGHT))]
+    bundle_slug: columns.Slug
+    weight: Annotated[int, columns.Column(columns.whole(1, MAX_WEIGHT))]
     # Within the bundle, from the order of the lines.
     position: int = 0
 
@@ -87,20 +75,20 @@ class BundleProjectRow(ProjectReference):
 class ExchangeRateRow(Row):
     KEY: ClassVar[tuple[str, ...]] = ("base", "quote", "as_of")
 
-    base: Currency
-    quote: Currency
-    rate: Annotated[Decimal, Column(decimal(12, MAX_RATE))]
-    source: Annotated[str, Column(text(200))]
-    as_of: Annotated[datetime, Column(parse_time)]
+    base: columns.Currency
+    quote: columns.Currency
+    rate: Annotated[Decimal, columns.Column(columns.decimal(12, MAX_RATE))]
+    source: Annotated[str, columns.Column(columns.text(200))]
+    as_of: Annotated[datetime, columns.Column(columns.parse_time)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultRow(Row):
     KEY: ClassVar[tuple[str, ...]] = ("bundle_slug",)
 
-    bundle_slug: Slug
+    bundle_slug: columns.Slug
     # None splits equally.
-    percentage: Annotated[str, Column(_percentage)] | None
+    percentage: Annotated[str, columns.Column(_percentage)] | None
     # From the order of the lines.
     position: int = 0
 
@@ -131,7 +119,7 @@ def read_files(files: Files, currency: str) -> Sheets:
 
 
 def _check_price(currency: str, values: Values) -> Iterator[tuple[str, str]]:
-    if "unit_price" in values and (message := precision_error(values["unit_price"], DECIMALS[currency])):
+    if "unit_price" in values and (message := columns.precision_error(values["unit_price"], DECIMALS[currency])):
         yield "unit_price", message
 
 

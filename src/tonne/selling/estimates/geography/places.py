@@ -7,15 +7,10 @@ import msgspec
 from msgspec import Meta
 
 from tonne.platform.values.errors import Fault, Invalid
+from tonne.selling.estimates.geography import errors
 from tonne.selling.estimates.geography.airports import find_airport
 from tonne.selling.estimates.geography.cities import find_city
 from tonne.selling.estimates.geography.countries import find_country
-from tonne.selling.estimates.geography.errors import (
-    AddressNotFound,
-    DestinationCodeInvalid,
-    LocodeNotFound,
-    SourceCodeInvalid,
-)
 from tonne.selling.estimates.geography.model import Coordinates, Location
 from tonne.selling.estimates.geography.ports import Port, find_port
 
@@ -105,16 +100,18 @@ def resolve_place(place: PlaceIn, field: str) -> Location:
 def resolve_port(locode: str, field: str) -> Port:
     port = find_port(locode)
     if port is None:
-        raise LocodeNotFound(field=f"{field}.locode")
+        raise errors.LocodeNotFound(field=f"{field}.locode")
     return port
 
 
 def _city(place: PlaceIn, field: str) -> Location:
     if place.city is None:
-        raise AddressNotFound("An address is found by its city: send the city and its country_code.", field=field)
+        raise errors.AddressNotFound(
+            "An address is found by its city: send the city and its country_code.", field=field
+        )
     found = find_city(place.city, _alpha_2(place.country_code, field))
     if found is None:
-        raise AddressNotFound(field=f"{field}.city")
+        raise errors.AddressNotFound(field=f"{field}.city")
     return found
 
 
@@ -122,13 +119,13 @@ def _alpha_2(country_code: str | None, field: str) -> str | None:
     country = None if country_code is None else find_country(country_code)
     if country_code is not None and country is None:
         message = "There is no country with this code. Send an ISO 3166-1 code such as DEU."
-        raise AddressNotFound(message, field=f"{field}.country_code")
+        raise errors.AddressNotFound(message, field=f"{field}.country_code")
     return None if country is None else country.iso
 
 
 def _airport(code: str, field: str) -> Location:
     airport = find_airport(code)
     if airport is None:
-        error = DestinationCodeInvalid if field.endswith("destination") else SourceCodeInvalid
+        error = errors.DestinationCodeInvalid if field.endswith("destination") else errors.SourceCodeInvalid
         raise error(field=f"{field}.code")
     return Location(f"{airport.name} ({airport.code})", airport.coordinates, airport.country)

@@ -30,41 +30,32 @@ from tonne.selling.estimates.geography.great_circle import great_circle_km
 from tonne.selling.estimates.geography.inland_distance import DETOUR, with_detour
 from tonne.selling.estimates.geography.model import Location
 from tonne.selling.estimates.geography.places import resolve_place
+from tonne.selling.estimates.kinds import passenger_schemas
 from tonne.selling.estimates.kinds.air import air_emissions
 from tonne.selling.estimates.kinds.distance import Distance, DistanceMethod, given_distance
 from tonne.selling.estimates.kinds.errors import DistanceInvalid, RouteRequired
-from tonne.selling.estimates.kinds.passenger_schemas import (
-    JourneyLegIn,
-    JourneyLegOut,
-    JourneyRouteIn,
-    PassengerAnnotationsIn,
-    PassengerTransportationEstimateIn,
-    PassengerTransportationEstimateOut,
-    RailType,
-    VehicleType,
-)
 
 CATEGORY = "Business travel, land"
 _CAR = "Cars (by market segment) / {} / Unknown"
 VEHICLES = {
-    VehicleType.CAR_MINI: _CAR.format("Mini"),
-    VehicleType.CAR_SUPERMINI: _CAR.format("Supermini"),
-    VehicleType.CAR_LOWER_MEDIUM: _CAR.format("Lower medium"),
-    VehicleType.CAR_UPPER_MEDIUM: _CAR.format("Upper medium"),
-    VehicleType.CAR_EXECUTIVE: _CAR.format("Executive"),
-    VehicleType.CAR_LUXURY: _CAR.format("Luxury"),
-    VehicleType.CAR_SPORTS: _CAR.format("Sports"),
-    VehicleType.CAR_DUAL_PURPOSE_4X4: _CAR.format("Dual purpose 4X4"),
-    VehicleType.CAR_MPV: _CAR.format("MPV"),
-    VehicleType.MOTORCYCLE_SMALL: "Motorbike / Small",
-    VehicleType.MOTORCYCLE_MEDIUM: "Motorbike / Medium",
-    VehicleType.MOTORCYCLE_LARGE: "Motorbike / Large",
-    VehicleType.MOTORCYCLE_AVERAGE: "Motorbike / Average",
+    passenger_schemas.VehicleType.CAR_MINI: _CAR.format("Mini"),
+    passenger_schemas.VehicleType.CAR_SUPERMINI: _CAR.format("Supermini"),
+    passenger_schemas.VehicleType.CAR_LOWER_MEDIUM: _CAR.format("Lower medium"),
+    passenger_schemas.VehicleType.CAR_UPPER_MEDIUM: _CAR.format("Upper medium"),
+    passenger_schemas.VehicleType.CAR_EXECUTIVE: _CAR.format("Executive"),
+    passenger_schemas.VehicleType.CAR_LUXURY: _CAR.format("Luxury"),
+    passenger_schemas.VehicleType.CAR_SPORTS: _CAR.format("Sports"),
+    passenger_schemas.VehicleType.CAR_DUAL_PURPOSE_4X4: _CAR.format("Dual purpose 4X4"),
+    passenger_schemas.VehicleType.CAR_MPV: _CAR.format("MPV"),
+    passenger_schemas.VehicleType.MOTORCYCLE_SMALL: "Motorbike / Small",
+    passenger_schemas.VehicleType.MOTORCYCLE_MEDIUM: "Motorbike / Medium",
+    passenger_schemas.VehicleType.MOTORCYCLE_LARGE: "Motorbike / Large",
+    passenger_schemas.VehicleType.MOTORCYCLE_AVERAGE: "Motorbike / Average",
 }
 RAILWAYS = {
-    RailType.NATIONAL_RAIL: "Rail / National rail",
-    RailType.INTERNATIONAL_RAIL: "Rail / International rail",
-    RailType.LIGHT_RAIL_OR_TRAM: "Rail / Light rail and tram",
+    passenger_schemas.RailType.NATIONAL_RAIL: "Rail / National rail",
+    passenger_schemas.RailType.INTERNATIONAL_RAIL: "Rail / International rail",
+    passenger_schemas.RailType.LIGHT_RAIL_OR_TRAM: "Rail / Light rail and tram",
 }
 
 
@@ -79,8 +70,8 @@ class _Leg(msgspec.Struct, frozen=True):
     factor: Factor
 
     @property
-    def shown(self) -> JourneyLegOut:
-        return JourneyLegOut(
+    def shown(self) -> passenger_schemas.JourneyLegOut:
+        return passenger_schemas.JourneyLegOut(
             mass_out(sum(self.grams)),
             mass_out(self.grams[1]),
             self.distance.out,
@@ -89,7 +80,7 @@ class _Leg(msgspec.Struct, frozen=True):
         )
 
 
-def calculate_journey(request: PassengerTransportationEstimateIn, factors: FactorSet) -> Calculated:
+def calculate_journey(request: passenger_schemas.PassengerTransportationEstimateIn, factors: FactorSet) -> Calculated:
     legs = [_leg(leg, request.passengers or 1, factors, f"legs[{i}]") for i, leg in enumerate(request.legs)]
     explain = [
         msgspec.structs.replace(each, description=f"Leg {number}: {each.description}")
@@ -110,7 +101,7 @@ def calculate_journey(request: PassengerTransportationEstimateIn, factors: Facto
     return Calculated(total, explain, tuple(used.values()), {"legs": [leg.shown for leg in legs]})
 
 
-def _leg(leg: JourneyLegIn, passengers: int, factors: FactorSet, field: str) -> _Leg:
+def _leg(leg: passenger_schemas.JourneyLegIn, passengers: int, factors: FactorSet, field: str) -> _Leg:
     ways = [name for name in ("vehicle_type", "rail_type", "cabin_class") if getattr(leg, name) is not None]
     if len(ways) != 1:
         message = f"{field} needs exactly one of vehicle_type, rail_type and cabin_class."
@@ -128,7 +119,7 @@ def _leg(leg: JourneyLegIn, passengers: int, factors: FactorSet, field: str) -> 
         count = f"{plain(distance.km)} km × {passengers} passenger{'' if passengers == 1 else 's'}"
         counted = step("Passengers", f"{count} = {plain(amount)} {unit}", amount, unit)
     else:
-        factor = factors.get(CATEGORY, VEHICLES[leg.vehicle_type or VehicleType.CAR_MINI], "km")
+        factor = factors.get(CATEGORY, VEHICLES[leg.vehicle_type or passenger_schemas.VehicleType.CAR_MINI], "km")
         amount, unit = distance.km, "km"
         counted = step("The whole vehicle counts, for any number of passengers", f"{plain(amount)} km", amount, unit)
     fuel_value = factor.well_to_tank or Decimal(0)
@@ -144,7 +135,7 @@ def _leg(leg: JourneyLegIn, passengers: int, factors: FactorSet, field: str) -> 
     return _Leg((direct, making), distance, explain, (factor,), factor)
 
 
-def _distance(route: JourneyRouteIn, field: str, *, by_air: bool) -> Distance:
+def _distance(route: passenger_schemas.JourneyRouteIn, field: str, *, by_air: bool) -> Distance:
     has_places = route.source is not None or route.destination is not None
     if route.amount is not None and route.unit is not None and not has_places:
         return given_distance(route.amount, route.unit, field)
@@ -196,8 +187,8 @@ PASSENGER_TRANSPORTATION = EstimateKind(
     "cars and motorcycles as a whole.",
     operation="PassengerTransportationEstimate",
     parameter="passenger_transportation_estimate_id",
-    request=PassengerTransportationEstimateIn,
-    answer=PassengerTransportationEstimateOut,
+    request=passenger_schemas.PassengerTransportationEstimateIn,
+    answer=passenger_schemas.PassengerTransportationEstimateOut,
     calculate=calculate_journey,
     errors=(RouteRequired, DistanceInvalid, AddressNotFound, LocodeNotFound, SourceCodeInvalid, DestinationCodeInvalid),
     example={
@@ -214,7 +205,7 @@ PASSENGER_TRANSPORTATION = EstimateKind(
         "passengers": 1,
     },
     annotations=Annotations(
-        "is_passenger_transportation", "passenger_transportation_travelled_at", PassengerAnnotationsIn
+        "is_passenger_transportation", "passenger_transportation_travelled_at", passenger_schemas.PassengerAnnotationsIn
     ),
     in_thread=True,
 )

@@ -9,19 +9,8 @@ from tonne.selling.catalogue import facts
 from tonne.selling.catalogue.countries import country_of
 from tonne.selling.catalogue.details import OffsetType
 from tonne.selling.catalogue.model import Catalogue
+from tonne.selling.orders.analytics import schemas
 from tonne.selling.orders.analytics.model import DayRange
-from tonne.selling.orders.analytics.schemas import (
-    AggregatedOut,
-    BundleDayOut,
-    BundleShareOut,
-    BundleTimeseriesOut,
-    GoalCountOut,
-    LocationShareOut,
-    MetricsOut,
-    OffsetTypeShareOut,
-    OxfordShareOut,
-    RegistryShareOut,
-)
 from tonne.selling.orders.analytics.store import BundleSums
 
 NOT_ALLOCATED = "Not yet allocated"
@@ -47,20 +36,24 @@ class Aggregation:
         self._catalogue = catalogue
         self._currency = currency
 
-    def shown(self) -> AggregatedOut:
+    def shown(self) -> schemas.AggregatedOut:
         catalogue = self._catalogue
-        return AggregatedOut(
+        return schemas.AggregatedOut(
             bundle=[
-                BundleShareOut(key, bundle_name(catalogue, key), *amounts)
+                schemas.BundleShareOut(key, bundle_name(catalogue, key), *amounts)
                 for key, *amounts in self._by(lambda sums: str(sums.bundle_id))
             ],
-            location=[LocationShareOut(*row) for row in self._by(self._location)],
-            registry=[RegistryShareOut(*row) for row in self._by(self._registry)],
+            location=[schemas.LocationShareOut(*row) for row in self._by(self._location)],
+            registry=[schemas.RegistryShareOut(*row) for row in self._by(self._registry)],
             oxford_offsetting_principles=sorted(
-                (OxfordShareOut(key, *amounts) for key, *amounts in self._by(self._oxford_type) if key is not None),
+                (
+                    schemas.OxfordShareOut(key, *amounts)
+                    for key, *amounts in self._by(self._oxford_type)
+                    if key is not None
+                ),
                 key=lambda share: share.type,
             ),
-            offset_type=[OffsetTypeShareOut(*row) for row in self._by(self._offset_type)],
+            offset_type=[schemas.OffsetTypeShareOut(*row) for row in self._by(self._offset_type)],
         )
 
     def _by(self, property_of: Callable[[BundleSums], K]) -> list[tuple[K, str, str]]:
@@ -102,20 +95,20 @@ class Aggregation:
         return None if bundle is None else facts.bundle_offset_type(bundle)
 
 
-def metrics_of(sums: Iterable[BundleSums], catalogue: Catalogue) -> MetricsOut:
+def metrics_of(sums: Iterable[BundleSums], catalogue: Catalogue) -> schemas.MetricsOut:
     project_ids = {each.project_id for each in sums if each.project_id}
     goals: defaultdict[int, int] = defaultdict(int)
     for project_id in project_ids:
         project = catalogue.projects.get(project_id)
         for goal in (project.details.un_sdg or ()) if project else ():
             goals[goal] += 1
-    counted = [GoalCountOut(goal, goals[goal]) for goal in sorted(goals)]
-    return MetricsOut(len(project_ids), len(counted), counted or None)
+    counted = [schemas.GoalCountOut(goal, goals[goal]) for goal in sorted(goals)]
+    return schemas.MetricsOut(len(project_ids), len(counted), counted or None)
 
 
 def running_totals(
     sums: Iterable[BundleSums], period: DayRange, catalogue: Catalogue, currency: str
-) -> list[BundleTimeseriesOut]:
+) -> list[schemas.BundleTimeseriesOut]:
     """For each bundle one total for each day, the largest bundle first."""
     by_bundle: defaultdict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
     for each in sums:
@@ -130,6 +123,8 @@ def running_totals(
         for day in period.days():
             more_grams, more_minor = days.get(str(day), (0, 0))
             grams, minor = grams + more_grams, minor + more_minor
-            series.append(BundleDayOut(str(day), format_tonnes(grams), format_money(minor, currency)))
-        found.append((-grams, bundle_id, BundleTimeseriesOut(bundle_id, bundle_name(catalogue, bundle_id), series)))
+            series.append(schemas.BundleDayOut(str(day), format_tonnes(grams), format_money(minor, currency)))
+        found.append(
+            (-grams, bundle_id, schemas.BundleTimeseriesOut(bundle_id, bundle_name(catalogue, bundle_id), series))
+        )
     return [series for _, _, series in sorted(found, key=lambda each: each[:2])]

@@ -12,27 +12,10 @@ from tonne.platform.values.errors import Fault, Invalid, TimeRangeInvalid
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.snapshot import Catalogues
-from tonne.selling.orders.analytics import store
+from tonne.selling.orders.analytics import errors, schemas, store
 from tonne.selling.orders.analytics.aggregate import Aggregation, metrics_of, running_totals
-from tonne.selling.orders.analytics.errors import (
-    GroupingInvalid,
-    MetadataKeyNotReady,
-    MetadataKeyUnknown,
-    TooManyGroups,
-)
 from tonne.selling.orders.analytics.model import Accounts, DayRange, Grouping, Interval, period_of
 from tonne.selling.orders.analytics.read_orders import order_row, query_of, read_orders
-from tonne.selling.orders.analytics.schemas import (
-    AggregatedOut,
-    BundleTimeseriesOut,
-    CalculationsOut,
-    DayCountOut,
-    MetadataKeyOut,
-    MetadataKeysIn,
-    MetadataKeysOut,
-    MetricsOut,
-    OrderAnalyticsOut,
-)
 from tonne.selling.orders.analytics.store import BundleSums
 from tonne.selling.orders.totals.metadata_totals import list_keys, set_keys
 
@@ -111,7 +94,9 @@ class AnalyticsEndpoints(Struct, frozen=True):
         interval = Interval(text or Interval.DAY)
         counts = await self.database.run(store.count_estimates, request.scope, accounts, period, interval)
         starts = period.starts(interval)
-        return json_response(CalculationsOut([DayCountOut(str(day), counts.get(day, 0)) for day in starts]))
+        return json_response(
+            schemas.CalculationsOut([schemas.DayCountOut(str(day), counts.get(day, 0)) for day in starts])
+        )
 
     async def read_orders(self, request: Request) -> Response:
         """Read totals of orders.
@@ -127,7 +112,7 @@ class AnalyticsEndpoints(Struct, frozen=True):
             found = await read_orders(tx, request.scope, accounts, period, query)
         rows = [order_row(sums, query.grouping, catalogue) for sums in found]
         group_by = request.query_values("group_by")
-        return json_response(OrderAnalyticsOut(str(period.first), str(period.last), group_by, rows))
+        return json_response(schemas.OrderAnalyticsOut(str(period.first), str(period.last), group_by, rows))
 
     async def read_keys(self, request: Request) -> Response:
         """Read the metadata keys of analytics.
@@ -143,14 +128,16 @@ class AnalyticsEndpoints(Struct, frozen=True):
         not ready. Choose keys with few different values, such as a cost centre. Values are texts, numbers and booleans,
         of which the first 200 characters count.
         """
-        body = read(request.json(), MetadataKeysIn)
+        body = read(request.json(), schemas.MetadataKeysIn)
         async with self.database.transaction() as tx:
             await set_keys(tx, request.scope, body.keys, actor=request.actor, now=self.clock())
             return await self._show_keys(tx, request)
 
     async def _show_keys(self, connection: Connection, request: Request) -> Response:
         keys = await list_keys(connection, request.scope)
-        return json_response(MetadataKeysOut([MetadataKeyOut(each.key, each.is_complete) for each in keys]))
+        return json_response(
+            schemas.MetadataKeysOut([schemas.MetadataKeyOut(each.key, each.is_complete) for each in keys])
+        )
 
     def _period(self, request: Request) -> DayRange:
         first, last = request.query("from", "through")
@@ -172,24 +159,28 @@ class AnalyticsEndpoints(Struct, frozen=True):
             ranged(
                 "GET /v1/analytics/cumulative-per-bundle",
                 self.read_cumulative,
-                list[BundleTimeseriesOut],
+                list[schemas.BundleTimeseriesOut],
                 TimeRangeInvalid,
                 operation_id="getCumulativeAnalyticsPerBundle",
             ),
             ranged(
-                "GET /v1/analytics/metrics", self.read_metrics, MetricsOut, TimeRangeInvalid, operation_id="getMetrics"
+                "GET /v1/analytics/metrics",
+                self.read_metrics,
+                schemas.MetricsOut,
+                TimeRangeInvalid,
+                operation_id="getMetrics",
             ),
             ranged(
                 "GET /v1/analytics/aggregated-by-property",
                 self.read_aggregated,
-                AggregatedOut,
+                schemas.AggregatedOut,
                 TimeRangeInvalid,
                 operation_id="getAggregatedAnalyticsByProperty",
             ),
             route(
                 "GET /v1/analytics/emission-calculations",
                 self.read_calculations,
-                CalculationsOut,
+                schemas.CalculationsOut,
                 TimeRangeInvalid,
                 operation_id="getEmissionCalculationMetrics",
                 query=(*_RANGE, _INTERVAL, _ALL_ACCOUNTS),
@@ -197,22 +188,22 @@ class AnalyticsEndpoints(Struct, frozen=True):
             route(
                 "GET /v1/analytics/orders",
                 self.read_orders,
-                OrderAnalyticsOut,
+                schemas.OrderAnalyticsOut,
                 TimeRangeInvalid,
-                GroupingInvalid,
-                MetadataKeyUnknown,
-                MetadataKeyNotReady,
-                TooManyGroups,
+                errors.GroupingInvalid,
+                errors.MetadataKeyUnknown,
+                errors.MetadataKeyNotReady,
+                errors.TooManyGroups,
                 operation_id="getOrderAnalytics",
                 query=(*_RANGE, _GROUP_BY, _ALL_ACCOUNTS, _METADATA),
             ),
-            route(f"GET {keys}", self.read_keys, MetadataKeysOut, operation_id="getAnalyticsMetadataKeys"),
+            route(f"GET {keys}", self.read_keys, schemas.MetadataKeysOut, operation_id="getAnalyticsMetadataKeys"),
             route(
                 f"PUT {keys}",
                 self.replace_keys,
-                MetadataKeysOut,
+                schemas.MetadataKeysOut,
                 operation_id="replaceAnalyticsMetadataKeys",
-                body=MetadataKeysIn,
+                body=schemas.MetadataKeysIn,
             ),
         ]
 

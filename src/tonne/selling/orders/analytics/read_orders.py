@@ -10,14 +10,8 @@ from tonne.platform.values.amounts import format_money, format_tonnes
 from tonne.platform.values.context import Scope
 from tonne.platform.values.replace import replace
 from tonne.selling.catalogue.model import Catalogue
-from tonne.selling.orders.analytics import store
+from tonne.selling.orders.analytics import errors, store
 from tonne.selling.orders.analytics.aggregate import NOT_ALLOCATED, bundle_name, project_name
-from tonne.selling.orders.analytics.errors import (
-    GroupingInvalid,
-    MetadataKeyNotReady,
-    MetadataKeyUnknown,
-    TooManyGroups,
-)
 from tonne.selling.orders.analytics.model import Accounts, DayRange, Grouping, Interval
 from tonne.selling.orders.analytics.schemas import OrderRowOut
 from tonne.selling.orders.analytics.store import BundleSums, OrderSums
@@ -41,7 +35,7 @@ def query_of(group_by: Sequence[str], filters: dict[str, str]) -> OrderAnalysis:
     names = [name for name in group_by if not _METADATA.fullmatch(name)]
     keys = [found[1] for found in map(_METADATA.fullmatch, group_by) if found]
     if len(set(group_by)) < len(group_by) or set(names) - {"month", "account", "bundle", "project"}:
-        raise GroupingInvalid(field="group_by")
+        raise errors.GroupingInvalid(field="group_by")
     grouping = Grouping(
         interval=Interval.MONTH if "month" in names else None,
         by_account="account" in names,
@@ -49,7 +43,7 @@ def query_of(group_by: Sequence[str], filters: dict[str, str]) -> OrderAnalysis:
         by_project="project" in names,
     )
     if len({*keys, *filters}) > 1 or ((keys or filters) and (grouping.by_bundle or grouping.by_project)):
-        raise GroupingInvalid(field="group_by")
+        raise errors.GroupingInvalid(field="group_by")
     key, value = next(iter(filters.items()), (next(iter(keys), None), None))
     return OrderAnalysis(grouping, key, bool(keys), value)
 
@@ -80,19 +74,19 @@ async def read_orders(
     else:
         found = await store.sum_orders(connection, scope, accounts, period, grouping, limit=limit)
     if len(found) > MAX_ROWS:
-        raise TooManyGroups
+        raise errors.TooManyGroups
     return found
 
 
 async def _require_ready(connection: Connection, scope: Scope, key: str) -> None:
     named = {each.key: each for each in await list_keys(connection, scope)}
     if key not in named:
-        raise MetadataKeyUnknown(
+        raise errors.MetadataKeyUnknown(
             f"The account has not named the metadata key {key[:100]!r}. It has named: "
             f"{', '.join(named) or 'none'}. Name it with PUT /v1/analytics/metadata-keys."
         )
     if not named[key].is_complete:
-        raise MetadataKeyNotReady
+        raise errors.MetadataKeyNotReady
 
 
 def with_rest(by_value: Sequence[OrderSums], every: Sequence[OrderSums]) -> list[OrderSums]:
