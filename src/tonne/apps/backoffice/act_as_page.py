@@ -3,8 +3,8 @@
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer, organisation_base
-from tonne.platform.http.route import Request, Response
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, OperatorViewer, organisation_base
+from tonne.platform.http.route import Response
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.errors import OrganisationNotFound
 from tonne.selling.accounts.lookup import require_organisation
@@ -21,15 +21,13 @@ class ActAsPage(DashboardPage, frozen=True):
             forms={"/customers/{organisation_id}/act-as": self.start, "/act-as/end": self.end},
         )
 
-    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        """What will happen, and the reason for it."""
-        return await self._page(request, viewer, Form())
-
-    async def start(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form = Form(fields)
-        reason, organisation_id = form.text("reason", _NO_REASON, longest=MAX_REASON), request.path("organisation_id")
+    async def start(self, viewer: OperatorViewer, form: Form) -> Response:
+        reason, organisation_id = (
+            form.text("reason", _NO_REASON, longest=MAX_REASON),
+            viewer.request.path("organisation_id"),
+        )
         if form.faults:
-            return await self._page(request, viewer, form)
+            return await self.show(viewer, form)
         try:
             async with self.database.transaction() as tx:
                 await start_acting(tx, viewer.session, organisation_id, reason, actor=viewer.actor, now=self.clock())
@@ -37,21 +35,21 @@ class ActAsPage(DashboardPage, frozen=True):
             raise DashboardPageNotFound(_UNKNOWN) from error
         return see_other(organisation_base(viewer.mode, organisation_id))
 
-    async def end(self, _: Request, viewer: OperatorViewer, __: Fields) -> Response:
+    async def end(self, viewer: OperatorViewer, _: Form) -> Response:
         async with self.database.transaction() as tx:
             organisation_id = await stop_acting(tx, viewer.session, actor=viewer.actor, now=self.clock())
         if organisation_id is None:
             return see_other(viewer.base)
         return see_other(f"{viewer.base}/customers/{organisation_id}?done=act_as_ended")
 
-    async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
+    async def show(self, viewer: OperatorViewer, form: Form | None = None) -> Response:
+        """What will happen, and the reason for it."""
+        form = form or Form()
         try:
-            async with self.database.connection() as connection:
-                details = await require_organisation(connection, request.path("organisation_id"))
+            details = await self.database.run(require_organisation, viewer.request.path("organisation_id"))
         except OrganisationNotFound as error:
             raise DashboardPageNotFound(_UNKNOWN) from error
         return self.layout.page(
-            request,
             viewer,
             "operator_act_as.html",
             form,

@@ -11,7 +11,7 @@ from tonne.apps.backoffice.customers_page import read_fee_rate, spell_percent
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
+from tonne.apps.dashboard.viewer import OperatorViewer, existing
 from tonne.apps.lookup import customer_store
 from tonne.apps.lookup.audit_text import audit_rows, find_actor_names
 from tonne.apps.lookup.customer_store import Customer
@@ -23,7 +23,6 @@ from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.store import AuditFilter, search_entries_any_account
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.context import Mode, Scope, is_id
-from tonne.platform.values.errors import TonneError
 from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts import lookup
@@ -83,49 +82,41 @@ class CustomerPage(DashboardPage, frozen=True):
             errors=(CursorInvalid,),
         )
 
-    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        return await self._page(request, viewer, Form())
-
-    async def set_fee(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, customer = Form(fields), await self._find(request)
+    async def set_fee(self, viewer: OperatorViewer, form: Form) -> Response:
+        customer = await self._find(viewer.request)
         rate = read_fee_rate(form)
         if rate is None:
-            return await self._page(request, viewer, form)
+            return await self.show(viewer, form)
         async with self.database.transaction() as tx:
             await change_organisation.set_fee_rate(tx, customer.id, rate, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}/customers/{customer.id}?done=fee")
 
-    async def add_admin(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, customer = Form(fields), await self._find(request)
+    async def add_admin(self, viewer: OperatorViewer, form: Form) -> Response:
+        customer = await self._find(viewer.request)
         email = form.email("admin")
         if form.faults:
-            return await self._page(request, viewer, form)
+            return await self.show(viewer, form)
         async with self.database.transaction() as tx:
             await change_organisation.add_admin(tx, customer.id, email, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}/customers/{customer.id}?done=admin_added")
 
-    async def remove_admin(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, customer = Form(fields), await self._find(request)
-        try:
-            async with self.database.transaction() as tx:
-                await change_organisation.remove_admin(
-                    tx, customer.id, form.value("email"), actor=viewer.actor, now=self.clock()
-                )
-        except TonneError as error:
-            form.fail_with(error)
-            return await self._page(request, viewer, form)
+    async def remove_admin(self, viewer: OperatorViewer, form: Form) -> Response:
+        customer = await self._find(viewer.request)
+        async with self.saving(form) as tx:
+            email = form.value("email")
+            await change_organisation.remove_admin(tx, customer.id, email, actor=viewer.actor, now=self.clock())
+        if form.faults:
+            return await self.show(viewer, form)
         return see_other(f"{viewer.base}/customers/{customer.id}?done=admin_removed")
 
-    async def show_close(self, request: Request, viewer: OperatorViewer) -> Response:
-        return self._closing(request, viewer, await self._find(request), Form())
+    async def show_close(self, viewer: OperatorViewer) -> Response:
+        return self._closing(viewer, await self._find(viewer.request), Form())
 
-    async def close(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, customer = Form(fields), await self._find(request)
+    async def close(self, viewer: OperatorViewer, form: Form) -> Response:
+        customer = await self._find(viewer.request)
         reason = form.text("reason", "Say why, for the audit log.", longest=MAX_REASON)
-        if form.faults:
-            return self._closing(request, viewer, customer, form)
-        try:
-            async with self.database.transaction() as tx:
+        if not form.faults:
+            async with self.saving(form) as tx:
                 await close_customer(
                     tx,
                     customer.id,
@@ -134,31 +125,26 @@ class CustomerPage(DashboardPage, frozen=True):
                     actor=viewer.actor,
                     now=self.clock(),
                 )
-        except TonneError as error:
-            form.fail_with(error)
-            return self._closing(request, viewer, customer, form)
+        if form.faults:
+            return self._closing(viewer, customer, form)
         return see_other(f"{viewer.base}/customers/{customer.id}?done=customer_closed")
 
-    async def show_reopen(self, request: Request, viewer: OperatorViewer) -> Response:
-        return self._reopening(request, viewer, await self._find(request), Form())
+    async def show_reopen(self, viewer: OperatorViewer) -> Response:
+        return self._reopening(viewer, await self._find(viewer.request), Form())
 
-    async def reopen(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, customer = Form(fields), await self._find(request)
-        try:
-            async with self.database.transaction() as tx:
-                await reopen_customer(tx, customer.id, actor=viewer.actor, now=self.clock())
-        except TonneError as error:
-            form.fail_with(error)
-            return self._reopening(request, viewer, customer, form)
+    async def reopen(self, viewer: OperatorViewer, form: Form) -> Response:
+        customer = await self._find(viewer.request)
+        async with self.saving(form) as tx:
+            await reopen_customer(tx, customer.id, actor=viewer.actor, now=self.clock())
+        if form.faults:
+            return self._reopening(viewer, customer, form)
         return see_other(f"{viewer.base}/customers/{customer.id}?done=customer_reopened")
 
     async def _find(self, request: Request) -> Customer:
-        async with self.database.connection() as connection:
-            return await find_customer(connection, request)
+        return await self.database.run(find_customer, request)
 
-    def _closing(self, request: Request, viewer: OperatorViewer, customer: Customer, form: Form) -> Response:
+    def _closing(self, viewer: OperatorViewer, customer: Customer, form: Form) -> Response:
         return self.layout.page(
-            request,
             viewer,
             "operator_customer_close.html",
             form,
@@ -167,16 +153,17 @@ class CustomerPage(DashboardPage, frozen=True):
             disable_pages=form.is_checked("disable_pages"),
         )
 
-    def _reopening(self, request: Request, viewer: OperatorViewer, customer: Customer, form: Form) -> Response:
-        return self.layout.page(request, viewer, "operator_customer_reopen.html", form, customer=customer)
+    def _reopening(self, viewer: OperatorViewer, customer: Customer, form: Form) -> Response:
+        return self.layout.page(viewer, "operator_customer_reopen.html", form, customer=customer)
 
-    async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
+    async def show(self, viewer: OperatorViewer, form: Form | None = None) -> Response:
+        form = form or Form()
         now = self.clock()
         since = _year_before(now.date())
         async with self.database.connection() as connection:
-            customer = await find_customer(connection, request)
+            customer = await find_customer(connection, viewer.request)
             list_name = f"accounts of {customer.id} {viewer.mode}"
-            start = parse_cursor(request.query("after")[0], list_name)
+            start = parse_cursor(viewer.request.query("after")[0], list_name)
             found = await customer_store.list_customer_accounts(
                 connection, customer.id, viewer.mode, start, ACCOUNTS + 1
             )
@@ -198,7 +185,6 @@ class CustomerPage(DashboardPage, frozen=True):
         accounts = found[:ACCOUNTS]
         last = accounts[-1] if len(found) > ACCOUNTS else None
         return self.layout.page(
-            request,
             viewer,
             "operator_customer.html",
             form,
@@ -219,12 +205,8 @@ class CustomerPage(DashboardPage, frozen=True):
 async def find_customer(connection: Connection, request: Request) -> Customer:
     """The customer in the address. Raises DashboardPageNotFound."""
     organisation_id = request.path("organisation_id")
-    found = None
-    if is_id("org", organisation_id):
-        found = await customer_store.find_customer(connection, organisation_id)
-    if found is None:
-        raise DashboardPageNotFound
-    return found
+    is_valid = is_id("org", organisation_id)
+    return existing(await customer_store.find_customer(connection, organisation_id) if is_valid else None)
 
 
 async def _webhooks(connection: Connection, organisation_id: str, mode: Mode) -> list[WebhookHealth]:

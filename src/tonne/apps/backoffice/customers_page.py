@@ -5,10 +5,9 @@ from decimal import Decimal, InvalidOperation
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import Fields, OperatorViewer
+from tonne.apps.dashboard.viewer import OperatorViewer
 from tonne.apps.lookup.customer_store import search_customers_any_account
-from tonne.platform.http.route import Request, Response
-from tonne.platform.values.errors import TonneError
+from tonne.platform.http.route import Response
 from tonne.platform.values.paging import CursorInvalid, Position, make_cursor, parse_cursor
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.errors import FeeRateInvalid
@@ -29,17 +28,15 @@ class CustomersPage(DashboardPage, frozen=True):
             errors=(CursorInvalid,),
         )
 
-    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        requested, after = request.query("q", "after")
+    async def show(self, viewer: OperatorViewer) -> Response:
+        requested, after = viewer.request.query("q", "after")
         text = (requested or "").strip()[:MAX_SEARCH]
         list_name = f"customers {text}"
         start = parse_cursor(after, list_name)
-        async with self.database.connection() as connection:
-            found = await search_customers_any_account(connection, text, start, PAGE + 1)
+        found = await self.database.run(search_customers_any_account, text, start, PAGE + 1)
         page = found[:PAGE]
         last = page[-1] if len(found) > PAGE else None
         return self.layout.page(
-            request,
             viewer,
             "operator_customers.html",
             customers=page,
@@ -48,38 +45,34 @@ class CustomersPage(DashboardPage, frozen=True):
             next_cursor=None if last is None else make_cursor(Position(last.created_at, last.id), list_name),
         )
 
-    async def show_new(self, request: Request, viewer: OperatorViewer) -> Response:
-        return self._new(request, viewer, Form())
+    async def show_new(self, viewer: OperatorViewer) -> Response:
+        return self._new(viewer, Form())
 
-    async def open(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form = Form(fields)
+    async def open(self, viewer: OperatorViewer, form: Form) -> Response:
         name = form.text("name", "Enter the name of the organisation.")
         fee_rate, email = read_fee_rate(form), form.email()
         if fee_rate is None or form.faults:
-            return self._new(request, viewer, form)
+            return self._new(viewer, form)
         now = self.clock()
-        try:
-            async with self.database.transaction() as tx:
-                opened = await open_organisation(tx, name, fee_rate, actor=viewer.actor, now=now)
-                await invite(
-                    tx,
-                    self.settings,
-                    opened.id,
-                    email,
-                    Role.OWNER,
-                    granter=None,
-                    invited_by=self.settings.seller_name,
-                    actor=viewer.actor,
-                    now=now,
-                )
-        except TonneError as error:
-            form.fail_with(error)
-            return self._new(request, viewer, form)
+        async with self.saving(form) as tx:
+            opened = await open_organisation(tx, name, fee_rate, actor=viewer.actor, now=now)
+            await invite(
+                tx,
+                self.settings,
+                opened.id,
+                email,
+                Role.OWNER,
+                granter=None,
+                invited_by=self.settings.seller_name,
+                actor=viewer.actor,
+                now=now,
+            )
+        if form.faults:
+            return self._new(viewer, form)
         return see_other(f"{viewer.base}/customers/{opened.id}?done=customer_opened")
 
-    def _new(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
+    def _new(self, viewer: OperatorViewer, form: Form) -> Response:
         return self.layout.page(
-            request,
             viewer,
             "operator_customer_new.html",
             form,

@@ -7,7 +7,7 @@ from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import OperatorViewer
 from tonne.platform.db.hold import read_hold
 from tonne.platform.db.queues import QueueReader
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.jobs.worker_states import read_workers
 
 # A queue whose first row is due for longer needs a look: a worker is missing, or a job fails.
@@ -42,14 +42,13 @@ class JobsPage(DashboardPage, frozen=True):
     def section(self) -> OperatorSection:
         return OperatorSection(pages={"/jobs": self.show})
 
-    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
+    async def show(self, viewer: OperatorViewer) -> Response:
         now = self.clock()
         queues = await self.queues.read_states()
         async with self.database.connection() as connection:
             workers, jobs = await read_workers(connection, now)
             hold = await read_hold(connection)
         return self.layout.page(
-            request,
             viewer,
             "operator_jobs.html",
             now=now,

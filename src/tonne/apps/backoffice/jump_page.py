@@ -8,7 +8,7 @@ from tonne.apps.dashboard.viewer import OperatorViewer
 from tonne.apps.lookup.customer_store import search_customers_any_account
 from tonne.apps.lookup.find_orders import find_keys_any_account, list_named
 from tonne.platform.db.database import Connection
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.values.paging import START
 from tonne.selling.orders.order_filter import OrderFilter
 from tonne.supply.certificates.store import find_by_number_any_account, normal_number
@@ -18,13 +18,12 @@ class OperatorJumpPage(DashboardPage, frozen=True):
     def section(self) -> OperatorSection:
         return OperatorSection(pages={"/jump": self.show})
 
-    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        term = read_term(request.query("q")[0])
+    async def show(self, viewer: OperatorViewer) -> Response:
+        term = read_term(viewer.request.query("q")[0])
         found = matching_pages(OPERATOR_MENU, viewer.base, term)
         if term:
-            async with self.database.connection() as connection:
-                found += await _find(connection, viewer, term)
-        return self.layout.page(request, viewer, "jump.html", layout="operator.html", term=term, found=found)
+            found += await self.database.run(_find, viewer, term)
+        return self.layout.page(viewer, "jump.html", layout="operator.html", term=term, found=found)
 
 
 async def _find(connection: Connection, viewer: OperatorViewer, term: str) -> list[JumpTarget]:

@@ -6,12 +6,11 @@ from tonne.apps.backoffice.customer_page import BASE, find_customer
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, OperatorViewer, existing
 from tonne.apps.lookup.customer_store import Customer
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import DECIMALS, format_money, format_tonnes, parse_decimal, scaled
 from tonne.platform.values.context import Scope
-from tonne.platform.values.errors import TonneError
 from tonne.platform.web.fields import fields_of
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts import lookup
@@ -44,11 +43,11 @@ class LimitsPage(DashboardPage, frozen=True):
             forms={ACCOUNT: self.change_account, KEY: self.change_key},
         )
 
-    async def show_account(self, request: Request, viewer: OperatorViewer) -> Response:
-        return self._account_page(request, viewer, await self._find_account(request, viewer), Form())
+    async def show_account(self, viewer: OperatorViewer) -> Response:
+        return self._account_page(viewer, await self._find_account(viewer), Form())
 
-    async def change_account(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, found = Form(fields), await self._find_account(request, viewer)
+    async def change_account(self, viewer: OperatorViewer, form: Form) -> Response:
+        found = await self._find_account(viewer)
         account, now = found.account, self.clock()
         limits = LimitChange(
             monthly_limit=_read_amount(form, "monthly_limit", account.currency) or NONE,
@@ -57,59 +56,49 @@ class LimitsPage(DashboardPage, frozen=True):
         billing = _read_credit(form, account)
         hold_quota_grams = _read_hold_quota(form)
         if form.faults:
-            return self._account_page(request, viewer, found, form)
-        try:
-            async with self.database.transaction() as tx:
-                change = AccountChange(billing=billing)
-                await change_account(tx, account.scope, change, actor=viewer.actor, now=now)
-                await set_account_limits(tx, account.scope, limits, actor=viewer.actor, now=now)
-                scope = account.scope
-                await set_hold_quota(
-                    tx,
-                    scope.organisation_id,
-                    scope.account_id,
-                    scope.mode,
-                    hold_quota_grams,
-                    actor=viewer.actor,
-                    now=now,
-                )
-        except TonneError as error:
-            form.fail_with(error)
-            return self._account_page(request, viewer, found, form)
+            return self._account_page(viewer, found, form)
+        async with self.saving(form) as tx:
+            scope, change = account.scope, AccountChange(billing=billing)
+            await change_account(tx, scope, change, actor=viewer.actor, now=now)
+            await set_account_limits(tx, scope, limits, actor=viewer.actor, now=now)
+            place = (scope.organisation_id, scope.account_id, scope.mode)
+            await set_hold_quota(tx, *place, hold_quota_grams, actor=viewer.actor, now=now)
+        if form.faults:
+            return self._account_page(viewer, found, form)
         return see_other(f"{viewer.base}/customers/{found.customer.id}?done=limits")
 
-    async def show_key(self, request: Request, viewer: OperatorViewer) -> Response:
-        return self._key_page(request, viewer, *await self._find_key(request, viewer), Form())
+    async def show_key(self, viewer: OperatorViewer) -> Response:
+        return self._key_page(viewer, *await self._find_key(viewer), Form())
 
-    async def change_key(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, (customer, key) = Form(fields), await self._find_key(request, viewer)
+    async def change_key(self, viewer: OperatorViewer, form: Form) -> Response:
+        customer, key = await self._find_key(viewer)
         limit = _read_amount(form, "monthly_limit", key.currency) or NONE
         if form.faults:
-            return self._key_page(request, viewer, customer, key, form)
+            return self._key_page(viewer, customer, key, form)
         async with self.database.transaction() as tx:
             await set_key_limit(tx, key.id, limit, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}/customers/{customer.id}?done=limits")
 
-    async def _find_account(self, request: Request, viewer: OperatorViewer) -> LimitedAccount:
+    async def _find_account(self, viewer: OperatorViewer) -> LimitedAccount:
         async with self.database.connection() as connection:
-            customer = await find_customer(connection, request)
-            account = await find_account(connection, Scope(customer.id, request.path("account_id"), viewer.mode))
-            if account is None:
-                raise DashboardPageNotFound
+            customer = await find_customer(connection, viewer.request)
+            account = existing(
+                await find_account(connection, Scope(customer.id, viewer.request.path("account_id"), viewer.mode))
+            )
             limits = await find_limits(connection, account.scope)
             quota = await find_quota_grams(connection, customer.id, account.scope.account_id, viewer.mode)
             return LimitedAccount(customer, account, limits, quota)
 
-    async def _find_key(self, request: Request, viewer: OperatorViewer) -> tuple[Customer, ApiKey]:
+    async def _find_key(self, viewer: OperatorViewer) -> tuple[Customer, ApiKey]:
         async with self.database.connection() as connection:
-            customer = await find_customer(connection, request)
+            customer = await find_customer(connection, viewer.request)
             keys = await lookup.list_keys(connection, customer.id)
         for key in keys:
-            if key.id == request.path("key_id") and key.scope.mode is viewer.mode:
+            if key.id == viewer.request.path("key_id") and key.scope.mode is viewer.mode:
                 return customer, key
         raise DashboardPageNotFound
 
-    def _account_page(self, request: Request, viewer: OperatorViewer, found: LimitedAccount, form: Form) -> Response:
+    def _account_page(self, viewer: OperatorViewer, found: LimitedAccount, form: Form) -> Response:
         account, limits = found.account, found.limits
         stored = {
             "monthly_limit": [_spell(limits.monthly_limit_minor, account.currency)],
@@ -119,7 +108,6 @@ class LimitsPage(DashboardPage, frozen=True):
             "on_credit": ["1"] if account.fulfil is Fulfil.ON_ORDER else [],
         }
         return self.layout.page(
-            request,
             viewer,
             "operator_account_limits.html",
             form,
@@ -131,11 +119,8 @@ class LimitsPage(DashboardPage, frozen=True):
             entered=form if form.faults else Form(stored),
         )
 
-    def _key_page(
-        self, request: Request, viewer: OperatorViewer, customer: Customer, key: ApiKey, form: Form
-    ) -> Response:
+    def _key_page(self, viewer: OperatorViewer, customer: Customer, key: ApiKey, form: Form) -> Response:
         return self.layout.page(
-            request,
             viewer,
             "operator_key_limit.html",
             form,

@@ -1,8 +1,9 @@
 """Mails that were given up, each with the two things that an operator can do."""
 
+from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
+from tonne.apps.dashboard.viewer import OperatorViewer
 from tonne.platform.documents.mail.retry_mail import (
     FailedMail,
     MailNotFailed,
@@ -26,30 +27,25 @@ class MailsPage(DashboardPage, frozen=True):
             errors=(MailNotFailed,),
         )
 
-    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        async with self.database.connection() as connection:
-            mails = await list_failed_any_account(connection, MAX_LISTED)
-        return self.layout.page(request, viewer, "operator_mails.html", mails=mails, is_more=len(mails) == MAX_LISTED)
+    async def show(self, viewer: OperatorViewer) -> Response:
+        mails = await self.database.run(list_failed_any_account, MAX_LISTED)
+        return self.layout.page(viewer, "operator_mails.html", mails=mails, is_more=len(mails) == MAX_LISTED)
 
-    async def show_mail(self, request: Request, viewer: OperatorViewer) -> Response:
-        mail = await self._find(request)
-        return self.layout.page(request, viewer, "operator_mail.html", mail=mail)
+    async def show_mail(self, viewer: OperatorViewer) -> Response:
+        mail = await self._find(viewer.request)
+        return self.layout.page(viewer, "operator_mail.html", mail=mail)
 
-    async def retry(self, request: Request, viewer: OperatorViewer, _: Fields) -> Response:
-        mail = await self._find(request)
+    async def retry(self, viewer: OperatorViewer, _: Form) -> Response:
+        mail = await self._find(viewer.request)
         async with self.database.transaction() as tx:
             await retry_failed_mail_any_account(tx, mail.id, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}/mails?done=mail_retried")
 
-    async def discard(self, request: Request, viewer: OperatorViewer, _: Fields) -> Response:
-        mail = await self._find(request)
+    async def discard(self, viewer: OperatorViewer, _: Form) -> Response:
+        mail = await self._find(viewer.request)
         async with self.database.transaction() as tx:
             await discard_failed_mail_any_account(tx, mail.id, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}/mails?done=mail_discarded")
 
     async def _find(self, request: Request) -> FailedMail:
-        async with self.database.connection() as connection:
-            mail = await find_failed_any_account(connection, request.path("mail_id"))
-        if mail is None:
-            raise DashboardPageNotFound
-        return mail
+        return await self.find(find_failed_any_account, request.path("mail_id"))

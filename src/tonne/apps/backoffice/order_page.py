@@ -1,11 +1,10 @@
 """One order of any organisation: its life as a timeline, and what operators may do to it."""
 
-from tonne.apps.dashboard.order_desk import ERRORS, DeskForm, DeskPage, OrderDesk
+from tonne.apps.dashboard.order_desk import ERRORS, OrderDesk
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorForm, OperatorPage, OperatorViewer
-from tonne.platform.http.route import Request, Response
-from tonne.platform.values.context import Scope, is_id
+from tonne.apps.dashboard.viewer import OperatorViewer
+from tonne.platform.values.context import Scope
 from tonne.selling.orders.scope_store import find_scope_any_account
 
 
@@ -14,31 +13,13 @@ class OrderOfOperator(DashboardPage, frozen=True):
 
     def section(self) -> OperatorSection:
         return OperatorSection(
-            pages={path: self._page(page) for path, (page, _) in self.desk.pages().items()},
-            forms={path: self._form(form) for path, (form, _) in self.desk.forms().items()},
+            pages={path: page for path, (page, _) in self.desk.pages(self._find).items()},
+            forms={path: form for path, (form, _) in self.desk.forms(self._find).items()},
             errors=ERRORS,
             limits=(self.desk.mails,),
         )
 
-    def _page(self, page: DeskPage) -> OperatorPage:
-        async def show(request: Request, viewer: OperatorViewer) -> Response:
-            return await page(request, viewer, await self._scope(request, viewer))
-
-        return show
-
-    def _form(self, form: DeskForm) -> OperatorForm:
-        async def submit(request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-            return await form(request, viewer, await self._scope(request, viewer), fields)
-
-        return submit
-
-    async def _scope(self, request: Request, viewer: OperatorViewer) -> Scope:
+    async def _find(self, viewer: OperatorViewer, order_id: str) -> Scope | None:
         """The scope of an order of this mode."""
-        order_id = request.path("order_id")
-        scope = None
-        if is_id("ord", order_id):
-            async with self.database.connection() as connection:
-                scope = await find_scope_any_account(connection, order_id)
-        if scope is None or scope.mode is not viewer.mode:
-            raise DashboardPageNotFound
-        return scope
+        scope = await self.database.run(find_scope_any_account, order_id)
+        return scope if scope is not None and scope.mode is viewer.mode else None

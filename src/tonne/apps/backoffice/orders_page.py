@@ -19,7 +19,7 @@ from tonne.apps.lookup.stuck_orders import explain_waiting
 from tonne.platform.db.database import Connection
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.rate_limit import TokenBuckets
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.values.paging import CursorInvalid, Position
 from tonne.platform.values.replace import replace
 from tonne.selling.accounts.names import Names, find_names_any_account
@@ -44,14 +44,13 @@ class OrdersOfAllPage(DashboardPage, frozen=True):
             limits=(self.exports,),
         )
 
-    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        query = read_query(request, viewer.mode, None, self.clock())
+    async def show(self, viewer: OperatorViewer) -> Response:
+        query = read_query(viewer.request, viewer.mode, None, self.clock())
         async with self.database.connection() as connection:
             page = await _find(connection, query, query.start, PAGE)
             names = await _names(connection, page)
             reasons = await explain_waiting(connection, page.orders) if "stuck" in query.shown else {}
         return self.layout.page(
-            request,
             viewer,
             "orders.html",
             query.form,
@@ -65,9 +64,9 @@ class OrdersOfAllPage(DashboardPage, frozen=True):
             **list_values(),
         )
 
-    async def export(self, request: Request, viewer: OperatorViewer) -> Response:
+    async def export(self, viewer: OperatorViewer) -> Response:
         """Exports the filtered list, from its beginning."""
-        query = read_query(request, viewer.mode, None, self.clock())
+        query = read_query(viewer.request, viewer.mode, None, self.clock())
         self.exports.require(viewer.user.id, message=_TOO_MANY)
 
         async def read_page(start: Position, limit: int) -> tuple[ListedOrders, Names]:

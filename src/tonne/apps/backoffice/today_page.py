@@ -19,9 +19,9 @@ from tonne.apps.backoffice.today_checks import (
 )
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, OperatorViewer
+from tonne.apps.dashboard.viewer import OperatorViewer, existing
 from tonne.apps.lookup.doctor.doctor_run_store import find_last_run
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.values.context import Mode
 from tonne.platform.web.visitor import locale_of
 from tonne.selling.catalogue.snapshot import Catalogues
@@ -39,7 +39,7 @@ class TodayPage(DashboardPage, frozen=True):
     def section(self) -> OperatorSection:
         return OperatorSection(pages={"/today": self.show, "/today/{check}": self.show_all})
 
-    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
+    async def show(self, viewer: OperatorViewer) -> Response:
         now = self.clock()
         groups: dict[TopicHeading, list[TodayItem]] = {}
         async with self.database.connection() as connection:
@@ -52,7 +52,6 @@ class TodayPage(DashboardPage, frozen=True):
         # Test supply does not run out.
         supply = cover_of(await self.catalogues.current(viewer.mode), sales) if viewer.mode is Mode.LIVE else []
         return self.layout.page(
-            request,
             viewer,
             "operator_today.html",
             short=[cover for cover in supply if cover.is_short],
@@ -62,28 +61,24 @@ class TodayPage(DashboardPage, frozen=True):
             groups=[(each, groups[each]) for each in HEADINGS.values() if each in groups],
             now=now,
             shown=SHOWN,
-            text=_writer(request, viewer),
+            text=_writer(viewer),
         )
 
-    async def show_all(self, request: Request, viewer: OperatorViewer) -> Response:
-        requested = request.path("check")
-        check = next((each for each in checks_of(viewer.mode) if slug_of(each) == requested), None)
-        if check is None:
-            raise DashboardPageNotFound
-        async with self.database.connection() as connection:
-            found = await find_item(connection, check, self.settings, self.clock(), MAX_LISTED)
+    async def show_all(self, viewer: OperatorViewer) -> Response:
+        requested = viewer.request.path("check")
+        check = existing(next((each for each in checks_of(viewer.mode) if slug_of(each) == requested), None))
+        found = await self.database.run(find_item, check, self.settings, self.clock(), MAX_LISTED)
         return self.layout.page(
-            request,
             viewer,
             "operator_today_all.html",
             check=check,
             heading=HEADINGS[check.topic],
             found=found,
-            text=_writer(request, viewer),
+            text=_writer(viewer),
         )
 
 
-def _writer(request: Request, viewer: OperatorViewer) -> Callable[[str], Markup]:
-    locale = locale_of(request.headers.get(b"accept-language", b"").decode("latin-1"))
+def _writer(viewer: OperatorViewer) -> Callable[[str], Markup]:
+    locale = locale_of(viewer.request.headers.get(b"accept-language", b"").decode("latin-1"))
     pages = {prefix: f"{viewer.base}{path}" for prefix, path in OBJECT_PAGES.items()}
     return lambda text: found_text(text, pages, locale)

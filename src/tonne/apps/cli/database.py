@@ -27,6 +27,8 @@ from tonne.platform.settings.settings import Settings, SettingsError
 from tonne.platform.values.context import Scope
 from tonne.platform.values.errors import TonneError
 from tonne.selling.accounts.lookup import require_account_any_account
+from tonne.selling.orders.errors import OrderNotFound
+from tonne.selling.orders.scope_store import find_scope_any_account
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -216,5 +218,22 @@ def run_for_account(
     async def scoped(tx: Connection) -> T:
         account = await require_account_any_account(tx, account_id)
         return await work(tx, account.scope, *args, **kwargs)
+
+    return run_in_transaction(scoped)
+
+
+def run_for_order(
+    order_id: str,
+    work: Callable[Concatenate[Connection, Scope, str, P], Awaitable[T]],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:
+    """Like `run_in_transaction`, with the scope and the id of the order as the next arguments of `work`."""
+
+    async def scoped(tx: Connection) -> T:
+        scope = await find_scope_any_account(tx, order_id)
+        if scope is None:
+            raise OrderNotFound
+        return await work(tx, scope, order_id, *args, **kwargs)
 
     return run_in_transaction(scoped)

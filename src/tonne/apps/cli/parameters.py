@@ -3,6 +3,8 @@
 import re
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from typing import TypeVar
 
 import click
 
@@ -13,6 +15,8 @@ from tonne.platform.values.context import Mode, utc_now
 from tonne.selling.accounts.errors import FeeRateInvalid
 from tonne.selling.accounts.organisations.open_organisation import check_fee_rate
 from tonne.selling.catalogue.selection import BundleChoiceIn
+
+E = TypeVar("E", bound=StrEnum)
 
 
 def parse_amount(text: str, currency: str, name: str) -> int:
@@ -25,9 +29,26 @@ def parse_amount(text: str, currency: str, name: str) -> int:
     return minor
 
 
-MODE = click.Choice([mode.value for mode in Mode])
+class EnumChoice(click.Choice[E]):
+    """One of the values of an enum, which the command gets as a member of it."""
+
+    def __init__(self, kind: type[E]) -> None:
+        super().__init__(list(kind))
+
+    def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:  # noqa: ARG002 - passed by its name
+        return str(choice)
+
+
+MODE = EnumChoice(Mode)
 MAX_REASON = 500
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+
+
+def check_text(text: str, option: str) -> str:
+    cleaned = text.strip()
+    if not 1 <= len(cleaned) <= MAX_REASON:
+        raise click.BadParameter(f"expected 1 to {MAX_REASON} characters", param_hint=option)
+    return cleaned
 
 
 class _FeeRate(click.ParamType[Decimal]):

@@ -1,6 +1,7 @@
 """Reads the fields of a form and collects all faults, to show each beside its field."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, date, datetime
 
 from tonne.platform.documents.mail.send_mail import is_mail_address
@@ -62,6 +63,14 @@ class Form:
 
     def fail(self, name: str, message: str) -> None:
         self.faults.setdefault(name, message)
+
+    @contextmanager
+    def catch(self) -> Iterator[None]:
+        """The error of a use case ends the block and becomes a fault."""
+        try:
+            yield
+        except TonneError as error:
+            self.fail_with(error)
 
     def fail_with(self, error: TonneError) -> None:
         """The faults of a use case. Those without a field belong to the whole form."""

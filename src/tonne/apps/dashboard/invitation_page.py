@@ -7,7 +7,6 @@ from tonne.apps.dashboard.viewer import organisation_base
 from tonne.platform.db.database import Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.context import Clock, Mode
-from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import FormGuard, Renderer, see_other
 from tonne.selling.accounts.lookup import require_organisation
 from tonne.selling.users.invitations import accept_as_new_user, accept_as_user
@@ -41,21 +40,19 @@ class InvitationPage(Struct, frozen=True):
         async with self.database.transaction() as tx:
             link = await require_link(tx, token, INVITATION, now)
         name, password = form.text("name", "Enter your name."), form.raw("password")
-        try:
+        with form.catch():
             check_new_password(password, link.email)
-        except TonneError as error:
-            form.fail_with(error)
         if password != form.raw("repeat"):
             form.fail("repeat", "The two passwords differ. Enter the same password twice.")
+        if not form.faults:
+            password_hash = await self.passwords.hash(password)
+            with form.catch():
+                async with self.database.transaction() as tx:
+                    user, link = await accept_as_new_user(
+                        tx, token, name, password_hash, address=request.client, now=now
+                    )
+                    _, headers = await self.sessions.begin(tx, user, request, is_complete=True, is_strong=False)
         if form.faults:
-            return await self._page(request, form, name=name)
-        password_hash = await self.passwords.hash(password)
-        try:
-            async with self.database.transaction() as tx:
-                user, link = await accept_as_new_user(tx, token, name, password_hash, address=request.client, now=now)
-                _, headers = await self.sessions.begin(tx, user, request, is_complete=True, is_strong=False)
-        except TonneError as error:
-            form.fail_with(error)
             return await self._page(request, form, name=name)
         response = see_other(organisation_base(Mode.LIVE, link.organisation_id or ""))
         response.headers.update(headers)

@@ -9,7 +9,7 @@ from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.menu import OPERATOR_MENU, ORGANISATION_MENU, MenuGroup, entries_for
 from tonne.apps.dashboard.money_notices import MONEY_NOTICES
 from tonne.apps.dashboard.viewer import MemberViewer, OperatorViewer, Viewer
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.web.render import FRAMING_POLICY, FormGuard, Renderer
 
 # Shown once after a form was processed, chosen by `?done=` in the address: the text itself is never in the address.
@@ -86,7 +86,6 @@ class PageLayout(Struct, frozen=True):
 
     def page(
         self,
-        request: Request,
         viewer: Viewer,
         template: str,
         form: Form | None = None,
@@ -98,12 +97,12 @@ class PageLayout(Struct, frozen=True):
 
         `has_frame`: the page shows another page of ours in a frame.
         """
-        token, headers = self.guard.issue(request)
+        token, headers = self.guard.issue(viewer.request)
         if has_frame:
             headers["Content-Security-Policy"] = FRAMING_POLICY
         form = form or Form()
         return self.renderer.page(
-            request,
+            viewer.request,
             template,
             is_translated=False,
             status=422 if form.faults else 200,
@@ -112,7 +111,7 @@ class PageLayout(Struct, frozen=True):
             faults=form.faults,
             viewer=viewer,
             menu=_menu(viewer),
-            notice=NOTICES.get(request.query("done")[0] or ""),
+            notice=NOTICES.get(viewer.request.query("done")[0] or ""),
             **values,
         )
 

@@ -5,11 +5,11 @@ The callers have looked up the scope of the order: with the organisation of the 
 
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer, OperatorViewer
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer, OperatorViewer, existing
 from tonne.apps.lookup.order_actions import HelperStep, OrderActions, RefundForm, helper_steps
 from tonne.apps.lookup.order_view import OrderView, load_view
 from tonne.channels.checkout.order_pages.resend_order import OrderMail
@@ -23,9 +23,9 @@ from tonne.money.refunds.request_refund import parse_amount
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.http.errors import RateLimited, RouteNotFound
 from tonne.platform.http.limits.rate_limit import TokenBuckets
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import format_money
-from tonne.platform.values.context import Scope
+from tonne.platform.values.context import Scope, is_id
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other
 from tonne.selling.orders.beneficiary import Beneficiary
@@ -35,8 +35,11 @@ from tonne.supply.certificates.credentials.render_certificate import RenderCerti
 from tonne.supply.certificates.store import list_of_order, normal_number
 
 OrderViewer = MemberViewer | OperatorViewer
-DeskPage = Callable[[Request, OrderViewer, Scope], Awaitable[Response]]
-DeskForm = Callable[[Request, OrderViewer, Scope, Fields], Awaitable[Response]]
+V = TypeVar("V", MemberViewer, OperatorViewer)
+DeskPage = Callable[[OrderViewer, Scope], Awaitable[Response]]
+DeskForm = Callable[[OrderViewer, Scope, Form], Awaitable[Response]]
+# The scope of an order, if the viewer may see it.
+FindScope = Callable[[V, str], Awaitable[Scope | None]]
 ONE = "/orders/{order_id}"
 CANCELLABLE = (OrderStatus.RECEIVED, OrderStatus.PLACED, OrderStatus.PAID)
 # Mails go to customers: per organisation 20 at once, then one every minute.
@@ -56,9 +59,16 @@ class OrderDesk(DashboardPage, frozen=True):
     render: RenderInvoice
     mails: TokenBuckets
 
-    def pages(self) -> dict[str, tuple[DeskPage, Right]]:
+    def pages(self, find: FindScope[V]) -> dict[str, tuple[Callable[[V], Awaitable[Response]], Right]]:
         """With the right that a member needs."""
-        return {
+
+        def with_scope(page: DeskPage) -> Callable[[V], Awaitable[Response]]:
+            async def show(viewer: V) -> Response:
+                return await page(viewer, await _require_scope(viewer, find))
+
+            return show
+
+        pages: dict[str, tuple[DeskPage, Right]] = {
             ONE: (self.show, Right.VIEW),
             f"{ONE}/cancel": (self.show_cancel, Right.MONEY),
             f"{ONE}/refund": (self.show_refund, Right.MONEY),
@@ -67,27 +77,35 @@ class OrderDesk(DashboardPage, frozen=True):
             f"{ONE}/certificate.pdf": (self.certificate, Right.VIEW),
             f"{ONE}/invoice.pdf": (self.invoice, Right.VIEW),
         }
+        return {path: (with_scope(page), right) for path, (page, right) in pages.items()}
 
-    def forms(self) -> dict[str, tuple[DeskForm, Right]]:
-        return {
+    def forms(self, find: FindScope[V]) -> dict[str, tuple[Callable[[V, Form], Awaitable[Response]], Right]]:
+        def with_scope(form: DeskForm) -> Callable[[V, Form], Awaitable[Response]]:
+            async def submit(viewer: V, sent: Form) -> Response:
+                return await form(viewer, await _require_scope(viewer, find), sent)
+
+            return submit
+
+        forms: dict[str, tuple[DeskForm, Right]] = {
             f"{ONE}/cancel": (self.cancel, Right.MONEY),
             f"{ONE}/refund": (self.refund, Right.MONEY),
             f"{ONE}/mails": (self.resend, Right.MONEY),
             f"{ONE}/name": (self.rename, Right.MONEY),
             f"{ONE}/test-helpers/{{step}}": (self.help, Right.TEST_KEYS),
         }
+        return {path: (with_scope(form), right) for path, (form, right) in forms.items()}
 
-    async def show(self, request: Request, viewer: OrderViewer, scope: Scope, form: Form | None = None) -> Response:
-        return await self._page(request, viewer, scope, LIFE, form)
+    async def show(self, viewer: OrderViewer, scope: Scope, form: Form | None = None) -> Response:
+        return await self._page(viewer, scope, LIFE, form)
 
-    async def show_cancel(self, request: Request, viewer: OrderViewer, scope: Scope) -> Response:
-        return await self._page(request, viewer, scope, "order_cancel.html", reason="")
+    async def show_cancel(self, viewer: OrderViewer, scope: Scope) -> Response:
+        return await self._page(viewer, scope, "order_cancel.html", reason="")
 
-    async def cancel(self, request: Request, viewer: OrderViewer, scope: Scope, fields: Fields) -> Response:
-        form, order_id = Form(fields), request.path("order_id")
+    async def cancel(self, viewer: OrderViewer, scope: Scope, form: Form) -> Response:
+        order_id = viewer.request.path("order_id")
         reason = form.text("reason", _WHY, longest=MAX_REASON)
         if not form.faults:
-            try:
+            with form.catch():
                 await self.actions.cancel(
                     scope,
                     order_id,
@@ -96,85 +114,70 @@ class OrderDesk(DashboardPage, frozen=True):
                     actor=viewer.actor,
                     is_operator=_is_operator(viewer),
                 )
-            except TonneError as error:
-                form.fail_with(error)
-            else:
                 return see_other(f"{viewer.base}/orders/{order_id}?done=order_cancelled")
-        return await self._page(request, viewer, scope, "order_cancel.html", form, reason=reason)
+        return await self._page(viewer, scope, "order_cancel.html", form, reason=reason)
 
-    async def show_refund(self, request: Request, viewer: OrderViewer, scope: Scope) -> Response:
+    async def show_refund(self, viewer: OrderViewer, scope: Scope) -> Response:
         return await self._page(
-            request, viewer, scope, "order_refund.html", amount=None, reason="", key=f"dash_{secrets.token_hex(16)}"
+            viewer, scope, "order_refund.html", amount=None, reason="", key=f"dash_{secrets.token_hex(16)}"
         )
 
-    async def refund(self, request: Request, viewer: OrderViewer, scope: Scope, fields: Fields) -> Response:
-        form, order_id = Form(fields), request.path("order_id")
+    async def refund(self, viewer: OrderViewer, scope: Scope, form: Form) -> Response:
+        order_id = viewer.request.path("order_id")
         amount, key = form.value("amount"), form.value("key")
         reason = form.text("reason", _WHY, longest=MAX_REASON)
-        view = await self._view(request, viewer, scope)
-        minor = 0
-        try:
+        view = await self._view(viewer, scope)
+        with form.catch():
             minor = parse_amount(amount, view.order.currency)
-        except TonneError as error:
-            form.fail_with(error)
         if not key.startswith("dash_") or len(key) > 100:
             form.fail("", "The page has expired. Reload it and try again.")
         if not form.faults:
             asked = RefundForm(minor, reason, key)
-            try:
+            with form.catch():
                 await self.actions.refund(scope, order_id, asked, actor=viewer.actor, is_operator=_is_operator(viewer))
-            except TonneError as error:
-                form.fail_with(error)
-            else:
                 return see_other(f"{viewer.base}/orders/{order_id}?done=refund_requested")
         values = {"amount": amount, "reason": reason, "key": key}
-        return await self._page(request, viewer, scope, "order_refund.html", form, **values)
+        return await self._page(viewer, scope, "order_refund.html", form, **values)
 
-    async def show_resend(self, request: Request, viewer: OrderViewer, scope: Scope) -> Response:
-        return await self._page(request, viewer, scope, "order_resend.html", email=None)
+    async def show_resend(self, viewer: OrderViewer, scope: Scope) -> Response:
+        return await self._page(viewer, scope, "order_resend.html", email=None)
 
-    async def resend(self, request: Request, viewer: OrderViewer, scope: Scope, fields: Fields) -> Response:
-        form, order_id = Form(fields), request.path("order_id")
+    async def resend(self, viewer: OrderViewer, scope: Scope, form: Form) -> Response:
+        order_id = viewer.request.path("order_id")
         mails = [mail for mail in OrderMail if form.is_checked(mail)]
         if not mails:
             form.fail("mails", "Choose at least one mail.")
-        view, email = await self._view(request, viewer, scope), form.value("email")
+        view, email = await self._view(viewer, scope), form.value("email")
         is_new = _is_operator(viewer) and bool(email) and email != view.order.email
         if is_new and not is_mail_address(email):
             form.fail("email", "Enter an e-mail address, such as ann@example.com.")
         if not form.faults:
-            try:
+            with form.catch():
                 self.mails.require(scope.organisation_id, message=_TOO_MANY_MAILS)
                 await self.actions.resend(scope, order_id, mails, email=email if is_new else None, actor=viewer.actor)
-            except TonneError as error:
-                form.fail_with(error)
-            else:
                 return see_other(f"{viewer.base}/orders/{order_id}?done=mails_resent")
-        return await self._page(request, viewer, scope, "order_resend.html", form, email=email)
+        return await self._page(viewer, scope, "order_resend.html", form, email=email)
 
-    async def show_rename(self, request: Request, viewer: OrderViewer, scope: Scope) -> Response:
-        return await self._page(request, viewer, scope, "order_rename.html", name=None, is_person=None, reason="")
+    async def show_rename(self, viewer: OrderViewer, scope: Scope) -> Response:
+        return await self._page(viewer, scope, "order_rename.html", name=None, is_person=None, reason="")
 
-    async def rename(self, request: Request, viewer: OrderViewer, scope: Scope, fields: Fields) -> Response:
-        form, order_id = Form(fields), request.path("order_id")
+    async def rename(self, viewer: OrderViewer, scope: Scope, form: Form) -> Response:
+        order_id = viewer.request.path("order_id")
         name = form.text("name", "Enter the name for the certificate.")
         reason = form.text("reason", "Say why: the reason is printed on a new certificate.", longest=MAX_REASON)
         is_person = form.is_checked("person")
         if not form.faults:
             beneficiary = Beneficiary(name, BeneficiaryKind.PERSON if is_person else BeneficiaryKind.ORGANISATION)
-            try:
+            with form.catch():
                 await self.actions.rename(scope, order_id, beneficiary, reason=reason, actor=viewer.actor)
-            except TonneError as error:
-                form.fail_with(error)
-            else:
                 return see_other(f"{viewer.base}/orders/{order_id}?done=order_renamed")
         values = {"name": name, "is_person": is_person, "reason": reason}
-        return await self._page(request, viewer, scope, "order_rename.html", form, **values)
+        return await self._page(viewer, scope, "order_rename.html", form, **values)
 
-    async def help(self, request: Request, viewer: OrderViewer, scope: Scope, _: Fields) -> Response:
+    async def help(self, viewer: OrderViewer, scope: Scope, _: Form) -> Response:
         """A test helper. Raises RouteNotFound in live mode."""
-        order_id, form = request.path("order_id"), Form()
-        step = request.path("step")
+        order_id, form = viewer.request.path("order_id"), Form()
+        step = viewer.request.path("step")
         if step not in set(HelperStep):
             raise DashboardPageNotFound
         try:
@@ -183,56 +186,48 @@ class OrderDesk(DashboardPage, frozen=True):
             raise DashboardPageNotFound from None
         except TonneError as error:
             form.fail_with(error)
-            return await self.show(request, viewer, scope, form)
+            return await self.show(viewer, scope, form)
         return see_other(f"{viewer.base}/orders/{order_id}?done=helped")
 
-    async def certificate(self, request: Request, _: OrderViewer, scope: Scope) -> Response:
+    async def certificate(self, viewer: OrderViewer, scope: Scope) -> Response:
         """The current certificate as a PDF, or that with `number`."""
-        (number,) = request.query("number")
-        async with self.database.connection() as connection:
-            found = await list_of_order(connection, scope, request.path("order_id"))
+        (number,) = viewer.request.query("number")
+        found = await self.database.run(list_of_order, scope, viewer.request.path("order_id"))
         requested = [each for each in found if number is None or each.record.number == normal_number(number)]
         if not requested:
             raise DashboardPageNotFound
         record = requested[0].record
         return _private(await self.certificates.answer(record))
 
-    async def invoice(self, request: Request, _: OrderViewer, scope: Scope) -> Response:
+    async def invoice(self, viewer: OrderViewer, scope: Scope) -> Response:
         async with self.database.connection() as connection:
-            invoice = await find_invoice(connection, scope, request.path("order_id"))
-            if invoice is None:
-                raise DashboardPageNotFound
+            invoice = existing(await find_invoice(connection, scope, viewer.request.path("order_id")))
             annex = await load_annex(connection, invoice)
             remaining = await find_remaining(connection, invoice)
         pdf = await self.render.invoice(invoice.read_record(), invoice.closing, annex=annex, remaining=remaining)
         headers = {"Content-Disposition": f'inline; filename="{invoice.reference}.pdf"'}
         return _private(Response(pdf, 200, b"application/pdf", headers))
 
-    async def _view(self, request: Request, viewer: OrderViewer, scope: Scope, *, with_life: bool = False) -> OrderView:
-        async with self.database.connection() as connection:
-            view = await load_view(
-                connection,
-                scope,
-                request.path("order_id"),
-                settings=self.settings,
-                now=self.clock(),
-                for_operator=_is_operator(viewer),
-                with_life=with_life,
-            )
-        if view is None:
-            raise DashboardPageNotFound
-        return view
+    async def _view(self, viewer: OrderViewer, scope: Scope, *, with_life: bool = False) -> OrderView:
+        return await self.find(
+            load_view,
+            scope,
+            viewer.request.path("order_id"),
+            settings=self.settings,
+            now=self.clock(),
+            for_operator=_is_operator(viewer),
+            with_life=with_life,
+        )
 
     async def _page(
         self,
-        request: Request,
         viewer: OrderViewer,
         scope: Scope,
         template: str,
         form: Form | None = None,
         **values: Any,
     ) -> Response:
-        view = await self._view(request, viewer, scope, with_life=template == LIFE)
+        view = await self._view(viewer, scope, with_life=template == LIFE)
         shown = {
             "layout": "operator.html" if _is_operator(viewer) else "organisation.html",
             "is_operator": _is_operator(viewer),
@@ -241,7 +236,12 @@ class OrderDesk(DashboardPage, frozen=True):
             **_allowed(viewer, view),
             **values,
         }
-        return self.layout.page(request, viewer, template, form, here="orders", **shown)
+        return self.layout.page(viewer, template, form, here="orders", **shown)
+
+
+async def _require_scope(viewer: V, find: FindScope[V]) -> Scope:
+    order_id = viewer.request.path("order_id")
+    return existing(await find(viewer, order_id) if is_id("ord", order_id) else None)
 
 
 def _allowed(viewer: OrderViewer, view: OrderView) -> dict[str, Any]:

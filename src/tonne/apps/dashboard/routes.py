@@ -20,7 +20,7 @@ from tonne.apps.dashboard.viewer import (
 )
 from tonne.apps.dashboard.you_page import YOU, YouPage
 from tonne.platform.http.errors import FormInvalid, RateLimited
-from tonne.platform.http.route import MAX_BODY_BYTES, Access, Request, Response, Route, RouteMaker
+from tonne.platform.http.route import MAX_BODY_BYTES, Access, Response, Route, RouteMaker
 from tonne.platform.values.context import Mode
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import FormIn, FormTokenInvalid, Renderer, see_other
@@ -150,11 +150,11 @@ def operator_routes(sections: Sequence[OperatorSection], access: PageAccess, ren
     return routes
 
 
-async def _first_page(_: Request, viewer: MemberViewer) -> Response:
+async def _first_page(viewer: MemberViewer) -> Response:
     return see_other(f"{viewer.base}{entries_for(ORGANISATION_MENU, viewer.may)[0].entries[0].path}")
 
 
-async def _first_operator_page(_: Request, viewer: OperatorViewer) -> Response:
+async def _first_operator_page(viewer: OperatorViewer) -> Response:
     return see_other(f"{viewer.base}{OPERATOR_MENU[0].entries[0].path}")
 
 

@@ -8,23 +8,22 @@ from tonne.platform.values.errors import TonneError
 from tonne.selling.users.model import Right
 
 
-class OrganisationSection(Struct, frozen=True):
+class Section(Struct, frozen=True, kw_only=True):
+    errors: tuple[type[TonneError], ...] = ()
+    limits: tuple[TokenBuckets, ...] = ()
+    # By path of a form with a file: how large its body may be.
+    uploads: dict[str, int] = field(default_factory=dict)
+
+
+class OrganisationSection(Section, frozen=True):
     """Pages of one organisation, at /dashboard/{mode}/{organisation_id}."""
 
     pages: dict[str, tuple[MemberPage, Right]]
     forms: dict[str, tuple[MemberForm, Right]] = field(default_factory=dict)
-    errors: tuple[type[TonneError], ...] = ()
-    limits: tuple[TokenBuckets, ...] = ()
-    # By path of a form with a file: how large its body may be.
-    uploads: dict[str, int] = field(default_factory=dict)
 
 
-class OperatorSection(Struct, frozen=True):
+class OperatorSection(Section, frozen=True):
     """Pages of the operator, at /operator/{mode}."""
 
     pages: dict[str, OperatorPage]
     forms: dict[str, OperatorForm] = field(default_factory=dict)
-    errors: tuple[type[TonneError], ...] = ()
-    limits: tuple[TokenBuckets, ...] = ()
-    # By path of a form with a file: how large its body may be.
-    uploads: dict[str, int] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.viewer import SIGN_IN, Fields, Viewer, safe_next, second_step
+from tonne.apps.dashboard.viewer import SIGN_IN, Viewer, safe_next, second_step
 from tonne.platform.db.database import Database
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.rate_limit import TokenBuckets
@@ -127,7 +127,7 @@ class SignInPage(Struct, frozen=True):
             return self._second_step(request, form, session, goal)
         return _go(goal, headers)
 
-    async def sign_out(self, _: Request, viewer: Viewer, __: Fields) -> Response:
+    async def sign_out(self, viewer: Viewer, _: Form) -> Response:
         async with self.database.transaction() as tx:
             headers = await self.sessions.sign_out(tx, viewer.session, actor=viewer.actor)
         return _go(SIGN_IN, headers)

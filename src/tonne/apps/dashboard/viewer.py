@@ -4,10 +4,12 @@ Every page of the dashboard is wrapped by `PageAccess`: a page that is not wrapp
 """
 
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 from urllib.parse import quote
 
 from msgspec import Struct
 
+from tonne.apps.dashboard.form import Form
 from tonne.platform.db.database import Database
 from tonne.platform.http.route import Endpoint, Request, Response
 from tonne.platform.values.context import Actor, Mode, is_id
@@ -21,11 +23,11 @@ from tonne.selling.users.sessions import Sessions
 from tonne.selling.users.sign_in import user_actor
 from tonne.selling.users.store import list_memberships
 
+T = TypeVar("T")
 SIGN_IN = "/dashboard/sign-in"
 OPERATOR = "/operator"
 # Operators see everything: a password alone is not enough.
 SECOND_FACTOR_NEEDED = "/dashboard/you?done=second_factor_needed"
-Fields = dict[str, list[str]]
 _NOT_ACTING = (
     "You are not a member of this organisation, or your time to look at it has ended. To look at its dashboard, open "
     "the customer in the operator area."
@@ -41,9 +43,17 @@ class DashboardPageNotFound(TonneError, kind=Kind.NOT_FOUND, code="not_found"):
     message = "There is no such page, or it belongs to an organisation that you are not a member of."
 
 
-class Viewer(Struct, frozen=True):
-    """A user who is signed in completely."""
+def existing(found: T | None) -> T:
+    """What a page is about. Raises DashboardPageNotFound if it was not found."""
+    if found is None:
+        raise DashboardPageNotFound
+    return found
 
+
+class Viewer(Struct, frozen=True):
+    """A user who is signed in completely, and what they ask for."""
+
+    request: Request
     session: UserSession
     actor: Actor
 
@@ -92,12 +102,12 @@ class OperatorViewer(Viewer, frozen=True):
         return operator_base(self.mode)
 
 
-UserPage = Callable[[Request, Viewer], Awaitable[Response]]
-UserForm = Callable[[Request, Viewer, Fields], Awaitable[Response]]
-MemberPage = Callable[[Request, MemberViewer], Awaitable[Response]]
-MemberForm = Callable[[Request, MemberViewer, Fields], Awaitable[Response]]
-OperatorPage = Callable[[Request, OperatorViewer], Awaitable[Response]]
-OperatorForm = Callable[[Request, OperatorViewer, Fields], Awaitable[Response]]
+UserPage = Callable[[Viewer], Awaitable[Response]]
+UserForm = Callable[[Viewer, Form], Awaitable[Response]]
+MemberPage = Callable[[MemberViewer], Awaitable[Response]]
+MemberForm = Callable[[MemberViewer, Form], Awaitable[Response]]
+OperatorPage = Callable[[OperatorViewer], Awaitable[Response]]
+OperatorForm = Callable[[OperatorViewer, Form], Awaitable[Response]]
 
 
 def organisation_base(mode: Mode, organisation_id: str) -> str:
@@ -120,7 +130,7 @@ class PageAccess(Struct, frozen=True):
             session = await self.sessions.find(request)
             if session is None or not session.is_complete:
                 return see_other(_sign_in_url(session, request.location))
-            return await page(request, Viewer(session, user_actor(session.user, request)))
+            return await page(Viewer(request, session, user_actor(session.user, request)))
 
         return show
 
@@ -130,71 +140,69 @@ class PageAccess(Struct, frozen=True):
             session = await self.sessions.find(request)
             if session is None or not session.is_complete:
                 return see_other(SIGN_IN)
-            return await form(request, Viewer(session, user_actor(session.user, request)), fields)
+            return await form(Viewer(request, session, user_actor(session.user, request)), Form(fields))
 
         return submit
 
     def member_page(self, mode: Mode, page: MemberPage, right: Right = Right.VIEW) -> Endpoint:
-        async def show(request: Request, viewer: Viewer) -> Response:
-            return await page(request, await self._member(request, viewer, mode, right))
+        async def show(viewer: Viewer) -> Response:
+            return await page(await self._member(viewer, mode, right))
 
         return self.user_page(show)
 
     def member_form(self, mode: Mode, form: MemberForm, right: Right) -> Endpoint:
-        async def submit(request: Request, viewer: Viewer, fields: Fields) -> Response:
-            member = await self._member(request, viewer, mode, right)
+        async def submit(viewer: Viewer, sent: Form) -> Response:
+            member = await self._member(viewer, mode, right)
             if member.act_as is not None:
                 raise ActAsReadOnly
-            return await form(request, member, fields)
+            return await form(member, sent)
 
         return self.user_form(submit)
 
     def operator_page(self, mode: Mode, page: OperatorPage) -> Endpoint:
-        async def show(request: Request, viewer: Viewer) -> Response:
+        async def show(viewer: Viewer) -> Response:
             operator = _operator(viewer, mode)
-            return see_other(SECOND_FACTOR_NEEDED) if operator is None else await page(request, operator)
+            return see_other(SECOND_FACTOR_NEEDED) if operator is None else await page(operator)
 
         return self.user_page(show)
 
     def operator_form(self, mode: Mode, form: OperatorForm) -> Endpoint:
-        async def submit(request: Request, viewer: Viewer, fields: Fields) -> Response:
+        async def submit(viewer: Viewer, sent: Form) -> Response:
             operator = _operator(viewer, mode)
-            return see_other(SECOND_FACTOR_NEEDED) if operator is None else await form(request, operator, fields)
+            return see_other(SECOND_FACTOR_NEEDED) if operator is None else await form(operator, sent)
 
         return self.user_form(submit)
 
-    async def _member(self, request: Request, viewer: Viewer, mode: Mode, right: Right) -> MemberViewer:
+    async def _member(self, viewer: Viewer, mode: Mode, right: Right) -> MemberViewer:
         """Raises DashboardPageNotFound for other organisations: a stranger cannot learn which exist."""
-        organisation_id = request.path("organisation_id")
+        organisation_id = viewer.request.path("organisation_id")
         memberships: list[Membership] = []
         if is_id("org", organisation_id):
-            async with self.database.connection() as connection:
-                memberships = await list_memberships(connection, viewer.user.id)
+            memberships = await self.database.run(list_memberships, viewer.user.id)
         for membership in memberships:
             if membership.organisation_id == organisation_id:
                 if not role_allows(membership.role, right):
                     raise RoleRefused
-                return MemberViewer(viewer.session, viewer.actor, membership, mode)
+                return MemberViewer(viewer.request, viewer.session, viewer.actor, membership, mode)
         return await self._acting_operator(organisation_id, viewer, mode, right)
 
     async def _acting_operator(self, organisation_id: str, viewer: Viewer, mode: Mode, right: Right) -> MemberViewer:
         """Raises DashboardPageNotFound, or ActAsReadOnly for what needs more than seeing."""
         if not viewer.user.is_operator or not is_id("org", organisation_id):
             raise DashboardPageNotFound
-        async with self.database.connection() as connection:
-            period = await find_acting(connection, organisation_id, viewer.session, self.sessions.now())
+        period = await self.database.run(find_acting, organisation_id, viewer.session, self.sessions.now())
         if period is None:
             raise DashboardPageNotFound(_NOT_ACTING)
         if not role_allows(period.membership.role, right):
             raise ActAsReadOnly
-        return MemberViewer(viewer.session, viewer.actor, period.membership, mode, period)
+        return MemberViewer(viewer.request, viewer.session, viewer.actor, period.membership, mode, period)
 
 
 def _operator(viewer: Viewer, mode: Mode) -> OperatorViewer | None:
     """None without a second factor. Raises DashboardPageNotFound for people who are no operators."""
     if not viewer.user.is_operator:
         raise DashboardPageNotFound
-    return OperatorViewer(viewer.session, viewer.actor, mode) if viewer.session.is_strong else None
+    return OperatorViewer(viewer.request, viewer.session, viewer.actor, mode) if viewer.session.is_strong else None
 
 
 def second_step(goal: str) -> str:

@@ -10,12 +10,11 @@ from msgspec import Struct
 from tonne.apps.dashboard.agents import browser_text
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.layout import PageLayout
-from tonne.apps.dashboard.viewer import OPERATOR, Fields, Viewer, organisation_base
+from tonne.apps.dashboard.viewer import OPERATOR, Viewer, organisation_base
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.context import Mode
-from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other
 from tonne.selling.users.change_password import ChangePassword
 from tonne.selling.users.errors import CodeRefused, PasswordInvalid, SecondFactorNeeded, SignInRefused, SignInTooOld
@@ -41,19 +40,17 @@ class YouPage(Struct, frozen=True):
     passkeys: Passkeys
     change_password: ChangePassword
 
-    async def home(self, _: Request, viewer: Viewer) -> Response:
+    async def home(self, viewer: Viewer) -> Response:
         """To the user's first organisation, or to the operator area."""
-        async with self.database.connection() as connection:
-            memberships = await list_memberships(connection, viewer.user.id)
+        memberships = await self.database.run(list_memberships, viewer.user.id)
         if memberships:
             return see_other(organisation_base(Mode.LIVE, memberships[0].organisation_id))
         return see_other(OPERATOR if viewer.user.is_operator else YOU)
 
-    async def show(self, request: Request, viewer: Viewer) -> Response:
-        return await self._page(request, viewer)
+    async def show(self, viewer: Viewer) -> Response:
+        return await self._page(viewer)
 
-    async def replace_password(self, request: Request, viewer: Viewer, fields: Fields) -> Response:
-        form = Form(fields)
+    async def replace_password(self, viewer: Viewer, form: Form) -> Response:
         old, new = form.raw("old_password"), form.raw("password")
         if not old:
             form.fail("old_password", "Enter your current password.")
@@ -69,16 +66,15 @@ class YouPage(Struct, frozen=True):
                 form.fail_with(error)
             else:
                 return see_other(f"{YOU}?done=password")
-        return await self._page(request, viewer, form)
+        return await self._page(viewer, form)
 
-    async def set_up(self, request: Request, viewer: Viewer, _: Fields) -> Response:
+    async def set_up(self, viewer: Viewer, _: Form) -> Response:
         """Show the QR code."""
         if viewer.user.totp_enabled:
             return see_other(YOU)
-        return await self._page(request, viewer, setup=await self._prepare(viewer))
+        return await self._page(viewer, setup=await self._prepare(viewer))
 
-    async def enable(self, request: Request, viewer: Viewer, fields: Fields) -> Response:
-        form = Form(fields)
+    async def enable(self, viewer: Viewer, form: Form) -> Response:
         try:
             self.sign_in.limit_attempts(viewer.user)
             async with self.database.transaction() as tx:
@@ -89,11 +85,10 @@ class YouPage(Struct, frozen=True):
             if viewer.user.totp_enabled:
                 return see_other(YOU)
             form.fail("code", str(error))
-            return await self._page(request, viewer, form, setup=await self._prepare(viewer))
-        return await self._page(request, viewer, codes=codes, is_enabled=True)
+            return await self._page(viewer, form, setup=await self._prepare(viewer))
+        return await self._page(viewer, codes=codes, is_enabled=True)
 
-    async def renew_codes(self, request: Request, viewer: Viewer, fields: Fields) -> Response:
-        form = Form(fields)
+    async def renew_codes(self, viewer: Viewer, form: Form) -> Response:
         try:
             self.sign_in.limit_attempts(viewer.user)
             async with self.database.transaction() as tx:
@@ -101,11 +96,10 @@ class YouPage(Struct, frozen=True):
                 codes = await self.second_factor.renew_codes(tx, viewer.user, actor=viewer.actor)
         except (CodeRefused, SignInTooOld, RateLimited) as error:
             form.fail("code" if viewer.user.totp_enabled else "", str(error))
-            return await self._page(request, viewer, form)
-        return await self._page(request, viewer, codes=codes)
+            return await self._page(viewer, form)
+        return await self._page(viewer, codes=codes)
 
-    async def disable(self, request: Request, viewer: Viewer, fields: Fields) -> Response:
-        form = Form(fields)
+    async def disable(self, viewer: Viewer, form: Form) -> Response:
         try:
             self.sign_in.limit_attempts(viewer.user)
             async with self.database.transaction() as tx:
@@ -113,55 +107,45 @@ class YouPage(Struct, frozen=True):
                 await turn_off_app(tx, viewer.user, actor=viewer.actor, now=self.sessions.now())
         except (CodeRefused, SecondFactorNeeded, RateLimited) as error:
             form.fail("code", str(error))
-            return await self._page(request, viewer, form)
+            return await self._page(viewer, form)
         return see_other(f"{YOU}?done=second_factor_off")
 
-    async def passkey_options(self, _: Request, viewer: Viewer, __: Fields) -> Response:
+    async def passkey_options(self, viewer: Viewer, _: Form) -> Response:
         """What a new passkey must sign, as JSON for the page's script."""
         self._require_recent(viewer)
         return Response((await self.passkeys.registration_options(viewer.session)).encode())
 
-    async def add_passkey(self, request: Request, viewer: Viewer, fields: Fields) -> Response:
-        form = Form(fields)
+    async def add_passkey(self, viewer: Viewer, form: Form) -> Response:
         name = form.text("passkey_name", PASSKEY_NAME_MISSING, longest=100)
         if not form.faults:
-            try:
+            with form.catch():
                 self._require_recent(viewer)
                 codes = await self.passkeys.register(viewer.session, form.raw("credential"), name, actor=viewer.actor)
-            except TonneError as error:
-                form.fail_with(error)
-            else:
-                return await self._page(request, viewer, codes=codes) if codes else see_other(f"{YOU}?done=passkey")
-        return await self._page(request, viewer, form)
+                return await self._page(viewer, codes=codes) if codes else see_other(f"{YOU}?done=passkey")
+        return await self._page(viewer, form)
 
-    async def show_passkey(self, request: Request, viewer: Viewer) -> Response:
-        """To rename it, or to confirm its removal."""
-        return await self._passkey_page(request, viewer, Form())
-
-    async def rename_passkey(self, request: Request, viewer: Viewer, fields: Fields) -> Response:
-        form = Form(fields)
+    async def rename_passkey(self, viewer: Viewer, form: Form) -> Response:
         name = form.text("passkey_name", PASSKEY_NAME_MISSING, longest=100)
         if form.faults:
-            return await self._passkey_page(request, viewer, form)
-        await self.passkeys.rename(viewer.user, request.path("passkey_id"), name, actor=viewer.actor)
+            return await self.show_passkey(viewer, form)
+        await self.passkeys.rename(viewer.user, viewer.request.path("passkey_id"), name, actor=viewer.actor)
         return see_other(f"{YOU}?done=passkey_renamed")
 
-    async def remove_passkey(self, request: Request, viewer: Viewer, fields: Fields) -> Response:
-        form = Form(fields)
+    async def remove_passkey(self, viewer: Viewer, form: Form) -> Response:
         try:
             self._require_recent(viewer)
-            await self.passkeys.remove(viewer.user, request.path("passkey_id"), actor=viewer.actor)
+            await self.passkeys.remove(viewer.user, viewer.request.path("passkey_id"), actor=viewer.actor)
         except (SecondFactorNeeded, SignInTooOld) as error:
             form.fail_with(error)
-            return await self._passkey_page(request, viewer, form)
+            return await self.show_passkey(viewer, form)
         return see_other(f"{YOU}?done=passkey_removed")
 
-    async def end_session(self, request: Request, viewer: Viewer, _: Fields) -> Response:
+    async def end_session(self, viewer: Viewer, _: Form) -> Response:
         async with self.database.transaction() as tx:
-            await self.sessions.end(tx, viewer.user, request.path("session_id"), actor=viewer.actor)
+            await self.sessions.end(tx, viewer.user, viewer.request.path("session_id"), actor=viewer.actor)
         return see_other(f"{YOU}?done=session")
 
-    async def end_other_sessions(self, _: Request, viewer: Viewer, __: Fields) -> Response:
+    async def end_other_sessions(self, viewer: Viewer, _: Form) -> Response:
         async with self.database.transaction() as tx:
             await self.sessions.end_others(tx, viewer.session, actor=viewer.actor)
         return see_other(f"{YOU}?done=sessions")
@@ -177,13 +161,14 @@ class YouPage(Struct, frozen=True):
         if not is_recent(viewer.session, self.sessions.now(), RECENT):
             raise SignInTooOld
 
-    async def _passkey_page(self, request: Request, viewer: Viewer, form: Form) -> Response:
+    async def show_passkey(self, viewer: Viewer, form: Form | None = None) -> Response:
+        """To rename it, or to confirm its removal."""
+        form = form or Form()
         async with self.database.connection() as connection:
-            passkey = await find_passkey(connection, viewer.user, request.path("passkey_id"))
+            passkey = await find_passkey(connection, viewer.user, viewer.request.path("passkey_id"))
             is_last = len(await list_passkeys(connection, viewer.user.id)) == 1 and not viewer.user.totp_enabled
             memberships = await list_memberships(connection, viewer.user.id)
         return self.layout.page(
-            request,
             viewer,
             "passkey.html",
             form,
@@ -199,7 +184,6 @@ class YouPage(Struct, frozen=True):
 
     async def _page(
         self,
-        request: Request,
         viewer: Viewer,
         form: Form | None = None,
         *,
@@ -214,13 +198,12 @@ class YouPage(Struct, frozen=True):
                 "memberships": await list_memberships(connection, viewer.user.id),
                 "passkeys": await list_passkeys(connection, viewer.user.id),
                 "passkey_domain": self.passkeys.domain,
-                "passkey_name": (form or Form()).value("passkey_name") or _device(request),
+                "passkey_name": (form or Form()).value("passkey_name") or _device(viewer.request),
                 "codes_left": await count_recovery_codes(connection, viewer.user.id),
             }
         shown = None if setup is None else {"secret": setup.secret, "qr_svg": Markup(setup.qr_svg)}  # noqa: S704 - ours
         is_on = viewer.user.totp_enabled if is_enabled is None else is_enabled
         return self.layout.page(
-            request,
             viewer,
             "you.html",
             form,

@@ -9,6 +9,7 @@ import msgspec
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.store import StoredEntry
 from tonne.platform.values.context import Actor, ActorKind, Mode
+from tonne.platform.values.same_named import same_named
 from tonne.selling.users.names import find_operators
 
 MAX_VALUE = 200
@@ -86,16 +87,13 @@ def audit_rows(entries: Iterable[StoredEntry], names: ActorNames, *, for_operato
 def _row(entry: StoredEntry, names: ActorNames, *, for_operator: bool) -> AuditRow:
     actor = entry.actor
     hides = not for_operator and _runs_service(actor, names)
-    return AuditRow(
-        id=entry.id,
+    return same_named(
+        AuditRow,
+        entry,
         at=entry.created_at,
         actor=_OPERATOR if hides else _actor_text(actor, names),
         actor_id="" if hides or actor.kind in {ActorKind.CLI, ActorKind.SYSTEM} else actor.name,
         address=None if hides else actor.address,
-        action=entry.action,
-        subject_id=entry.subject_id,
-        organisation_id=entry.organisation_id,
-        mode=entry.mode,
         changes=changes_of(entry),
     )
 

@@ -1,12 +1,10 @@
 """Finds charges of all organisations, for the operator."""
 
-from collections.abc import Sequence
 from datetime import datetime
 
-import asyncpg
 from msgspec import Struct
 
-from tonne.platform.db.database import Connection
+from tonne.platform.db.database import Connection, parameters_of
 
 _CHARGE = """
 id, order_id, (SELECT invoices.reference FROM invoices WHERE invoices.id = charges.invoice_id) AS invoice, mode,
@@ -31,12 +29,9 @@ class ChargeSearch(Struct, frozen=True):
     since: datetime | None = None
     until: datetime | None = None
 
-    @property
-    def values(self) -> tuple[object, ...]:
-        return (
-            *(self.order_id, self.reference, self.status, self.mode),
-            *(self.organisation_id, self.account_id, self.since, self.until, self.invoice),
-        )
+
+# In the order of the parameters below.
+_SEARCH = "order_id, reference, status, mode, organisation_id, account_id, since, until, invoice"
 
 
 class FoundCharge(Struct, frozen=True, kw_only=True):
@@ -78,7 +73,8 @@ ORDER BY created_at DESC, id DESC LIMIT $10
 
 async def search_charges_any_account(connection: Connection, search: ChargeSearch, limit: int) -> list[FoundCharge]:
     """Newest first."""
-    return _found(await connection.fetch(SEARCH_CHARGES, *search.values, limit))
+    rows = await connection.fetch(SEARCH_CHARGES, *parameters_of(search, _SEARCH), limit)
+    return [FoundCharge(**row) for row in rows]
 
 
 FIND_CHARGE = f"SELECT {_CHARGE} FROM charges WHERE id = $1 OR reference = $1"  # noqa: S608 - columns above
@@ -86,9 +82,5 @@ FIND_CHARGE = f"SELECT {_CHARGE} FROM charges WHERE id = $1 OR reference = $1"  
 
 async def find_charge_any_account(connection: Connection, name: str) -> FoundCharge | None:
     """By its id or the gateway's reference."""
-    found = _found(await connection.fetch(FIND_CHARGE, name))
-    return found[0] if found else None
-
-
-def _found(rows: Sequence[asyncpg.Record]) -> list[FoundCharge]:
-    return [FoundCharge(**row) for row in rows]
+    row = await connection.fetchrow(FIND_CHARGE, name)
+    return None if row is None else FoundCharge(**row)

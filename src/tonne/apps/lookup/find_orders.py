@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 from msgspec import Struct
 
-from tonne.platform.db.database import Connection, columns
+from tonne.platform.db.database import Connection, columns, parameters_of
 from tonne.platform.values.context import Mode
 from tonne.platform.values.paging import START, Position
 from tonne.platform.values.replace import replace
@@ -51,7 +51,12 @@ _NEWEST = f"""
       ORDER BY orders.created_at DESC, orders.id DESC LIMIT {SCANNED}) AS found
 ) AS scanned WHERE matches OR place = {SCANNED} LIMIT $6
 """
-_SCANNED = f"{_FIELDS}, row_number() OVER () AS place, {_MATCHES} AS matches"
+# What all lists select. The condition that names an index follows, then `_BEFORE` and `_NEWEST`.
+_SCANNED = f"""
+{_FIELDS}, place, matches FROM (
+    SELECT {_FIELDS}, row_number() OVER () AS place, {_MATCHES} AS matches FROM (
+      SELECT {_FOUND} FROM orders WHERE
+"""  # noqa: S608 - constants
 
 
 class FoundOrder(Struct, frozen=True, kw_only=True):
@@ -91,6 +96,10 @@ class ListedOrders(Struct, frozen=True):
     is_short: bool
 
 
+# From the seventh parameter on.
+_FILTERS = "account_id, status, payment_state, payment_method, metadata_part, estimate_id, offset_link_id, bundle_id"
+
+
 def _values(filters: OrderFilter, start: Position, limit: int) -> tuple[object, ...]:
     """The parameters of the statements below."""
     before = filters.latest(start)
@@ -101,14 +110,7 @@ def _values(filters: OrderFilter, start: Position, limit: int) -> tuple[object, 
         before.id,
         filters.created_after or _EARLIEST,
         limit,
-        filters.account_id,
-        filters.status,
-        filters.payment_state,
-        filters.payment_method,
-        filters.metadata_part,
-        filters.estimate_id,
-        filters.offset_link_id,
-        filters.bundle_id,
+        *parameters_of(filters, _FILTERS),
         *filters.metadata_arrays,
     )
 
@@ -116,19 +118,11 @@ def _values(filters: OrderFilter, start: Position, limit: int) -> tuple[object, 
 async def list_page(
     connection: Connection, filters: OrderFilter, start: Position = START, *, limit: int
 ) -> ListedOrders:
-    """One page of an organisation's orders, through the index that fits the filters best."""
+    """One page of an organisation's orders."""
     if filters.organisation_id is None:
         raise LookupError("the filter names no organisation")
-    if filters.account_id is not None:
-        list_rows = _list_of_account
-    elif filters.status is not None and filters.status is not OrderStatus.COMPLETE:
-        list_rows = _list_of_status
-    elif filters.payment_state in {PaymentState.REFUNDED, PaymentState.DISPUTED}:
-        list_rows = _list_of_payment_state
-    else:
-        list_rows = _list_of_organisation
-    rows = await list_rows(connection, filters.organisation_id, _values(filters, start, limit + 1))
-    return _page(rows, limit)
+    values = _values(filters, start, limit + 1)
+    return _page(await _list_of_organisation(connection, filters.organisation_id, filters, values), limit)
 
 
 async def list_page_any_account(
@@ -139,10 +133,7 @@ async def list_page_any_account(
         return _page(await _list_stuck_any_account(connection, filters, start, limit + 1), limit)
     if filters.organisation_id is not None:
         return await list_page(connection, filters, start, limit=limit)
-    values = _values(filters, start, limit + 1)
-    is_open = filters.status in {OrderStatus.RECEIVED, OrderStatus.PLACED, OrderStatus.PAID, OrderStatus.RETIRING}
-    list_rows = _list_open_any_account if is_open else _list_any_account
-    return _page(await list_rows(connection, values), limit)
+    return _page(await _list_any_account(connection, filters, _values(filters, start, limit + 1)), limit)
 
 
 def _page(rows: Sequence[asyncpg.Record], limit: int) -> ListedOrders:
@@ -158,84 +149,46 @@ def _page(rows: Sequence[asyncpg.Record], limit: int) -> ListedOrders:
 _NAMES = tuple(name.strip() for name in _FIELDS.split(","))
 
 # In each statement below, the parameters are those of `_values`.
-LIST_OF_ORGANISATION = f"""
-SELECT {_FIELDS}, place, matches FROM (
-    SELECT {_SCANNED} FROM (
-      SELECT {_FOUND} FROM orders WHERE orders.organisation_id = $1 AND {_BEFORE} {_NEWEST}
-"""  # noqa: S608 - constants
+LIST_OF_ORGANISATION = f"SELECT {_SCANNED} orders.organisation_id = $1 AND {_BEFORE} {_NEWEST}"
+# `<> 'complete'` says that the partial index can be used, whatever the parameter is.
+LIST_OF_STATUS = f"""
+SELECT {_SCANNED} orders.organisation_id = $1 AND orders.status = $8 AND orders.status <> 'complete'
+  AND {_BEFORE} {_NEWEST}
+"""
+LIST_OF_PAYMENT_STATE = f"""
+SELECT {_SCANNED} orders.organisation_id = $1 AND orders.payment_state = $9
+  AND orders.payment_state IN ('refunded', 'disputed') AND {_BEFORE} {_NEWEST}
+"""
+LIST_OF_ACCOUNT = f"""
+SELECT {_SCANNED} orders.account_id = $7 AND orders.organisation_id = $1 AND {_BEFORE} {_NEWEST}
+"""
 
 
 async def _list_of_organisation(
-    connection: Connection, organisation_id: str, values: Sequence[object]
+    connection: Connection, organisation_id: str, filters: OrderFilter, values: Sequence[object]
 ) -> list[asyncpg.Record]:
-    return await connection.fetch(LIST_OF_ORGANISATION, organisation_id, *values[1:])
+    """Through the index that fits the filters best."""
+    statement = LIST_OF_ORGANISATION
+    if filters.account_id is not None:
+        statement = LIST_OF_ACCOUNT
+    elif filters.status is not None and filters.status is not OrderStatus.COMPLETE:
+        statement = LIST_OF_STATUS
+    elif filters.payment_state in {PaymentState.REFUNDED, PaymentState.DISPUTED}:
+        statement = LIST_OF_PAYMENT_STATE
+    return await connection.fetch(statement, organisation_id, *values[1:])
 
 
-# `<> 'complete'` says that the partial index can be used, whatever the parameter is.
-LIST_OF_STATUS = f"""
-SELECT {_FIELDS}, place, matches FROM (
-    SELECT {_SCANNED} FROM (
-      SELECT {_FOUND} FROM orders
-      WHERE orders.organisation_id = $1 AND orders.status = $8 AND orders.status <> 'complete' AND {_BEFORE} {_NEWEST}
-"""  # noqa: S608 - constants
-
-
-async def _list_of_status(
-    connection: Connection, organisation_id: str, values: Sequence[object]
-) -> list[asyncpg.Record]:
-    return await connection.fetch(LIST_OF_STATUS, organisation_id, *values[1:])
-
-
-LIST_OF_PAYMENT_STATE = f"""
-SELECT {_FIELDS}, place, matches FROM (
-    SELECT {_SCANNED} FROM (
-      SELECT {_FOUND} FROM orders
-      WHERE orders.organisation_id = $1 AND orders.payment_state = $9
-        AND orders.payment_state IN ('refunded', 'disputed') AND {_BEFORE} {_NEWEST}
-"""  # noqa: S608 - constants
-
-
-async def _list_of_payment_state(
-    connection: Connection, organisation_id: str, values: Sequence[object]
-) -> list[asyncpg.Record]:
-    return await connection.fetch(LIST_OF_PAYMENT_STATE, organisation_id, *values[1:])
-
-
-LIST_OF_ACCOUNT = f"""
-SELECT {_FIELDS}, place, matches FROM (
-    SELECT {_SCANNED} FROM (
-      SELECT {_FOUND} FROM orders
-      WHERE orders.account_id = $7 AND orders.organisation_id = $1 AND {_BEFORE} {_NEWEST}
-"""  # noqa: S608 - constants
-
-
-async def _list_of_account(
-    connection: Connection, organisation_id: str, values: Sequence[object]
-) -> list[asyncpg.Record]:
-    return await connection.fetch(LIST_OF_ACCOUNT, organisation_id, *values[1:])
-
-
-LIST_ALL = f"""
-SELECT {_FIELDS}, place, matches FROM (
-    SELECT {_SCANNED} FROM (
-      SELECT {_FOUND} FROM orders WHERE {_BEFORE} {_NEWEST}
-"""  # noqa: S608 - constants
-
-
-async def _list_any_account(connection: Connection, values: Sequence[object]) -> list[asyncpg.Record]:
-    return await connection.fetch(LIST_ALL, *values)
-
-
+LIST_ALL = f"SELECT {_SCANNED} {_BEFORE} {_NEWEST}"
 LIST_OPEN = f"""
-SELECT {_FIELDS}, place, matches FROM (
-    SELECT {_SCANNED} FROM (
-      SELECT {_FOUND} FROM orders
-      WHERE orders.status IN ('received', 'placed', 'paid', 'retiring') AND {_BEFORE} {_NEWEST}
-"""  # noqa: S608 - constants
+SELECT {_SCANNED} orders.status IN ('received', 'placed', 'paid', 'retiring') AND {_BEFORE} {_NEWEST}
+"""
 
 
-async def _list_open_any_account(connection: Connection, values: Sequence[object]) -> list[asyncpg.Record]:
-    return await connection.fetch(LIST_OPEN, *values)
+async def _list_any_account(
+    connection: Connection, filters: OrderFilter, values: Sequence[object]
+) -> list[asyncpg.Record]:
+    is_open = filters.status in {OrderStatus.RECEIVED, OrderStatus.PLACED, OrderStatus.PAID, OrderStatus.RETIRING}
+    return await connection.fetch(LIST_OPEN if is_open else LIST_ALL, *values)
 
 
 # Placed orders of a checkout are cancelled by a job. Invoices have their own reminders: only old ones count.

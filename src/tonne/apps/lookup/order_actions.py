@@ -115,8 +115,7 @@ class OrderActions(Struct, frozen=True):
         self.notifier.notify()
 
     async def _settle(self, scope: Scope, order_id: str, actor: Actor) -> None:
-        async with self.database.connection() as connection:
-            order = await load_order(connection, scope, order_id)
+        order = await self.database.run(load_order, scope, order_id)
         if order is None:
             raise OrderNotFound
         if order.payment_method is PaymentMethod.CARD:

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from typing import NamedTuple
 
-import asyncpg
-
 from tonne.apps.lookup.find_orders import FoundOrder
 from tonne.platform.db.database import Connection, columns
 from tonne.selling.accounts.model import PaymentMethod
@@ -48,13 +46,9 @@ class _Waiting(NamedTuple):
 async def explain_waiting(connection: Connection, orders: Sequence[FoundOrder]) -> dict[str, str]:
     """By id of the order. Orders that wait for nothing are missing."""
     rows = await connection.fetch(LIST_WAITING, *columns(orders, "account_id, id"))
-    waiting = {row["id"]: _waiting(row) for row in rows}
+    waiting = {row["id"]: _Waiting(**row) for row in rows}
     reasons = {order.id: _reason(order, waiting[order.id]) for order in orders}
     return {id_: reason for id_, reason in reasons.items() if reason is not None}
-
-
-def _waiting(row: asyncpg.Record) -> _Waiting:
-    return _Waiting(**row)
 
 
 def _reason(order: FoundOrder, waiting: _Waiting) -> str | None:  # noqa: PLR0911 - one per reason

@@ -8,8 +8,9 @@ import asyncpg
 import msgspec
 
 from tonne.apps.privacy.model import Erasure, FoundBy
-from tonne.platform.db.database import Connection
+from tonne.platform.db.database import Connection, parameters_of, value_of
 from tonne.platform.values.context import Mode
+from tonne.platform.values.replace import replace
 
 # One erasure at a time chooses the salt.
 LOCK_SALT = "SELECT pg_advisory_xact_lock(7029)"
@@ -23,26 +24,16 @@ async def choose_salt_any_account(tx: Connection) -> bytes:
     return salt or secrets.token_bytes(32)
 
 
-_COLUMNS = "id, organisation_id, mode, found_by, salt, person_hash, started_at, started_by, finished_at, counts"
+_PLAIN = "id, organisation_id, mode, found_by, salt, person_hash, started_at, started_by, finished_at"
+_COLUMNS = f"{_PLAIN}, counts"
 INSERT_ERASURE = f"""
 INSERT INTO erasures ({_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 """  # noqa: S608 - columns above
 
 
 async def insert_erasure(tx: Connection, organisation_id: str | None, erasure: Erasure) -> None:
-    await tx.execute(
-        INSERT_ERASURE,
-        erasure.id,
-        organisation_id,
-        erasure.mode,
-        erasure.found_by,
-        erasure.salt,
-        erasure.person_hash,
-        erasure.started_at,
-        erasure.started_by,
-        erasure.finished_at,
-        msgspec.json.encode(erasure.counts).decode(),
-    )
+    stored = replace(erasure, organisation_id=organisation_id)
+    await tx.execute(INSERT_ERASURE, *parameters_of(stored, _PLAIN), msgspec.json.encode(erasure.counts).decode())
 
 
 FIND_UNFINISHED = f"""
@@ -97,11 +88,4 @@ async def list_values_any_account(connection: Connection) -> Sequence[tuple[Foun
 
 
 def _erasure(row: asyncpg.Record) -> Erasure:
-    values = dict(row)
-    mode = values.pop("mode")
-    return Erasure(
-        mode=None if mode is None else Mode(mode),
-        found_by=FoundBy(values.pop("found_by")),
-        counts=msgspec.json.decode(values.pop("counts")),
-        **values,
-    )
+    return value_of(Erasure, row, counts=msgspec.json.decode(row["counts"]))

@@ -6,11 +6,10 @@ import os
 
 import structlog
 
-from tonne.apps.wiring.backoffice import operator_sections
 from tonne.apps.wiring.jobs import all_jobs
+from tonne.apps.wiring.pages import operator_sections, organisation_sections
 from tonne.apps.wiring.parts import Parts
 from tonne.apps.wiring.routes import all_routes, section_routes
-from tonne.apps.wiring.workspace import organisation_sections
 from tonne.platform.db.database import Database
 from tonne.platform.http.asgi import AsgiApp
 from tonne.platform.http.middleware import RequestMiddleware
@@ -41,10 +40,8 @@ class Services(Parts):
         self.metrics.add(*self.request_log.metrics, *self.link_counts.metrics)
         self.organisation_sections = organisation_sections(self)
         self.operator_sections = operator_sections(self)
-        for limits in (section.limits for section in self.organisation_sections):
-            self.limits.add(limits)
-        for limits in (section.limits for section in self.operator_sections):
-            self.limits.add(limits)
+        for section in (*self.organisation_sections, *self.operator_sections):
+            self.limits.add(section.limits)
 
     def routes(self) -> list[Route]:
         return [*all_routes(self), *section_routes(self, self.organisation_sections, self.operator_sections)]

@@ -5,7 +5,7 @@ from typing import Any
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer
 from tonne.apps.workspace.accounts_of_viewer import require_account
 from tonne.apps.workspace.accounts_page import METHODS, read_name
 from tonne.apps.workspace.mix import default_shares, mix_rows, read_mix, typed_shares
@@ -15,7 +15,7 @@ from tonne.money.cards.stored_cards.card_links import card_page_url
 from tonne.money.cards.stored_cards.remove_closed_cards import schedule_removal
 from tonne.money.cards.stored_cards.stored_card_store import find_card
 from tonne.platform.documents.mail.send_mail import is_mail_address
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.values.context import Mode
 from tonne.platform.values.errors import TonneError
@@ -66,11 +66,11 @@ class AccountPage(DashboardPage, frozen=True):
             },
         )
 
-    async def show(self, request: Request, viewer: MemberViewer) -> Response:
-        return await self._page(request, viewer, await self._find(request, viewer), Form())
+    async def show(self, viewer: MemberViewer) -> Response:
+        return await self._page(viewer, await self._find(viewer), Form())
 
-    async def change(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
-        form, account = Form(fields), await self._find(request, viewer)
+    async def change(self, viewer: MemberViewer, form: Form) -> Response:
+        account = await self._find(viewer)
         change = AccountChange(
             name=read_name(form, "name", "Enter a name."),
             beneficiary=read_name(form, "beneficiary", "Enter the name that credits are retired for."),
@@ -82,65 +82,59 @@ class AccountPage(DashboardPage, frozen=True):
             reference=_read_reference(form) if account.kind is AccountKind.CLIENT_ACCOUNT else None,
             auto_advance=form.is_checked("auto_advance") if viewer.mode is Mode.TEST else None,
         )
-        return await self._save(request, viewer, account, form, change)
+        return await self._save(viewer, account, form, change)
 
-    async def change_payment(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
-        form, account = Form(fields), await self._find(request, viewer)
+    async def change_payment(self, viewer: MemberViewer, form: Form) -> Response:
+        account = await self._find(viewer)
         try:
             method = PaymentMethod(form.value("payment"))
         except ValueError:
             form.fail("payment", "Choose how the account pays.")
-            return await self._page(request, viewer, account, form)
+            return await self._page(viewer, account, form)
         if method is PaymentMethod.CARD and account.fulfil is Fulfil.ON_ORDER:
             form.fail("payment", f"{_ON_CREDIT} {self._ask}")
-        return await self._save(request, viewer, account, form, AccountChange(payment_method=method))
+        return await self._save(viewer, account, form, AccountChange(payment_method=method))
 
-    async def change_mix(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
+    async def change_mix(self, viewer: MemberViewer, form: Form) -> Response:
         """Without any share, the default mix of the organisation applies again."""
-        form, account = Form(fields), await self._find(request, viewer)
+        account = await self._find(viewer)
         choices = read_mix(form, await self.catalogues.current(viewer.mode), is_optional=True)
         if not form.faults:
-            try:
-                async with self.database.transaction() as tx:
-                    await set_account_default(tx, account.scope, choices, actor=viewer.actor, now=self.clock())
-            except TonneError as error:
-                form.fail_with(error)
-            else:
-                self.directory.forget_terms(account.scope)
-                return see_other(f"{self._path(viewer, account)}?done=account_mix")
-        return await self._page(request, viewer, account, form)
+            async with self.saving(form) as tx:
+                await set_account_default(tx, account.scope, choices, actor=viewer.actor, now=self.clock())
+        if form.faults:
+            return await self._page(viewer, account, form)
+        self.directory.forget_terms(account.scope)
+        return see_other(f"{self._path(viewer, account)}?done=account_mix")
 
-    async def open_card_page(self, request: Request, viewer: MemberViewer, _: Fields) -> Response:
+    async def open_card_page(self, viewer: MemberViewer, _: Form) -> Response:
         """To the page on which a payer enters a card. The card itself is in the audit log."""
-        account = await self._find(request, viewer)
+        account = await self._find(viewer)
         async with self.database.transaction() as tx:
             url = await card_page_url(tx, account.scope, box=self.box, settings=self.settings, now=self.clock())
         return see_other(url.removeprefix(self.settings.base_url))
 
-    async def show_close(self, request: Request, viewer: MemberViewer) -> Response:
-        return await self._close_page(request, viewer, await self._find(request, viewer), Form())
+    async def show_close(self, viewer: MemberViewer) -> Response:
+        return await self._close_page(viewer, await self._find(viewer), Form())
 
-    async def close(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
-        form, account = Form(fields), await self._find_client(request, viewer)
+    async def close(self, viewer: MemberViewer, form: Form) -> Response:
+        account = await self._find_client(viewer)
         reason = form.text("reason", "Say why, for the audit log.")
         if not form.faults:
             now = self.clock()
-            try:
-                async with self.database.transaction() as tx:
-                    await close_account(tx, account.scope, reason, actor=viewer.actor, now=now)
-                    await schedule_removal(tx, account.scope, now)
-            except TonneError as error:
-                form.fail_with(error)
-            else:
-                self.directory.forget_terms(account.scope)
-                return see_other(f"{self._path(viewer, account)}?done=account_closed")
-        return await self._close_page(request, viewer, account, form)
+            async with self.saving(form) as tx:
+                await close_account(tx, account.scope, reason, actor=viewer.actor, now=now)
+                await schedule_removal(tx, account.scope, now)
+        if form.faults:
+            return await self._close_page(viewer, account, form)
+        self.directory.forget_terms(account.scope)
+        return see_other(f"{self._path(viewer, account)}?done=account_closed")
 
-    async def archive(self, request: Request, viewer: MemberViewer, _: Fields) -> Response:
-        return await self._archive(request, viewer, archived=True)
+    async def archive(self, viewer: MemberViewer, _: Form) -> Response:
+        return await self._archive(viewer, archived=True)
 
-    async def unarchive(self, request: Request, viewer: MemberViewer, _: Fields) -> Response:
-        return await self._archive(request, viewer, archived=False)
+    async def unarchive(self, viewer: MemberViewer, _: Form) -> Response:
+        return await self._archive(viewer, archived=False)
 
     @property
     def _ask(self) -> str:
@@ -149,28 +143,25 @@ class AccountPage(DashboardPage, frozen=True):
     def _path(self, viewer: MemberViewer, account: Account) -> str:
         return f"{viewer.base}/accounts/{account.scope.account_id}"
 
-    async def _find(self, request: Request, viewer: MemberViewer) -> Account:
-        async with self.database.connection() as connection:
-            return await require_account(connection, viewer, request.path("account_id"))
+    async def _find(self, viewer: MemberViewer) -> Account:
+        return await self.database.run(require_account, viewer, viewer.request.path("account_id"))
 
-    async def _find_client(self, request: Request, viewer: MemberViewer) -> Account:
+    async def _find_client(self, viewer: MemberViewer) -> Account:
         """Members close and archive client accounts only. The organisation's own are closed by the operator."""
-        account = await self._find(request, viewer)
+        account = await self._find(viewer)
         if account.kind is not AccountKind.CLIENT_ACCOUNT:
             raise DashboardPageNotFound
         return account
 
-    async def _archive(self, request: Request, viewer: MemberViewer, *, archived: bool) -> Response:
-        account = await self._find_client(request, viewer)
+    async def _archive(self, viewer: MemberViewer, *, archived: bool) -> Response:
+        account = await self._find_client(viewer)
         async with self.database.transaction() as tx:
             await archive_account(tx, account.scope, archived=archived, actor=viewer.actor, now=self.clock())
         self.directory.forget_terms(account.scope)
         done = "account_archived" if archived else "account_unarchived"
         return see_other(f"{self._path(viewer, account)}?done={done}")
 
-    async def _save(
-        self, request: Request, viewer: MemberViewer, account: Account, form: Form, change: AccountChange
-    ) -> Response:
+    async def _save(self, viewer: MemberViewer, account: Account, form: Form, change: AccountChange) -> Response:
         if not form.faults:
             try:
                 async with self.database.transaction() as tx:
@@ -182,9 +173,9 @@ class AccountPage(DashboardPage, frozen=True):
             else:
                 self.directory.forget_terms(account.scope)
                 return see_other(f"{self._path(viewer, account)}?done=account_saved")
-        return await self._page(request, viewer, account, form)
+        return await self._page(viewer, account, form)
 
-    async def _page(self, request: Request, viewer: MemberViewer, account: Account, form: Form) -> Response:
+    async def _page(self, viewer: MemberViewer, account: Account, form: Form) -> Response:
         terms, catalogue = await self.directory.terms_of(account.scope), await self.catalogues.current(viewer.mode)
         async with self.database.connection() as connection:
             card = await find_card(connection, account.scope)
@@ -196,7 +187,6 @@ class AccountPage(DashboardPage, frozen=True):
         is_typed = any(name.startswith("share_") for name in form.names())
         shares = typed_shares(form, catalogue) if is_typed else default_shares(terms, catalogue)
         return self.layout.page(
-            request,
             viewer,
             "account.html",
             form,
@@ -215,10 +205,8 @@ class AccountPage(DashboardPage, frozen=True):
             **values,
         )
 
-    async def _close_page(self, request: Request, viewer: MemberViewer, account: Account, form: Form) -> Response:
-        return self.layout.page(
-            request, viewer, "account_close.html", form, account=account, reason=form.value("reason")
-        )
+    async def _close_page(self, viewer: MemberViewer, account: Account, form: Form) -> Response:
+        return self.layout.page(viewer, "account_close.html", form, account=account, reason=form.value("reason"))
 
 
 def _read_email(form: Form, name: str) -> str:

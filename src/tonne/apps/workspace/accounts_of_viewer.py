@@ -1,6 +1,6 @@
 """Finds the account that a page or a form names: only accounts of the viewer's organisation and mode exist."""
 
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer
+from tonne.apps.dashboard.viewer import MemberViewer, existing
 from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Scope, is_id
 from tonne.selling.accounts import store
@@ -16,12 +16,8 @@ def scope_of(viewer: MemberViewer, account_id: str) -> Scope:
 
 
 async def require_account(connection: Connection, viewer: MemberViewer, account_id: str) -> Account:
-    found = None
-    if is_id("acc", account_id):
-        found = await store.find_account(connection, scope_of(viewer, account_id))
-    if found is None:
-        raise DashboardPageNotFound
-    return found
+    is_valid = is_id("acc", account_id)
+    return existing(await store.find_account(connection, scope_of(viewer, account_id)) if is_valid else None)
 
 
 async def require_chosen(connection: Connection, viewer: MemberViewer, account_id: str | None) -> Account:

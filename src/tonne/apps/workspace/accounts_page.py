@@ -3,11 +3,10 @@
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
-from tonne.apps.dashboard.viewer import Fields, MemberViewer
+from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.apps.workspace.accounts_of_viewer import scope_of
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.values.context import is_id, new_id
-from tonne.platform.values.errors import TonneError
 from tonne.platform.web.fields import fields_of
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.account_list_store import list_accounts_after
@@ -33,20 +32,18 @@ class AccountsPage(DashboardPage, frozen=True):
             forms={"/accounts": (self.create, Right.SETTINGS)},
         )
 
-    async def show(self, request: Request, viewer: MemberViewer) -> Response:
-        after, name = request.query("after", "name")
-        async with self.database.connection() as connection:
-            found = await list_accounts_after(
-                connection,
-                viewer.organisation_id,
-                viewer.mode,
-                after=after if after and is_id("acc", after) else "",
-                limit=PER_PAGE + 1,
-                name=(name or "").strip(),
-            )
+    async def show(self, viewer: MemberViewer) -> Response:
+        after, name = viewer.request.query("after", "name")
+        found = await self.database.run(
+            list_accounts_after,
+            viewer.organisation_id,
+            viewer.mode,
+            after=after if after and is_id("acc", after) else "",
+            limit=PER_PAGE + 1,
+            name=(name or "").strip(),
+        )
         shown = found[:PER_PAGE]
         return self.layout.page(
-            request,
             viewer,
             "accounts.html",
             accounts=shown,
@@ -56,11 +53,11 @@ class AccountsPage(DashboardPage, frozen=True):
             methods=METHODS,
         )
 
-    async def show_new(self, request: Request, viewer: MemberViewer) -> Response:
-        return await self._new_page(request, viewer, Form({"payment": ["invoice"]}))
+    async def show_new(self, viewer: MemberViewer) -> Response:
+        return await self._new_page(viewer, Form({"payment": ["invoice"]}))
 
-    async def create(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
-        form, currencies = Form(fields), _currencies(await self.catalogues.current(viewer.mode))
+    async def create(self, viewer: MemberViewer, form: Form) -> Response:
+        currencies = _currencies(await self.catalogues.current(viewer.mode))
         name = read_name(form, "name", "Enter the name of the customer.")
         beneficiary = name if not form.value("beneficiary") else read_name(form, "beneficiary", "Enter a name.")
         if form.value("currency") not in currencies:
@@ -68,7 +65,7 @@ class AccountsPage(DashboardPage, frozen=True):
         if form.value("payment") not in set(PaymentMethod):
             form.fail("payment", "Choose how the account pays.")
         if form.faults:
-            return await self._new_page(request, viewer, form)
+            return await self._new_page(viewer, form)
         account = Account(
             scope=scope_of(viewer, new_id("acc")),
             kind=AccountKind.CLIENT_ACCOUNT,
@@ -78,18 +75,15 @@ class AccountsPage(DashboardPage, frozen=True):
             payment_method=PaymentMethod(form.value("payment")),
             created_at=self.clock(),
         )
-        try:
-            async with self.database.transaction() as tx:
-                await open_account(tx, account, actor=viewer.actor)
-        except TonneError as error:
-            form.fail_with(error)
-            return await self._new_page(request, viewer, form)
+        async with self.saving(form) as tx:
+            await open_account(tx, account, actor=viewer.actor)
+        if form.faults:
+            return await self._new_page(viewer, form)
         return see_other(f"{viewer.base}/accounts/{account.scope.account_id}?done=account_opened")
 
-    async def _new_page(self, request: Request, viewer: MemberViewer, form: Form) -> Response:
+    async def _new_page(self, viewer: MemberViewer, form: Form) -> Response:
         currencies = _currencies(await self.catalogues.current(viewer.mode))
         return self.layout.page(
-            request,
             viewer,
             "account_new.html",
             form,

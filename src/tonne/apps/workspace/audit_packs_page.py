@@ -6,9 +6,8 @@ from datetime import date, timedelta
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
-from tonne.platform.http.route import Request, Response
-from tonne.platform.values.errors import TonneError
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer
+from tonne.platform.http.route import Response
 from tonne.platform.web.render import see_other
 from tonne.selling.users.model import Right
 from tonne.supply.certificates.packs.model import AuditPack, PackStatus
@@ -28,28 +27,21 @@ class AuditPacksPage(DashboardPage, frozen=True):
             forms={"/audit-packs": (self.request, Right.MONEY), f"{one}/delete": (self.delete, Right.MONEY)},
         )
 
-    async def show(self, request: Request, viewer: MemberViewer) -> Response:
-        return await self._page(request, viewer, Form())
-
-    async def request(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
-        form = Form(fields)
+    async def request(self, viewer: MemberViewer, form: Form) -> Response:
         first, last = _read_day(form, "first_day"), _read_day(form, "last_day")
         if first is not None and last is not None and first > last:
             form.fail("last_day", "The last day must not be before the first.")
         if first is not None and last is not None and not form.faults:
-            try:
-                async with self.database.transaction() as tx:
-                    await request_pack(
-                        tx, viewer.organisation_id, viewer.mode, (first, last), actor=viewer.actor, now=self.clock()
-                    )
-            except TonneError as error:
-                form.fail_with(error)
-            else:
-                return see_other(f"{viewer.base}/audit-packs?done=pack_requested")
-        return await self._page(request, viewer, form)
+            async with self.saving(form) as tx:
+                await request_pack(
+                    tx, viewer.organisation_id, viewer.mode, (first, last), actor=viewer.actor, now=self.clock()
+                )
+        if form.faults:
+            return await self.show(viewer, form)
+        return see_other(f"{viewer.base}/audit-packs?done=pack_requested")
 
-    async def download(self, request: Request, viewer: MemberViewer) -> Response:
-        pack = await self._find(request, viewer)
+    async def download(self, viewer: MemberViewer) -> Response:
+        pack = await self._find(viewer)
         if pack.status is not PackStatus.READY:
             raise DashboardPageNotFound
         headers = {
@@ -59,12 +51,12 @@ class AuditPacksPage(DashboardPage, frozen=True):
         }
         return Response(b"", media_type=b"application/zip", headers=headers, stream=self._parts(pack))
 
-    async def confirm_delete(self, request: Request, viewer: MemberViewer) -> Response:
-        pack = await self._find(request, viewer)
-        return self.layout.page(request, viewer, "audit_pack_delete.html", pack=pack)
+    async def confirm_delete(self, viewer: MemberViewer) -> Response:
+        pack = await self._find(viewer)
+        return self.layout.page(viewer, "audit_pack_delete.html", pack=pack)
 
-    async def delete(self, request: Request, viewer: MemberViewer, _: Fields) -> Response:
-        pack = await self._find(request, viewer)
+    async def delete(self, viewer: MemberViewer, _: Form) -> Response:
+        pack = await self._find(viewer)
         async with self.database.transaction() as tx:
             await remove_pack(tx, pack, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}/audit-packs?done=pack_deleted")
@@ -73,28 +65,22 @@ class AuditPacksPage(DashboardPage, frozen=True):
         """Each piece by itself: a slow client does not keep a connection to the database."""
         number = 0
         while True:
-            async with self.database.connection() as connection:
-                content = await read_part(connection, pack, number)
+            content = await self.database.run(read_part, pack, number)
             if content is None:
                 return
             yield content
             number += 1
 
-    async def _find(self, request: Request, viewer: MemberViewer) -> AuditPack:
-        async with self.database.connection() as connection:
-            pack = await find_pack(connection, viewer.organisation_id, viewer.mode, request.path("pack_id"))
-        if pack is None:
-            raise DashboardPageNotFound
-        return pack
+    async def _find(self, viewer: MemberViewer) -> AuditPack:
+        return await self.find(find_pack, viewer.organisation_id, viewer.mode, viewer.request.path("pack_id"))
 
-    async def _page(self, request: Request, viewer: MemberViewer, form: Form) -> Response:
-        async with self.database.connection() as connection:
-            packs = await list_packs(connection, viewer.organisation_id, viewer.mode)
+    async def show(self, viewer: MemberViewer, form: Form | None = None) -> Response:
+        form = form or Form()
+        packs = await self.database.run(list_packs, viewer.organisation_id, viewer.mode)
         today = self.clock().date()
         # The last complete year, which is what auditors ask for; in the first year, the current one.
         first, last = date(today.year - 1, 1, 1), date(today.year, 1, 1) - timedelta(days=1)
         return self.layout.page(
-            request,
             viewer,
             "audit_packs.html",
             form,

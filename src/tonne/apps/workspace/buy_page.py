@@ -5,7 +5,7 @@ import msgspec
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
-from tonne.apps.dashboard.viewer import Fields, MemberViewer
+from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.apps.workspace.accounts_of_viewer import list_choices, require_account, scope_of
 from tonne.apps.workspace.mix import default_shares, mix_rows, typed_shares
 from tonne.apps.workspace.payment_ways import PaymentWay, payment_ways
@@ -13,7 +13,7 @@ from tonne.apps.workspace.purchase import Purchase, read_purchase
 from tonne.money.cards.gateways.card_gateways import takes_cards
 from tonne.money.cards.stored_cards.stored_card_store import find_card
 from tonne.platform.db.idempotency import Idempotency
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.values.context import is_id, new_id
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other
@@ -64,12 +64,11 @@ class BuyPage(DashboardPage, frozen=True):
             },
         )
 
-    async def show(self, request: Request, viewer: MemberViewer) -> Response:
-        account_id = request.query("account")[0] or ""
-        async with self.database.connection() as connection:
-            choices = await list_choices(connection, viewer)
+    async def show(self, viewer: MemberViewer) -> Response:
+        account_id = viewer.request.query("account")[0] or ""
+        choices = await self.database.run(list_choices, viewer)
         if not account_id and not choices:
-            return self.layout.page(request, viewer, "buy_nothing.html")
+            return self.layout.page(viewer, "buy_nothing.html")
         buyer = await self._buyer(viewer, account_id or choices[0].id)
         form = Form(
             {
@@ -80,28 +79,25 @@ class BuyPage(DashboardPage, frozen=True):
             }
         )
         shares = default_shares(buyer.terms, buyer.catalogue)
-        return self._form_page(request, viewer, buyer, form, choices=choices, shares=shares)
+        return self._form_page(viewer, buyer, form, choices=choices, shares=shares)
 
-    async def edit(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
+    async def edit(self, viewer: MemberViewer, form: Form) -> Response:
         """Back from the quote, with everything that was entered."""
-        form = Form(fields)
-        return await self._back(request, viewer, await self._buyer(viewer, form.value("account")), form)
+        return await self._back(viewer, await self._buyer(viewer, form.value("account")), form)
 
-    async def quote(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
-        form = Form(fields)
+    async def quote(self, viewer: MemberViewer, form: Form) -> Response:
         buyer = await self._buyer(viewer, form.value("account"))
         purchase = read_purchase(form, buyer.account, buyer.catalogue, buyer.ways)
         if purchase is None:
-            return await self._back(request, viewer, buyer, form)
-        return await self._review(request, viewer, buyer, form, purchase)
+            return await self._back(viewer, buyer, form)
+        return await self._review(viewer, buyer, form, purchase)
 
-    async def order(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
+    async def order(self, viewer: MemberViewer, form: Form) -> Response:
         """A form that is sent twice places one order."""
-        form = Form(fields)
         buyer = await self._buyer(viewer, form.value("account"))
         purchase = read_purchase(form, buyer.account, buyer.catalogue, buyer.ways)
         if purchase is None:
-            return await self._back(request, viewer, buyer, form)
+            return await self._back(viewer, buyer, form)
         key, shown = form.value("key"), _read_offer(form.value("offer"))
         idempotency = Idempotency(key if is_id("auto", key) else new_id("auto"), purchase.digest)
         try:
@@ -112,14 +108,14 @@ class BuyPage(DashboardPage, frozen=True):
             )
         except OfferChanged:
             form.fail("", _CHANGED)
-            return await self._review(request, viewer, buyer, form, purchase)
+            return await self._review(viewer, buyer, form, purchase)
         except TonneError as error:
             _fail(form, error)
-            return await self._back(request, viewer, buyer, form)
+            return await self._back(viewer, buyer, form)
         order_id = msgspec.json.decode(document, type=_Placed).id
         if original is not None and original != idempotency.digest:
             form.fail("", _OTHER_ORDER)
-            return await self._review(request, viewer, buyer, form, purchase, earlier_order=order_id)
+            return await self._review(viewer, buyer, form, purchase, earlier_order=order_id)
         return see_other(f"{viewer.base}/orders/{order_id}?done=ordered")
 
     async def _buyer(self, viewer: MemberViewer, account_id: str) -> _Buyer:
@@ -135,7 +131,6 @@ class BuyPage(DashboardPage, frozen=True):
 
     async def _review(
         self,
-        request: Request,
         viewer: MemberViewer,
         buyer: _Buyer,
         form: Form,
@@ -148,11 +143,10 @@ class BuyPage(DashboardPage, frozen=True):
             quote = quote_order(purchase.requested, buyer.terms.paid_by(purchase.payment_method), buyer.catalogue)
         except TonneError as error:
             _fail(form, error)
-            return await self._back(request, viewer, buyer, form)
+            return await self._back(viewer, buyer, form)
         key = form.value("key")
         carried = [(name, form.raw(name)) for name in form.names() if name not in {"form_token", "key", "offer"}]
         return self.layout.page(
-            request,
             viewer,
             "buy_review.html",
             form,
@@ -167,15 +161,13 @@ class BuyPage(DashboardPage, frozen=True):
             earlier_order=earlier_order,
         )
 
-    async def _back(self, request: Request, viewer: MemberViewer, buyer: _Buyer, form: Form) -> Response:
-        async with self.database.connection() as connection:
-            choices = await list_choices(connection, viewer)
+    async def _back(self, viewer: MemberViewer, buyer: _Buyer, form: Form) -> Response:
+        choices = await self.database.run(list_choices, viewer)
         shares = typed_shares(form, buyer.catalogue)
-        return self._form_page(request, viewer, buyer, form, choices=choices, shares=shares)
+        return self._form_page(viewer, buyer, form, choices=choices, shares=shares)
 
     def _form_page(
         self,
-        request: Request,
         viewer: MemberViewer,
         buyer: _Buyer,
         form: Form,
@@ -184,7 +176,6 @@ class BuyPage(DashboardPage, frozen=True):
         shares: dict[str, str],
     ) -> Response:
         return self.layout.page(
-            request,
             viewer,
             "buy.html",
             form,

@@ -9,7 +9,7 @@ from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.platform.db.database import Connection
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import MassUnit, to_grams
 from tonne.platform.values.paging import CursorInvalid, Position, make_cursor, parse_cursor
 from tonne.selling.users.model import Right
@@ -31,18 +31,16 @@ class CertificatesPage(DashboardPage, frozen=True):
     def section(self) -> OrganisationSection:
         return OrganisationSection(pages={"/certificates": (self.show, Right.VIEW)}, errors=(CursorInvalid,))
 
-    async def show(self, request: Request, viewer: MemberViewer) -> Response:
-        given = zip(NAMES, request.query(*NAMES), strict=True)
+    async def show(self, viewer: MemberViewer) -> Response:
+        given = zip(NAMES, viewer.request.query(*NAMES), strict=True)
         shown = {name: text.strip()[:MAX_TERM] for name, text in given if text is not None and text.strip()}
         form = Form({name: [text] for name, text in shown.items()})
         list_name = f"certificates {viewer.mode} {viewer.organisation_id} {urlencode(shown)}"
-        (after,) = request.query("after")
+        (after,) = viewer.request.query("after")
         start = parse_cursor(after, list_name)
-        async with self.database.connection() as connection:
-            page = await _find(connection, viewer, form, start)
+        page = await self.database.run(_find, viewer, form, start)
         onward = None if page.next is None else urlencode({**shown, "after": make_cursor(page.next, list_name)})
         return self.layout.page(
-            request,
             viewer,
             "certificates.html",
             form,

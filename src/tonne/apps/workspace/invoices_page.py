@@ -32,7 +32,7 @@ from tonne.money.invoices.invoice_state import describe_invoice
 from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
 from tonne.money.invoices.model import Invoice
 from tonne.money.invoices.remaining import find_remaining
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.values.context import Mode
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.accounts.names import find_names
@@ -61,8 +61,8 @@ class InvoicesPage(DashboardPage, frozen=True):
         }
         return OrganisationSection(pages={path: (page, Right.VIEW) for path, page in pages.items()})
 
-    async def list_invoices(self, request: Request, viewer: MemberViewer) -> Response:
-        after, show = request.query("after", "show")
+    async def list_invoices(self, viewer: MemberViewer) -> Response:
+        after, show = viewer.request.query("after", "show")
         only_open = show == "open"
         async with self.database.connection() as connection:
             list_ = list_open_invoices_of if only_open else list_invoices_of
@@ -82,7 +82,6 @@ class InvoicesPage(DashboardPage, frozen=True):
         ]
         chosen = "show=open&" if only_open else ""
         return self.layout.page(
-            request,
             viewer,
             "invoices.html",
             rows=rows,
@@ -92,8 +91,8 @@ class InvoicesPage(DashboardPage, frozen=True):
             next_query=f"{chosen}after={shown[-1].number}" if len(found) > PAGE else None,
         )
 
-    async def show(self, request: Request, viewer: MemberViewer) -> Response:
-        invoice = await self._find(request, viewer)
+    async def show(self, viewer: MemberViewer) -> Response:
+        invoice = await self._find(viewer)
         async with self.database.connection() as connection:
             received = await list_received(connection, invoice)
             charges = await list_charges_of_invoice(connection, invoice)
@@ -105,7 +104,6 @@ class InvoicesPage(DashboardPage, frozen=True):
         is_payable = invoice.closing is None and invoice.payment_method is PaymentMethod.INVOICE
         code = epc_qr_svg(record, remaining) if is_payable else None
         return self.layout.page(
-            request,
             viewer,
             "invoice.html",
             invoice=invoice,
@@ -124,64 +122,53 @@ class InvoicesPage(DashboardPage, frozen=True):
             has_xml=_has_xml(invoice),
         )
 
-    async def pdf(self, request: Request, viewer: MemberViewer) -> Response:
-        invoice = await self._find(request, viewer)
+    async def pdf(self, viewer: MemberViewer) -> Response:
+        invoice = await self._find(viewer)
         async with self.database.connection() as connection:
             annex = await load_annex(connection, invoice)
             remaining = await find_remaining(connection, invoice)
         pdf = await self.render.invoice(invoice.read_record(), invoice.closing, annex=annex, remaining=remaining)
         return _file(pdf, f"{invoice.reference}.pdf", b"application/pdf")
 
-    async def xml(self, request: Request, viewer: MemberViewer) -> Response:
+    async def xml(self, viewer: MemberViewer) -> Response:
         """The electronic invoice, as it is embedded in the PDF."""
-        invoice = await self._find(request, viewer)
+        invoice = await self._find(viewer)
         if not _has_xml(invoice):
             raise DashboardPageNotFound
-        async with self.database.connection() as connection:
-            remaining = await find_remaining(connection, invoice)
+        remaining = await self.database.run(find_remaining, invoice)
         content = await asyncio.to_thread(factur_x_xml, invoice.read_record(), invoice.closing, remaining)
         return _file(content, f"{invoice.reference}.xml", b"application/xml")
 
-    async def list_credit_notes(self, request: Request, viewer: MemberViewer) -> Response:
-        [after] = request.query("after")
-        async with self.database.connection() as connection:
-            found = await list_credit_notes_of(
-                connection, viewer.organisation_id, viewer.mode, _number(after), PAGE + 1
-            )
+    async def list_credit_notes(self, viewer: MemberViewer) -> Response:
+        [after] = viewer.request.query("after")
+        found = await self.database.run(
+            list_credit_notes_of, viewer.organisation_id, viewer.mode, _number(after), PAGE + 1
+        )
         shown = found[:PAGE]
         return self.layout.page(
-            request,
             viewer,
             "credit_notes.html",
             rows=[(note, reference, _note_has_xml(note)) for note, reference in shown],
             next_after=shown[-1][0].number if len(found) > PAGE else None,
         )
 
-    async def credit_note_pdf(self, request: Request, viewer: MemberViewer) -> Response:
-        note = await self._find_note(request, viewer)
+    async def credit_note_pdf(self, viewer: MemberViewer) -> Response:
+        note = await self._find_note(viewer)
         pdf = await self.render.credit_note(note.read_record())
         return _file(pdf, f"{note.reference}.pdf", b"application/pdf")
 
-    async def credit_note_xml(self, request: Request, viewer: MemberViewer) -> Response:
-        note = await self._find_note(request, viewer)
+    async def credit_note_xml(self, viewer: MemberViewer) -> Response:
+        note = await self._find_note(viewer)
         record = electronic_credit_note(note.read_record())
         if record is None or not is_electronic(record):
             raise DashboardPageNotFound
         return _file(await asyncio.to_thread(factur_x_xml, record), f"{note.reference}.xml", b"application/xml")
 
-    async def _find(self, request: Request, viewer: MemberViewer) -> Invoice:
-        async with self.database.connection() as connection:
-            found = await find_invoice_of(connection, viewer.organisation_id, viewer.mode, request.path("number"))
-        if found is None:
-            raise DashboardPageNotFound
-        return found
+    async def _find(self, viewer: MemberViewer) -> Invoice:
+        return await self.find(find_invoice_of, viewer.organisation_id, viewer.mode, viewer.request.path("number"))
 
-    async def _find_note(self, request: Request, viewer: MemberViewer) -> CreditNote:
-        async with self.database.connection() as connection:
-            found = await find_credit_note_of(connection, viewer.organisation_id, viewer.mode, request.path("number"))
-        if found is None:
-            raise DashboardPageNotFound
-        return found
+    async def _find_note(self, viewer: MemberViewer) -> CreditNote:
+        return await self.find(find_credit_note_of, viewer.organisation_id, viewer.mode, viewer.request.path("number"))
 
     def _today(self) -> date:
         return self.clock().astimezone(UTC).date()

@@ -7,7 +7,7 @@ from tonne.apps.dashboard.section import OrganisationSection
 from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.apps.lookup.find_orders import find_named, list_named
 from tonne.platform.db.database import Connection
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.values.context import is_id
 from tonne.selling.accounts.names import list_account_names
 from tonne.selling.orders.order_filter import OrderFilter
@@ -24,14 +24,12 @@ class JumpPage(DashboardPage, frozen=True):
     def section(self) -> OrganisationSection:
         return OrganisationSection(pages={"/jump": (self.show, Right.VIEW)})
 
-    async def show(self, request: Request, viewer: MemberViewer) -> Response:
-        term = read_term(request.query("q")[0])
+    async def show(self, viewer: MemberViewer) -> Response:
+        term = read_term(viewer.request.query("q")[0])
         found = matching_pages(entries_for(ORGANISATION_MENU, viewer.may), viewer.base, term)
         if term:
-            async with self.database.connection() as connection:
-                found += await _find(connection, viewer, term)
+            found += await self.database.run(_find, viewer, term)
         return self.layout.page(
-            request,
             viewer,
             "jump.html",
             layout="organisation.html",

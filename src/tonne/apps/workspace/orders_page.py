@@ -12,7 +12,7 @@ from tonne.apps.lookup.order_text import list_values
 from tonne.platform.db.database import Connection
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.rate_limit import TokenBuckets
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.values.paging import CursorInvalid, Position
 from tonne.selling.accounts.names import Names, find_names, list_account_names
 from tonne.selling.orders.model import OrderKey
@@ -38,15 +38,14 @@ class OrdersPage(DashboardPage, frozen=True):
             limits=(self.exports,),
         )
 
-    async def show(self, request: Request, viewer: MemberViewer) -> Response:
-        query = read_query(request, viewer.mode, viewer.organisation_id, self.clock())
+    async def show(self, viewer: MemberViewer) -> Response:
+        query = read_query(viewer.request, viewer.mode, viewer.organisation_id, self.clock())
         async with self.database.connection() as connection:
             page = await _find(connection, viewer, query, query.start, PAGE)
             names = await find_names(connection, viewer.organisation_id, [order.account_id for order in page.orders])
             found = await list_account_names(connection, viewer.organisation_id, viewer.mode, limit=MAX_ACCOUNTS + 1)
         accounts = None if len(found.by_id) > MAX_ACCOUNTS else list(found.by_id.items())
         return self.layout.page(
-            request,
             viewer,
             "orders.html",
             query.form,
@@ -60,9 +59,9 @@ class OrdersPage(DashboardPage, frozen=True):
             **list_values(),
         )
 
-    async def export(self, request: Request, viewer: MemberViewer) -> Response:
+    async def export(self, viewer: MemberViewer) -> Response:
         """Exports the filtered list, from its beginning."""
-        query = read_query(request, viewer.mode, viewer.organisation_id, self.clock())
+        query = read_query(viewer.request, viewer.mode, viewer.organisation_id, self.clock())
         self.exports.require(viewer.organisation_id, message=TOO_MANY_EXPORTS)
 
         async def read_page(start: Position, limit: int) -> tuple[ListedOrders, Names]:

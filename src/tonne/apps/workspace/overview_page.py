@@ -7,7 +7,7 @@ from babel import Locale
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
-from tonne.apps.dashboard.viewer import Fields, MemberViewer
+from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.apps.workspace import attention_store as store
 from tonne.apps.workspace.attention import list_attention, menu_path
 from tonne.apps.workspace.overview_figures import figures_of, first_month, removal_share
@@ -42,8 +42,8 @@ class OverviewPage(DashboardPage, frozen=True):
             forms={"/overview/target": (self.change_target, Right.MONEY)},
         )
 
-    async def show(self, request: Request, viewer: MemberViewer) -> Response:
-        now, locale = self.clock(), _locale(request)
+    async def show(self, viewer: MemberViewer) -> Response:
+        now, locale = self.clock(), _locale(viewer.request)
         organisation_id, mode, today = viewer.organisation_id, viewer.mode, now.date()
         async with self.database.connection() as connection:
             totals = await list_totals(connection, organisation_id, mode, first_month(today))
@@ -53,7 +53,6 @@ class OverviewPage(DashboardPage, frozen=True):
             attention = await list_attention(connection, organisation_id, mode, now=now, locale=locale)
         figures = figures_of(totals, target, locale, today)
         return self.layout.page(
-            request,
             viewer,
             "overview.html",
             year=today.year,
@@ -67,33 +66,28 @@ class OverviewPage(DashboardPage, frozen=True):
             paths={name: menu_path(name) for name in ("buy", "orders", "invoices", "keys", "webhooks")},
         )
 
-    async def show_target(self, request: Request, viewer: MemberViewer) -> Response:
-        async with self.database.connection() as connection:
-            target = await find_target(connection, viewer.organisation_id, viewer.mode)
+    async def show_target(self, viewer: MemberViewer) -> Response:
+        target = await self.database.run(find_target, viewer.organisation_id, viewer.mode)
         grams, minor, currency = target.target_grams, target.budget_minor, target.budget_currency
         fields = {
             "tonnes": [] if grams is None else [format_tonnes(grams)],
             "budget": [] if minor is None or currency is None else [format_money(minor, currency)],
             "currency": [] if currency is None else [currency],
         }
-        return await self._target_page(request, viewer, Form(fields))
+        return await self._target_page(viewer, Form(fields))
 
-    async def change_target(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
-        form = Form(fields)
-        async with self.database.connection() as connection:
-            known = await store.list_account_currencies(connection, viewer.organisation_id, viewer.mode)
+    async def change_target(self, viewer: MemberViewer, form: Form) -> Response:
+        known = await self.database.run(store.list_account_currencies, viewer.organisation_id, viewer.mode)
         target = _read_target(form, known)
         if form.faults:
-            return await self._target_page(request, viewer, form)
+            return await self._target_page(viewer, form)
         async with self.database.transaction() as tx:
             await set_target(tx, viewer.organisation_id, viewer.mode, target, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}/overview?done=target")
 
-    async def _target_page(self, request: Request, viewer: MemberViewer, form: Form) -> Response:
-        async with self.database.connection() as connection:
-            known = await store.list_account_currencies(connection, viewer.organisation_id, viewer.mode)
+    async def _target_page(self, viewer: MemberViewer, form: Form) -> Response:
+        known = await self.database.run(store.list_account_currencies, viewer.organisation_id, viewer.mode)
         return self.layout.page(
-            request,
             viewer,
             "overview_target.html",
             form,

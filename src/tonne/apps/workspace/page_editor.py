@@ -1,13 +1,13 @@
 """The editor of an account's public page. The preview is the real page with the settings of the form."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeVar
 
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
-from tonne.apps.dashboard.viewer import Fields, MemberViewer
+from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.apps.workspace.accounts_of_viewer import list_choices, require_account, require_chosen
 from tonne.channels.public_pages.change_page import PageChange, change_page, read_page, with_shown_text
 from tonne.channels.public_pages.embeds import embed_codes
@@ -54,17 +54,15 @@ class PageEditor(DashboardPage, frozen=True):
             uploads=dict.fromkeys((path, f"{path}/preview"), MAX_UPLOAD_BYTES),
         )
 
-    async def show(self, request: Request, viewer: MemberViewer) -> Response:
-        account_id = request.query("account")[0] or ""
-        async with self.database.connection() as connection:
-            choices = await list_choices(connection, viewer)
+    async def show(self, viewer: MemberViewer) -> Response:
+        account_id = viewer.request.query("account")[0] or ""
+        choices = await self.database.run(list_choices, viewer)
         if not account_id and not choices:
-            return self.layout.page(request, viewer, "page_editor_none.html")
+            return self.layout.page(viewer, "page_editor_none.html")
         account = await self._find(viewer, account_id or choices[0].id)
-        return await self._page(request, viewer, account, Form())
+        return await self._page(viewer, account, Form())
 
-    async def save(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
-        form = Form(fields)
+    async def save(self, viewer: MemberViewer, form: Form) -> Response:
         account = await self._find(viewer, form.value("account"))
         action = form.value("action") if form.value("action") in _DONE else SAVE
         change = PageChange(
@@ -72,30 +70,25 @@ class PageEditor(DashboardPage, frozen=True):
             slug=_checked(form, "slug", lambda: check_slug(form.value("slug"))),
             title=_checked(form, "title", lambda: check_title(form.value("title"))),
             description=_checked(form, "description", lambda: check_description(form.value("description"))),
-            sections=_sections(fields),
-            logo=await asyncio.to_thread(_read_logo, request, form),
+            sections=_sections(form),
+            logo=await asyncio.to_thread(_read_logo, viewer.request, form),
             removes_logo=form.is_checked("remove_logo"),
         )
         if not form.faults:
-            try:
-                async with self.database.transaction() as tx:
-                    await change_page(tx, account.scope, change, actor=viewer.actor, now=self.clock())
-            except TonneError as error:
-                form.fail_with(error)
-            else:
-                place = f"{viewer.base}/public-page?account={account.scope.account_id}"
-                return see_other(f"{place}&done={_DONE[action]}")
-        return await self._page(request, viewer, account, form)
+            async with self.saving(form) as tx:
+                await change_page(tx, account.scope, change, actor=viewer.actor, now=self.clock())
+        if form.faults:
+            return await self._page(viewer, account, form)
+        return see_other(f"{viewer.base}/public-page?account={account.scope.account_id}&done={_DONE[action]}")
 
-    async def show_saved(self, request: Request, viewer: MemberViewer) -> Response:
+    async def show_saved(self, viewer: MemberViewer) -> Response:
         async with self.database.snapshot() as connection:
-            account = await require_chosen(connection, viewer, request.query("account")[0])
+            account = await require_chosen(connection, viewer, viewer.request.query("account")[0])
             page, logo = await read_page(connection, account.scope), await find_logo(connection, account.scope)
-        return await self.public_page.show_draft(request, page, logo)
+        return await self.public_page.show_draft(viewer.request, page, logo)
 
-    async def preview(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
+    async def preview(self, viewer: MemberViewer, form: Form) -> Response:
         """The page with the settings of the form. Those that are not valid are as they are stored."""
-        form = Form(fields)
         account = await self._find(viewer, form.value("account"))
         async with self.database.snapshot() as connection:
             page, stored = await read_page(connection, account.scope), await find_logo(connection, account.scope)
@@ -105,22 +98,20 @@ class PageEditor(DashboardPage, frozen=True):
             page,
             title=page.title if title is None else title,
             description=page.description if description is None else description,
-            sections=tuple(_sections(fields)),
+            sections=tuple(_sections(form)),
         )
-        sent = await asyncio.to_thread(_read_logo, request, form)
+        sent = await asyncio.to_thread(_read_logo, viewer.request, form)
         logo = sent or (None if form.is_checked("remove_logo") else stored)
-        return await self.public_page.show_draft(request, with_shown_text(draft, page), logo)
+        return await self.public_page.show_draft(viewer.request, with_shown_text(draft, page), logo)
 
     async def _find(self, viewer: MemberViewer, account_id: str) -> Account:
-        async with self.database.connection() as connection:
-            return await require_account(connection, viewer, account_id)
+        return await self.database.run(require_account, viewer, account_id)
 
-    async def _page(self, request: Request, viewer: MemberViewer, account: Account, form: Form) -> Response:
+    async def _page(self, viewer: MemberViewer, account: Account, form: Form) -> Response:
         async with self.database.snapshot() as connection:
             page = await read_page(connection, account.scope)
             choices = await list_choices(connection, viewer)
         return self.layout.page(
-            request,
             viewer,
             "page_editor.html",
             form,
@@ -129,7 +120,7 @@ class PageEditor(DashboardPage, frozen=True):
             choices=choices,
             page=page,
             entered=_entered(form, page),
-            chosen=_sections(form.fields) if form.names() else page.sections,
+            chosen=_sections(form) if form.names() else page.sections,
             sections=SECTIONS,
             url=page.address(self.settings.base_url),
             slug_base=f"{self.settings.base_url}{page_path(viewer.mode, '')}",
@@ -138,8 +129,8 @@ class PageEditor(DashboardPage, frozen=True):
         )
 
 
-def _sections(fields: Mapping[str, list[str]]) -> list[PageSection]:
-    chosen = fields.get("section", [])
+def _sections(form: Form) -> list[PageSection]:
+    chosen = form.fields.get("section", [])
     return [section for section in PageSection if section in chosen]
 
 

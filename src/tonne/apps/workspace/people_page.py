@@ -5,10 +5,9 @@ from msgspec import field
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
+from tonne.apps.dashboard.viewer import MemberViewer, existing
 from tonne.platform.http.limits.rate_limit import TokenBuckets
-from tonne.platform.http.route import Request, Response
-from tonne.platform.values.errors import TonneError
+from tonne.platform.http.route import Response
 from tonne.platform.web.render import see_other
 from tonne.selling.users.act_as_store import list_periods
 from tonne.selling.users.create_user import grant_role, remove_member
@@ -47,96 +46,77 @@ class PeoplePage(DashboardPage, frozen=True):
             limits=(self.invitations,),
         )
 
-    async def show(self, request: Request, viewer: MemberViewer) -> Response:
-        return await self._page(request, viewer, Form())
-
-    async def invite(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
-        form = Form(fields)
+    async def invite(self, viewer: MemberViewer, form: Form) -> Response:
         email, role = form.email(), _read_role(form)
         if role is not None and not form.faults:
-            try:
+            async with self.saving(form) as tx:
                 self.invitations.require(viewer.organisation_id, message=_TOO_MANY)
-                async with self.database.transaction() as tx:
-                    await invite(
-                        tx,
-                        self.settings,
-                        viewer.organisation_id,
-                        email,
-                        role,
-                        granter=viewer.membership.role,
-                        invited_by=viewer.user.name,
-                        actor=viewer.actor,
-                        now=self.clock(),
-                    )
-            except TonneError as error:
-                form.fail_with(error)
-            else:
-                return see_other(f"{viewer.base}/people?done=invited")
-        return await self._page(request, viewer, form)
+                await invite(
+                    tx,
+                    self.settings,
+                    viewer.organisation_id,
+                    email,
+                    role,
+                    granter=viewer.membership.role,
+                    invited_by=viewer.user.name,
+                    actor=viewer.actor,
+                    now=self.clock(),
+                )
+        if form.faults:
+            return await self.show(viewer, form)
+        return see_other(f"{viewer.base}/people?done=invited")
 
-    async def revoke_invitation(self, request: Request, viewer: MemberViewer, _: Fields) -> Response:
+    async def revoke_invitation(self, viewer: MemberViewer, _: Form) -> Response:
         async with self.database.transaction() as tx:
             await revoke_invitation(
-                tx, viewer.organisation_id, request.path("link_id"), actor=viewer.actor, now=self.clock()
+                tx, viewer.organisation_id, viewer.request.path("link_id"), actor=viewer.actor, now=self.clock()
             )
         return see_other(f"{viewer.base}/people?done=revoked")
 
-    async def show_member(self, request: Request, viewer: MemberViewer) -> Response:
-        return await self._member_page(request, viewer, Form())
-
-    async def change_role(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
-        form, member = Form(fields), await self._find(request, viewer)
+    async def change_role(self, viewer: MemberViewer, form: Form) -> Response:
+        member = await self._find(viewer)
         role = _read_role(form)
         if role is not None:
-            try:
-                async with self.database.transaction() as tx:
-                    await grant_role(
-                        tx,
-                        viewer.organisation_id,
-                        member.user_id,
-                        role,
-                        granter=viewer.membership.role,
-                        actor=viewer.actor,
-                        now=self.clock(),
-                    )
-            except TonneError as error:
-                form.fail_with(error)
-            else:
-                return see_other(f"{viewer.base}/people?done=role")
-        return await self._member_page(request, viewer, form)
-
-    async def remove(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
-        form, member = Form(fields), await self._find(request, viewer)
-        try:
-            async with self.database.transaction() as tx:
-                await remove_member(
+            async with self.saving(form) as tx:
+                await grant_role(
                     tx,
                     viewer.organisation_id,
                     member.user_id,
+                    role,
                     granter=viewer.membership.role,
                     actor=viewer.actor,
                     now=self.clock(),
                 )
-        except TonneError as error:
-            form.fail_with(error)
-            return await self._member_page(request, viewer, form)
+        if form.faults:
+            return await self.show_member(viewer, form)
+        return see_other(f"{viewer.base}/people?done=role")
+
+    async def remove(self, viewer: MemberViewer, form: Form) -> Response:
+        member = await self._find(viewer)
+        async with self.saving(form) as tx:
+            await remove_member(
+                tx,
+                viewer.organisation_id,
+                member.user_id,
+                granter=viewer.membership.role,
+                actor=viewer.actor,
+                now=self.clock(),
+            )
+        if form.faults:
+            return await self.show_member(viewer, form)
         return see_other(f"{viewer.base}/people?done=removed")
 
-    async def _find(self, request: Request, viewer: MemberViewer) -> Member:
-        async with self.database.connection() as connection:
-            members = await list_members(connection, viewer.organisation_id)
-        for member in members:
-            if member.user_id == request.path("user_id"):
-                return member
-        raise DashboardPageNotFound
+    async def _find(self, viewer: MemberViewer) -> Member:
+        members = await self.database.run(list_members, viewer.organisation_id)
+        return existing(next((each for each in members if each.user_id == viewer.request.path("user_id")), None))
 
-    async def _page(self, request: Request, viewer: MemberViewer, form: Form) -> Response:
+    async def show(self, viewer: MemberViewer, form: Form | None = None) -> Response:
+        form = form or Form()
         async with self.database.connection() as connection:
             members = await list_members(connection, viewer.organisation_id)
             invitations = await list_invitations(connection, viewer.organisation_id, self.clock())
             visits = await list_periods(connection, viewer.organisation_id)
         return self.layout.page(
-            request,
             viewer,
             "people.html",
             form,
@@ -148,9 +128,9 @@ class PeoplePage(DashboardPage, frozen=True):
             roles=_grantable(viewer),
         )
 
-    async def _member_page(self, request: Request, viewer: MemberViewer, form: Form) -> Response:
-        member = await self._find(request, viewer)
-        return self.layout.page(request, viewer, "member.html", form, member=member, roles=_grantable(viewer))
+    async def show_member(self, viewer: MemberViewer, form: Form | None = None) -> Response:
+        member = await self._find(viewer)
+        return self.layout.page(viewer, "member.html", form, member=member, roles=_grantable(viewer))
 
 
 def _grantable(viewer: MemberViewer) -> list[tuple[Role, str]]:

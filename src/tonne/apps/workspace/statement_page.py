@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 
 from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.list_place import place_of, read_moment
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer
+from tonne.apps.dashboard.viewer import MemberViewer, existing
 from tonne.money.accounting.reports.account_statement import (
     account_statement_pdf,
     print_statement,
@@ -51,15 +52,15 @@ class StatementPage(DashboardPage, frozen=True):
         }
         return OrganisationSection(pages={path: (page, Right.VIEW) for path, page in pages.items()})
 
-    async def show(self, request: Request, viewer: MemberViewer) -> Response:
-        form, days = self._period(request)
-        return await self._page(request, viewer, form, days)
+    async def show(self, viewer: MemberViewer) -> Response:
+        form, days = self._period(viewer.request)
+        return await self._page(viewer, form, days)
 
-    async def csv(self, request: Request, viewer: MemberViewer) -> Response:
+    async def csv(self, viewer: MemberViewer) -> Response:
         """All entries of the period, in parts, so that a long one needs little memory."""
-        form, days = self._period(request)
+        form, days = self._period(viewer.request)
         if form.faults:
-            return await self._page(request, viewer, form, days)
+            return await self._page(viewer, form, days)
         name = f"statement-{days[0]}-{days[1]}.csv"
         headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "private, no-store"}
         return Response(b"", 200, b"text/csv; charset=utf-8", headers, stream=self._csv_parts(viewer, days))
@@ -79,18 +80,16 @@ class StatementPage(DashboardPage, frozen=True):
                     yield _csv([_csv_row(entry, currency) for entry in batch])
                 yield _csv([(days[1].isoformat(), "closing_balance", "", "", "", closing, currency)])
 
-    async def pdf(self, request: Request, viewer: MemberViewer) -> Response:
-        form, days = self._period(request)
-        currency = request.path("currency")
+    async def pdf(self, viewer: MemberViewer) -> Response:
+        form, days = self._period(viewer.request)
+        currency = viewer.request.path("currency")
         async with self.database.snapshot() as tx:
             balances = await sum_statement(tx, viewer.organisation_id, viewer.mode, *days)
-            requested = next((each for each in balances if each.currency == currency), None)
-            if requested is None:
-                raise DashboardPageNotFound
+            requested = existing(next((each for each in balances if each.currency == currency), None))
             if requested.entries > MAX_PDF_ENTRIES:
                 form.fail("from", "A PDF can have at most 2,000 entries. Choose a shorter period, or download the CSV.")
         if form.faults:
-            return await self._page(request, viewer, form, days)
+            return await self._page(viewer, form, days)
         async with self.database.snapshot() as tx:
             statement = await read_period(tx, viewer.organisation_id, viewer.mode, days, requested)
             printed = await print_statement(tx, statement, viewer.organisation_id, self.settings)
@@ -99,7 +98,7 @@ class StatementPage(DashboardPage, frozen=True):
         headers = {"Content-Disposition": f'inline; filename="{name}"', "Cache-Control": "private, no-store"}
         return Response(pdf, 200, b"application/pdf", headers)
 
-    async def _page(self, request: Request, viewer: MemberViewer, form: Form, days: tuple[date, date]) -> Response:
+    async def _page(self, viewer: MemberViewer, form: Form, days: tuple[date, date]) -> Response:
         statements: list[tuple[StatementBalance, Sequence[StatementEntry]]] = []
         async with self.database.snapshot() as tx:
             for balance in await sum_statement(tx, viewer.organisation_id, viewer.mode, *days):
@@ -119,7 +118,6 @@ class StatementPage(DashboardPage, frozen=True):
                 )
                 statements.append((balance, [entry async for batch in batches for entry in batch]))
         return self.layout.page(
-            request,
             viewer,
             "statement.html",
             form,
@@ -146,23 +144,21 @@ class StatementPage(DashboardPage, frozen=True):
             days[1] = days[0]
         return form, (days[0], days[1])
 
-    async def list_receipts(self, request: Request, viewer: MemberViewer) -> Response:
-        [after] = request.query("after")
-        async with self.database.connection() as connection:
-            found = await list_card_payments(connection, viewer.organisation_id, viewer.mode, _place(after), PAGE + 1)
+    async def list_receipts(self, viewer: MemberViewer) -> Response:
+        [after] = viewer.request.query("after")
+        found = await self.database.run(
+            list_card_payments, viewer.organisation_id, viewer.mode, read_moment(after, END), PAGE + 1
+        )
         shown = found[:PAGE]
         last = shown[-1] if len(found) > PAGE else None
-        moment = "" if last is None else last.paid_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
-        return self.layout.page(
-            request, viewer, "receipts.html", payments=shown, next_after=None if last is None else f"{moment}_{last.id}"
-        )
+        next_after = None if last is None else place_of(last.paid_at, last.id)
+        return self.layout.page(viewer, "receipts.html", payments=shown, next_after=next_after)
 
-    async def show_receipt(self, request: Request, viewer: MemberViewer) -> Response:
-        async with self.database.connection() as connection:
-            found = await find_card_payment(connection, viewer.organisation_id, viewer.mode, request.path("charge_id"))
-        if found is None:
-            raise DashboardPageNotFound
-        return self.layout.page(request, viewer, "card_receipt.html", payment=found, seller=seller_of(self.settings))
+    async def show_receipt(self, viewer: MemberViewer) -> Response:
+        found = await self.find(
+            find_card_payment, viewer.organisation_id, viewer.mode, viewer.request.path("charge_id")
+        )
+        return self.layout.page(viewer, "card_receipt.html", payment=found, seller=seller_of(self.settings))
 
 
 def _due_on(entry: StatementEntry) -> date:
@@ -196,12 +192,3 @@ def _csv(rows: Sequence[Sequence[str]]) -> bytes:
     stream = io.StringIO()
     csv.writer(stream).writerows(rows)
     return stream.getvalue().encode()
-
-
-def _place(after: str | None) -> tuple[datetime, str]:
-    """A position of the list that is not valid is its beginning."""
-    moment, _, id_ = (after or "").partition("_")
-    try:
-        return datetime.fromisoformat(moment).astimezone(UTC), id_
-    except ValueError:
-        return END, ""

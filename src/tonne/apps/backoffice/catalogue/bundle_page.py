@@ -8,8 +8,8 @@ from tonne.apps.backoffice.catalogue.bundle_margins import BundleMargin, margin_
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.platform.http.route import Request, Response
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, OperatorViewer
+from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import DECIMALS, format_money, parse_decimal, scaled
 from tonne.platform.values.context import is_id
 from tonne.platform.values.errors import TonneError
@@ -50,22 +50,21 @@ class BundlePage(DashboardPage, frozen=True):
             errors=(PriceChangeNotFound, PriceChangeConflict),
         )
 
-    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        return self._page(request, viewer, await self._find(request, viewer), Form())
+    async def show(self, viewer: OperatorViewer) -> Response:
+        return self._page(viewer, await self._find(viewer), Form())
 
-    async def change_price(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+    async def change_price(self, viewer: OperatorViewer, form: Form) -> Response:
         """At once, or from a time on."""
-        shown, form, now = await self._find(request, viewer), Form(fields), self.clock()
+        shown, now = await self._find(viewer), self.clock()
         bundle = shown.margin.bundle
         price = _read_price(form, shown.currency)
         starts_at = _read_start(form, now)
         if price == bundle.unit_price_minor and starts_at is None and not form.faults:
             form.fail("price", "This is the price already.")
         if form.faults or price is None:
-            return self._page(request, viewer, shown, form)
+            return self._page(viewer, shown, form)
         if not form.is_checked("confirmed"):
             return self._ask(
-                request,
                 viewer,
                 shown,
                 "price",
@@ -82,16 +81,15 @@ class BundlePage(DashboardPage, frozen=True):
                     await apply_price_change(tx, change, now, actor=viewer.actor)
         except TonneError as error:
             form.fail("", str(error))
-            return self._page(request, viewer, shown, form)
+            return self._page(viewer, shown, form)
         return see_other(f"{viewer.base}{_path(bundle.id)}?done={'price_scheduled' if starts_at else 'price_changed'}")
 
-    async def switch(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+    async def switch(self, viewer: OperatorViewer, form: Form) -> Response:
         """Put the bundle on sale, or take it off."""
-        shown, form = await self._find(request, viewer), Form(fields)
+        shown = await self._find(viewer)
         bundle, enabled = shown.margin.bundle, form.value("enabled") == "1"
         if not form.is_checked("confirmed"):
             return self._ask(
-                request,
                 viewer,
                 shown,
                 "switch",
@@ -103,9 +101,9 @@ class BundlePage(DashboardPage, frozen=True):
             await switch_bundle(tx, bundle.id, enabled=enabled, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}{_path(bundle.id)}?done={'bundle_enabled' if enabled else 'bundle_disabled'}")
 
-    async def cancel(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+    async def cancel(self, viewer: OperatorViewer, form: Form) -> Response:
         """Cancel a scheduled price."""
-        shown, form = await self._find(request, viewer), Form(fields)
+        shown = await self._find(viewer)
         change = next((each for each in shown.changes if each.id == form.value("change")), None)
         if change is None or not change.is_waiting:
             raise PriceChangeNotFound
@@ -113,7 +111,6 @@ class BundlePage(DashboardPage, frozen=True):
             price = format_money(change.unit_price_minor, shown.currency)
             effects = [f"The price does not become {price} {shown.currency} on {change.starts_at:%d %B %Y, %H:%M} UTC."]
             return self._ask(
-                request,
                 viewer,
                 shown,
                 "cancel-price",
@@ -125,8 +122,8 @@ class BundlePage(DashboardPage, frozen=True):
             await cancel_price_change(tx, viewer.mode, change.id, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}{_path(change.bundle_id)}?done=price_cancelled")
 
-    async def _find(self, request: Request, viewer: OperatorViewer) -> _Shown:
-        bundle_id = request.path("bundle_id")
+    async def _find(self, viewer: OperatorViewer) -> _Shown:
+        bundle_id = viewer.request.path("bundle_id")
         if not is_id("bun", bundle_id):
             raise DashboardPageNotFound
         async with self.database.snapshot() as connection:
@@ -141,7 +138,6 @@ class BundlePage(DashboardPage, frozen=True):
 
     def _ask(
         self,
-        request: Request,
         viewer: OperatorViewer,
         shown: _Shown,
         step: str,
@@ -152,7 +148,6 @@ class BundlePage(DashboardPage, frozen=True):
     ) -> Response:
         bundle = shown.margin.bundle
         return self.layout.page(
-            request,
             viewer,
             "operator_supply_confirm.html",
             here="catalogue",
@@ -164,9 +159,8 @@ class BundlePage(DashboardPage, frozen=True):
             back_label=bundle.name,
         )
 
-    def _page(self, request: Request, viewer: OperatorViewer, shown: _Shown, form: Form) -> Response:
+    def _page(self, viewer: OperatorViewer, shown: _Shown, form: Form) -> Response:
         return self.layout.page(
-            request,
             viewer,
             "operator_bundle.html",
             form,

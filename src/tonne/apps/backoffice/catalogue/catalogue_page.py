@@ -8,9 +8,9 @@ from tonne.apps.backoffice.catalogue.staged_imports import MAX_UPLOAD_BYTES, Sta
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import Fields, OperatorViewer
+from tonne.apps.dashboard.viewer import OperatorViewer
 from tonne.platform.documents.sheets.read_sheet import SheetFile
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import DECIMALS
 from tonne.platform.values.context import Mode
 from tonne.platform.web.render import see_other
@@ -34,12 +34,8 @@ class CataloguePage(DashboardPage, frozen=True):
             uploads={"/catalogue/import": MAX_UPLOAD_BYTES + 64 * 1024},
         )
 
-    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        return await self._page(request, viewer, Form())
-
-    async def upload(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form = Form(fields)
-        sent = {kind: request.file(field) for kind, field in FILES.items()}
+    async def upload(self, viewer: OperatorViewer, form: Form) -> Response:
+        sent = {kind: viewer.request.file(field) for kind, field in FILES.items()}
         files = [SheetFile(kind, file.content) for kind, file in sent.items() if file is not None and file.content]
         currency = form.value("currency").upper() or None
         if not files:
@@ -50,7 +46,7 @@ class CataloguePage(DashboardPage, frozen=True):
         if currency is not None and currency not in DECIMALS:
             form.fail("currency", "Enter an ISO 4217 code, such as EUR.")
         if form.faults:
-            return await self._page(request, viewer, form)
+            return await self.show(viewer, form)
         import_id = await self.imports.stage(
             viewer.mode,
             ImportKind.CATALOGUE,
@@ -62,7 +58,8 @@ class CataloguePage(DashboardPage, frozen=True):
         )
         return see_other(f"{viewer.base}/imports/{import_id}")
 
-    async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
+    async def show(self, viewer: OperatorViewer, form: Form | None = None) -> Response:
+        form = form or Form()
         now = self.clock()
         async with self.database.snapshot() as connection:
             catalogue = await load_catalogue(connection, viewer.mode, "")
@@ -71,7 +68,6 @@ class CataloguePage(DashboardPage, frozen=True):
         bundles = [] if catalogue is None else list(catalogue.bundles.values())
         max_age = timedelta(days=self.settings.rate_max_age_days)
         return self.layout.page(
-            request,
             viewer,
             "operator_catalogue.html",
             form,

@@ -21,8 +21,8 @@ from tonne.apps.backoffice.supply.work_list_store import ParcelOrder, list_parce
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import Fields, OperatorViewer
-from tonne.platform.http.route import Request, Response
+from tonne.apps.dashboard.viewer import OperatorViewer
+from tonne.platform.http.route import Response
 from tonne.platform.values.context import is_id
 from tonne.platform.web.render import see_other
 from tonne.selling.catalogue.imports.rate_changes import ACCEPT_OPTION
@@ -55,52 +55,50 @@ class ImportPage(DashboardPage, frozen=True):
             errors=(StagedImportNotFound, StagedImportApplied),
         )
 
-    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        staged = await self._find(request, viewer)
+    async def show(self, viewer: OperatorViewer) -> Response:
+        staged = await self._find(viewer)
         if staged.applied_at is not None:
-            return await self._result(request, viewer, staged)
+            return await self._result(viewer, staged)
         rehearsal = await self.imports.rehearse(staged, actor=viewer.actor, now=self.clock())
-        return await self._preview(request, viewer, staged, rehearsal)
+        return await self._preview(viewer, staged, rehearsal)
 
-    async def apply(self, request: Request, viewer: OperatorViewer, _: Fields) -> Response:
-        staged = await self._find(request, viewer)
+    async def apply(self, viewer: OperatorViewer, _: Form) -> Response:
+        staged = await self._find(viewer)
         if staged.applied_at is None:
             done = await self.imports.apply(staged, actor=viewer.actor, now=self.clock())
             if done.result is None:
                 # Something has changed since the preview: the errors are new.
-                return await self._preview(request, viewer, staged, done)
+                return await self._preview(viewer, staged, done)
             self.notifier.notify()
         return see_other(f"{viewer.base}/imports/{staged.id}")
 
-    async def accept_rates(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+    async def accept_rates(self, viewer: OperatorViewer, form: Form) -> Response:
         """Shows the preview again, with exchange rates accepted that differ much from the previous ones."""
-        form, staged = Form(fields), await self._find(request, viewer)
+        staged = await self._find(viewer)
         if not form.is_checked("allow_large_change"):
             form.fail("allow_large_change", "Tick the box if the rates are right. If not, correct the file.")
             rehearsal = await self.imports.rehearse(staged, actor=viewer.actor, now=self.clock())
-            return await self._preview(request, viewer, staged, rehearsal, form)
+            return await self._preview(viewer, staged, rehearsal, form)
         async with self.database.transaction() as tx:
             await allow_large_change(tx, viewer.mode, staged.id)
         return see_other(f"{viewer.base}/imports/{staged.id}")
 
-    async def discard(self, request: Request, viewer: OperatorViewer, _: Fields) -> Response:
-        staged = await self._find(request, viewer)
+    async def discard(self, viewer: OperatorViewer, _: Form) -> Response:
+        staged = await self._find(viewer)
         async with self.database.transaction() as tx:
             await delete_staged(tx, viewer.mode, staged.id)
         return see_other(f"{viewer.base}/{PAGES[staged.kind]}?done=import_discarded")
 
-    async def _find(self, request: Request, viewer: OperatorViewer) -> StagedImport:
-        import_id, staged = request.path("import_id"), None
+    async def _find(self, viewer: OperatorViewer) -> StagedImport:
+        import_id, staged = viewer.request.path("import_id"), None
         if is_id("imp", import_id):
-            async with self.database.connection() as connection:
-                staged = await find_staged(connection, viewer.mode, import_id)
+            staged = await self.database.run(find_staged, viewer.mode, import_id)
         if staged is None:
             raise StagedImportNotFound
         return staged
 
     async def _preview(
         self,
-        request: Request,
         viewer: OperatorViewer,
         staged: StagedImport,
         rehearsal: Rehearsal,
@@ -113,7 +111,6 @@ class ImportPage(DashboardPage, frozen=True):
             async with self.database.connection() as connection:
                 lines = confirmed_rows(staged, await read_files(connection, staged))
         return self.layout.page(
-            request,
             viewer,
             "operator_import.html",
             form,
@@ -132,11 +129,10 @@ class ImportPage(DashboardPage, frozen=True):
             line_count=len(lines),
         )
 
-    async def _result(self, request: Request, viewer: OperatorViewer, staged: StagedImport) -> Response:
+    async def _result(self, viewer: OperatorViewer, staged: StagedImport) -> Response:
         result = read_result(staged)
         orders = await self._orders(viewer, [] if result is None else result.parcel_ids)
         return self.layout.page(
-            request,
             viewer,
             "operator_import_done.html",
             here=PAGES[staged.kind],
@@ -152,6 +148,5 @@ class ImportPage(DashboardPage, frozen=True):
         """The orders of these parcels, each once."""
         if not parcel_ids:
             return []
-        async with self.database.connection() as connection:
-            found = await list_parcel_orders_any_account(connection, viewer.mode, parcel_ids)
+        found = await self.database.run(list_parcel_orders_any_account, viewer.mode, parcel_ids)
         return list({order.order_id: order for order in found}.values())

@@ -5,8 +5,8 @@ import asyncio
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import Fields, OperatorViewer
-from tonne.platform.http.route import Request, Response
+from tonne.apps.dashboard.viewer import OperatorViewer
+from tonne.platform.http.route import Response
 from tonne.platform.web.render import see_other
 from tonne.selling.catalogue.errors import PictureInvalid, PictureSubjectNotFound
 from tonne.selling.catalogue.pictures.import_pictures import NamedPicture, import_pictures
@@ -28,11 +28,8 @@ class PicturesPage(DashboardPage, frozen=True):
             uploads={PICTURES: MAX_UPLOAD_BYTES + 64 * 1024},
         )
 
-    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        return await self._page(request, viewer, Form())
-
-    async def upload(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, sent = Form(fields), request.file("picture")
+    async def upload(self, viewer: OperatorViewer, form: Form) -> Response:
+        sent = viewer.request.file("picture")
         subject = _subject(form.value("subject"))
         if subject is None:
             form.fail("subject", "Choose a bundle or a project.")
@@ -45,10 +42,10 @@ class PicturesPage(DashboardPage, frozen=True):
                 form.fail("picture", str(error))
             else:
                 return await self._save(viewer, NamedPicture(*subject, picture), "picture_changed")
-        return await self._page(request, viewer, form)
+        return await self.show(viewer, form)
 
-    async def remove(self, _: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        subject = _subject(Form(fields).value("subject"))
+    async def remove(self, viewer: OperatorViewer, form: Form) -> Response:
+        subject = _subject(form.value("subject"))
         if subject is None:
             raise PictureSubjectNotFound
         return await self._save(viewer, NamedPicture(*subject, None), "picture_removed")
@@ -58,13 +55,13 @@ class PicturesPage(DashboardPage, frozen=True):
             await import_pictures(tx, viewer.mode, [named], actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}{PICTURES}?done={done}")
 
-    async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
+    async def show(self, viewer: OperatorViewer, form: Form | None = None) -> Response:
+        form = form or Form()
         async with self.database.snapshot() as connection:
             catalogue = await load_catalogue(connection, viewer.mode, "")
         bundles = list(catalogue.bundles.values()) if catalogue else []
         projects = sorted(catalogue.projects.values(), key=lambda project: project.name) if catalogue else []
         return self.layout.page(
-            request,
             viewer,
             "operator_pictures.html",
             form,

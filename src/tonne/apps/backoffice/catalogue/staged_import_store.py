@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from tonne.platform.db.database import Connection
+from tonne.platform.db.database import Connection, parameters_of, value_of
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Mode
 
@@ -36,10 +36,10 @@ class StagedImport(Struct, frozen=True, kw_only=True):
 
 
 DELETE_OLD = "DELETE FROM staged_imports WHERE staged_at < $1"
-INSERT_IMPORT = """
-INSERT INTO staged_imports (id, mode, kind, reference, allow_large_change, currency, staged_at, staged_by)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-"""
+_STAGED = "id, mode, kind, reference, allow_large_change, currency, staged_at, staged_by"
+INSERT_IMPORT = f"""
+INSERT INTO staged_imports ({_STAGED}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+"""  # noqa: S608 - columns above
 INSERT_FILES = """
 INSERT INTO staged_files (import_id, name, content) SELECT $1, name, content
 FROM unnest($2::text[], $3::bytea[]) AS file (name, content)
@@ -50,29 +50,16 @@ async def insert_staged(
     tx: Connection, staged: StagedImport, files: Sequence[SheetFile], *, delete_before: datetime
 ) -> None:
     await tx.execute(DELETE_OLD, delete_before)
-    await tx.execute(
-        INSERT_IMPORT,
-        staged.id,
-        staged.mode,
-        staged.kind,
-        staged.reference,
-        staged.allow_large_change,
-        staged.currency,
-        staged.staged_at,
-        staged.staged_by,
-    )
+    await tx.execute(INSERT_IMPORT, *parameters_of(staged, _STAGED))
     await tx.execute(INSERT_FILES, staged.id, [file.name for file in files], [file.content for file in files])
 
 
-FIND_IMPORT = """
-SELECT id, mode, kind, reference, allow_large_change, currency, staged_at, staged_by, applied_at, result
-FROM staged_imports WHERE id = $1 AND mode = $2
-"""
+FIND_IMPORT = f"SELECT {_STAGED}, applied_at, result FROM staged_imports WHERE id = $1 AND mode = $2"  # noqa: S608 - columns above
 
 
 async def find_staged(connection: Connection, mode: Mode, import_id: str) -> StagedImport | None:
     row = await connection.fetchrow(FIND_IMPORT, import_id, mode)
-    return None if row is None else StagedImport(**{**row, "mode": mode, "kind": ImportKind(row["kind"])})
+    return None if row is None else value_of(StagedImport, row)
 
 
 READ_FILES = "SELECT name, content FROM staged_files WHERE import_id = $1 ORDER BY name"

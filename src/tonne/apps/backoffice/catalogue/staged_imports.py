@@ -26,6 +26,7 @@ from tonne.platform.documents.sheets.read_sheet import SheetFile, read_sheet
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, Mode, new_id
 from tonne.platform.values.errors import Kind, TonneError
+from tonne.platform.values.same_named import same_named
 from tonne.selling.catalogue.imports.import_catalogue import CatalogueError, ImportReport
 from tonne.selling.catalogue.imports.rows import FileKind, Files
 from tonne.supply.retirements.confirmations.audit import ConfirmationSource
@@ -218,14 +219,8 @@ class StagedImports(Struct, frozen=True):
 
 
 def _confirmed(report: ConfirmationReport) -> ImportResult:
-    return ImportResult(
-        confirmed_count=report.confirmed_count,
-        confirmed_grams=report.confirmed_grams,
-        corrected_count=report.corrected_count,
-        known_count=report.known_count,
-        parcel_ids=report.parcel_ids[:MAX_PARCELS],
-        details=report.details[:MAX_DETAILS],
-    )
+    parcel_ids, details = report.parcel_ids[:MAX_PARCELS], report.details[:MAX_DETAILS]
+    return same_named(ImportResult, report, parcel_ids=parcel_ids, details=details)
 
 
 def _imported(report: ImportReport) -> ImportResult:

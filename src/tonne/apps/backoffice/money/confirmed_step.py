@@ -9,7 +9,7 @@ from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.viewer import OperatorViewer
 from tonne.platform.db.database import Connection, Database
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other
 
@@ -77,24 +77,22 @@ class ConfirmedPage(DashboardPage, frozen=True):
 
     async def take_step(
         self,
-        request: Request,
         viewer: OperatorViewer,
         form: Form,
         step: Step,
-        show_faults: Callable[[Request, OperatorViewer, Form], Awaitable[Response]],
+        show_faults: Callable[[OperatorViewer, Form], Awaitable[Response]],
     ) -> Response:
         """Ask for the confirmation, or make the step if the form is confirmed. Errors are shown on the page before."""
         attempt = await self.attempt(form, step.work)
         if attempt is None:
-            return await show_faults(request, viewer, form)
+            return await show_faults(viewer, form)
         if attempt.is_made:
             return see_other(step.done)
         return self.layout.page(
-            request,
             viewer,
             "operator_confirm.html",
             step=step,
-            action=request.location.partition("?")[0],
+            action=viewer.request.location.partition("?")[0],
             effects=step.effects(attempt.result),
         )
 

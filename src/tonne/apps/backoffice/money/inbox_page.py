@@ -4,9 +4,10 @@ from datetime import UTC, date, datetime
 
 from tonne.apps.backoffice.money.confirmed_step import rehearse
 from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.list_place import place_of, read_day, read_moment
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, OperatorViewer
 from tonne.money.accounting.matching.assign_transfer import decide_doubtful
 from tonne.money.accounting.matching.import_statement import BookedLine, StatementOptions
 from tonne.money.accounting.matching.suggest_matches import suggest_matches_any_account
@@ -31,7 +32,7 @@ from tonne.money.bank.transfer_store import (
 from tonne.money.invoices.errors import DoubtfulLineNotFound, StatementUploadNotFound
 from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import SheetFile
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.values.iban import is_iban
 from tonne.platform.web.render import see_other
 from tonne.selling.users.names import name_actors
@@ -69,11 +70,8 @@ class InboxPage(DashboardPage, frozen=True):
             uploads={"/money/inbox": MAX_UPLOAD_BYTES + 64 * 1024},
         )
 
-    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        return await self._inbox(request, viewer, Form())
-
-    async def upload(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, sent = Form(fields), request.file("statement")
+    async def upload(self, viewer: OperatorViewer, form: Form) -> Response:
+        sent = viewer.request.file("statement")
         if sent is None or not sent.content:
             form.fail("statement", "Choose the file of a bank statement.")
         elif len(sent.content) > MAX_UPLOAD_BYTES:
@@ -82,7 +80,7 @@ class InboxPage(DashboardPage, frozen=True):
         if iban is not None and not is_iban(iban):
             form.fail("iban", "The IBAN is not valid: its check digits are wrong.")
         if form.faults or sent is None:
-            return await self._inbox(request, viewer, form)
+            return await self.show(viewer, form)
         async with self.database.transaction() as tx:
             upload_id = await upload_statement(
                 tx,
@@ -94,9 +92,9 @@ class InboxPage(DashboardPage, frozen=True):
             )
         return see_other(f"{viewer.base}/money/statements/{upload_id}")
 
-    async def preview(self, request: Request, viewer: OperatorViewer) -> Response:
+    async def preview(self, viewer: OperatorViewer) -> Response:
         """What the import would do: it is made and rolled back."""
-        upload_id, now = request.path("upload_id"), self.clock()
+        upload_id, now = viewer.request.path("upload_id"), self.clock()
         async with self.database.connection() as connection:
             upload = await find_upload(connection, viewer.mode, upload_id)
             names = await name_actors(connection, [upload.uploaded_by])
@@ -112,7 +110,6 @@ class InboxPage(DashboardPage, frozen=True):
         except SheetInvalid as error:
             errors = [str(each) for each in error.errors]
         return self.layout.page(
-            request,
             viewer,
             "operator_statement.html",
             tab="inbox",
@@ -127,8 +124,8 @@ class InboxPage(DashboardPage, frozen=True):
             outcomes=OUTCOMES,
         )
 
-    async def import_(self, request: Request, viewer: OperatorViewer, _: Fields) -> Response:
-        upload_id = request.path("upload_id")
+    async def import_(self, viewer: OperatorViewer, _: Form) -> Response:
+        upload_id = viewer.request.path("upload_id")
         try:
             async with self.database.transaction() as tx:
                 await import_upload(
@@ -140,17 +137,19 @@ class InboxPage(DashboardPage, frozen=True):
         self.notifier.notify()
         return see_other(f"{viewer.base}/money/inbox?done=statement_imported")
 
-    async def discard(self, request: Request, viewer: OperatorViewer, _: Fields) -> Response:
+    async def discard(self, viewer: OperatorViewer, _: Form) -> Response:
         async with self.database.transaction() as tx:
-            await discard_upload(tx, viewer.mode, request.path("upload_id"), actor=viewer.actor, now=self.clock())
+            await discard_upload(
+                tx, viewer.mode, viewer.request.path("upload_id"), actor=viewer.actor, now=self.clock()
+            )
         return see_other(f"{viewer.base}/money/inbox?done=statement_discarded")
 
-    async def decide(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+    async def decide(self, viewer: OperatorViewer, form: Form) -> Response:
         """Whether a doubtful line is a transfer that was imported before."""
-        form, line_id = Form(fields), request.path("line_id")
+        line_id = viewer.request.path("line_id")
         if form.value("decision") not in {"same", "different"}:
             form.fail("", "Choose whether it is the same transfer or a new one.")
-            return await self._inbox(request, viewer, form)
+            return await self.show(viewer, form)
         async with self.database.transaction() as tx:
             if line_id not in {each.id for each in await list_doubtful_any_account(tx, viewer.mode)}:
                 raise DashboardPageNotFound
@@ -159,13 +158,11 @@ class InboxPage(DashboardPage, frozen=True):
         self.notifier.notify()
         return see_other(f"{viewer.base}/money/inbox?done=doubt_decided")
 
-    async def list_transfers(self, request: Request, viewer: OperatorViewer) -> Response:
-        [after] = request.query("after")
-        async with self.database.connection() as connection:
-            found = await list_booked_any_account(connection, viewer.mode, _booked_place(after), PAGE + 1)
+    async def list_transfers(self, viewer: OperatorViewer) -> Response:
+        [after] = viewer.request.query("after")
+        found = await self.database.run(list_booked_any_account, viewer.mode, read_day(after, date.max), PAGE + 1)
         shown = found[:PAGE]
         return self.layout.page(
-            request,
             viewer,
             "operator_transfers.html",
             tab="inbox",
@@ -174,10 +171,11 @@ class InboxPage(DashboardPage, frozen=True):
             outcomes=OUTCOMES,
         )
 
-    async def _inbox(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
-        [after] = request.query("after")
+    async def show(self, viewer: OperatorViewer, form: Form | None = None) -> Response:
+        form = form or Form()
+        [after] = viewer.request.query("after")
         async with self.database.connection() as connection:
-            found = await list_waiting_any_account(connection, viewer.mode, _waiting_place(after), PAGE + 1)
+            found = await list_waiting_any_account(connection, viewer.mode, read_moment(after, BEGINNING), PAGE + 1)
             shown = found[:PAGE]
             suggested = await suggest_matches_any_account(connection, viewer.mode, shown)
             doubtful = await list_doubtful_any_account(connection, viewer.mode)
@@ -189,7 +187,6 @@ class InboxPage(DashboardPage, frozen=True):
             names = await name_actors(connection, [each.uploaded_by for each in uploads])
         last = shown[-1] if len(found) > PAGE else None
         return self.layout.page(
-            request,
             viewer,
             "operator_inbox.html",
             form,
@@ -201,7 +198,7 @@ class InboxPage(DashboardPage, frozen=True):
             names=names,
             outcomes=OUTCOMES,
             entered={name: form.value(name) for name in ("dates", "decimals", "iban")},
-            next_after=None if last is None else f"{last.imported_at.isoformat().replace('+00:00', 'Z')}_{last.id}",
+            next_after=None if last is None else place_of(last.imported_at, last.id),
         )
 
 
@@ -222,20 +219,3 @@ def _summary(booked: list[BookedLine]) -> list[tuple[str, int, dict[str, int]]]:
         sums[each.line.currency] = sums.get(each.line.currency, 0) + each.line.amount_minor
         found[label] = (count + 1, sums)
     return [(label, count, sums) for label, (count, sums) in found.items()]
-
-
-def _waiting_place(after: str | None) -> tuple[datetime, str]:
-    """A position of the list that is not valid is its beginning."""
-    moment, _, id_ = (after or "").partition("_")
-    try:
-        return datetime.fromisoformat(moment).astimezone(UTC), id_
-    except ValueError:
-        return BEGINNING, ""
-
-
-def _booked_place(after: str | None) -> tuple[date, str]:
-    day, _, id_ = (after or "").partition("_")
-    try:
-        return date.fromisoformat(day), id_
-    except ValueError:
-        return date.max, ""

@@ -6,7 +6,7 @@ from typing import Any
 from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Wording, Work
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, OperatorViewer
 from tonne.money.accounting.reports.payments import list_charges_of_invoice
 from tonne.money.bank.assignment_store import list_received_any_account
 from tonne.money.invoices.credit_notes.store import find_credit_note_any_account, list_credit_notes
@@ -24,7 +24,7 @@ from tonne.money.invoices.settle_invoice import settle_invoice
 from tonne.money.invoices.write_off import approve_write_off, reinstate_invoice, write_off_invoice
 from tonne.money.invoices.write_off_store import WriteOff, WriteOffState, list_write_offs_of_invoice_any_account
 from tonne.platform.db.database import Connection
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.selling.accounts.names import find_names_any_account
 from tonne.selling.users.names import name_actors
 
@@ -51,12 +51,9 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
             },
         )
 
-    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        return await self._page(request, viewer, Form())
-
-    async def settle(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+    async def settle(self, viewer: OperatorViewer, form: Form) -> Response:
         """Mark as paid, without a transfer."""
-        form, invoice, now = Form(fields), await self._find(request, viewer), self.clock()
+        invoice, now = await self._find(viewer), self.clock()
         note = form.text("note", "Say how it was paid, for the audit log.", longest=MAX_REASON)
 
         async def work(tx: Connection) -> None:
@@ -68,10 +65,10 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
             "A transfer that arrives later and names the invoice is matched to it.",
         ]
         words = Wording("Mark as paid", "invoice_settled", effects)
-        return await self._take(request, viewer, form, invoice, work=work, words=words, note=note)
+        return await self._take(viewer, form, invoice, work=work, words=words, note=note)
 
-    async def write_off(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, invoice, now = Form(fields), await self._find(request, viewer), self.clock()
+    async def write_off(self, viewer: OperatorViewer, form: Form) -> Response:
+        invoice, now = await self._find(viewer), self.clock()
         reason = form.text("reason", "Say why it is not expected to be paid, for the audit log.", longest=MAX_REASON)
         releases = form.is_checked("release_credit")
 
@@ -96,10 +93,10 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
 
         sent = {"reason": reason, "release_credit": "yes" if releases else ""}
         words = Wording("Write off", "invoice_written_off", effects)
-        return await self._take(request, viewer, form, invoice, work=work, words=words, **sent)
+        return await self._take(viewer, form, invoice, work=work, words=words, **sent)
 
-    async def approve(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, invoice, now = Form(fields), await self._find(request, viewer), self.clock()
+    async def approve(self, viewer: OperatorViewer, form: Form) -> Response:
+        invoice, now = await self._find(viewer), self.clock()
 
         async def work(tx: Connection) -> WriteOff:
             return await approve_write_off(tx, invoice, actor=viewer.actor, now=now)
@@ -108,10 +105,10 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
             return [f"{made.amount} of invoice {made.invoice_reference} are written off.", STILL_OWED]
 
         words = Wording("Approve the write-off", "invoice_written_off", effects)
-        return await self._take(request, viewer, form, invoice, work=work, words=words)
+        return await self._take(viewer, form, invoice, work=work, words=words)
 
-    async def reinstate(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, invoice, now = Form(fields), await self._find(request, viewer), self.clock()
+    async def reinstate(self, viewer: OperatorViewer, form: Form) -> Response:
+        invoice, now = await self._find(viewer), self.clock()
         reason = form.text("reason", "Say why, for the audit log.", longest=MAX_REASON)
 
         async def work(tx: Connection) -> WriteOff:
@@ -124,10 +121,10 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
             return [f"{left} of invoice {undone.invoice_reference} are expected to be paid again."]
 
         words = Wording("Reinstate", "invoice_reinstated", effects)
-        return await self._take(request, viewer, form, invoice, work=work, words=words, reason=reason)
+        return await self._take(viewer, form, invoice, work=work, words=words, reason=reason)
 
-    async def resend(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, invoice, now = Form(fields), await self._find(request, viewer), self.clock()
+    async def resend(self, viewer: OperatorViewer, form: Form) -> Response:
+        invoice, now = await self._find(viewer), self.clock()
 
         async def work(tx: Connection) -> list[str]:
             return await resend_invoice(tx, invoice, settings=self.settings, actor=viewer.actor, now=now)
@@ -136,34 +133,31 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
             return [f"{invoice.reference} is mailed to {', '.join(recipients)}."]
 
         words = Wording("Mail it again", "invoice_resent", effects)
-        return await self._take(request, viewer, form, invoice, work=work, words=words)
+        return await self._take(viewer, form, invoice, work=work, words=words)
 
-    async def pdf(self, request: Request, viewer: OperatorViewer) -> Response:
-        invoice = await self._find(request, viewer)
+    async def pdf(self, viewer: OperatorViewer) -> Response:
+        invoice = await self._find(viewer)
         async with self.database.connection() as connection:
             annex = await load_annex(connection, invoice)
             remaining = await find_remaining(connection, invoice)
         pdf = await self.render.invoice(invoice.read_record(), invoice.closing, annex=annex, remaining=remaining)
         return pdf_response(pdf, invoice.reference)
 
-    async def credit_note(self, request: Request, viewer: OperatorViewer) -> Response:
-        async with self.database.connection() as connection:
-            note = await find_credit_note_any_account(connection, request.path("number"))
+    async def credit_note(self, viewer: OperatorViewer) -> Response:
+        note = await self.database.run(find_credit_note_any_account, viewer.request.path("number"))
         if note is None or note.mode is not viewer.mode:
             raise DashboardPageNotFound
         return pdf_response(await self.render.credit_note(note.read_record()), note.reference)
 
-    async def _find(self, request: Request, viewer: OperatorViewer) -> Invoice:
+    async def _find(self, viewer: OperatorViewer) -> Invoice:
         """Only of the viewer's mode."""
         try:
-            async with self.database.connection() as connection:
-                return await find_by_number_any_account(connection, request.path("number"), viewer.mode)
+            return await self.database.run(find_by_number_any_account, viewer.request.path("number"), viewer.mode)
         except InvoiceNotFound as error:
             raise DashboardPageNotFound from error
 
     async def _take(
         self,
-        request: Request,
         viewer: OperatorViewer,
         form: Form,
         invoice: Invoice,
@@ -174,10 +168,11 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
     ) -> Response:
         back = f"{viewer.base}/money/invoices/{invoice.reference}"
         step = words.step(work, back, fields, title=f"{words.button}: {invoice.reference}")
-        return await self.take_step(request, viewer, form, step, self._page)
+        return await self.take_step(viewer, form, step, self.show)
 
-    async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
-        invoice = await self._find(request, viewer)
+    async def show(self, viewer: OperatorViewer, form: Form | None = None) -> Response:
+        form = form or Form()
+        invoice = await self._find(viewer)
         async with self.database.connection() as connection:
             received = await list_received_any_account(connection, invoice.id)
             charges = await list_charges_of_invoice(connection, invoice)
@@ -190,7 +185,6 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
         received_minor = sum(each.amount_minor for each in received)
         active = next((w for w in write_offs if w.state in {WriteOffState.APPROVAL, WriteOffState.BOOKED}), None)
         return self.layout.page(
-            request,
             viewer,
             "operator_invoice.html",
             form,

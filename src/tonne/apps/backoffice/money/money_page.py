@@ -4,6 +4,7 @@ from datetime import UTC, date
 from typing import Any
 
 from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.list_place import read_day
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
 from tonne.apps.dashboard.viewer import OperatorViewer
@@ -19,28 +20,23 @@ from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.money.invoices.invoice_state import describe_invoice
 from tonne.money.invoices.store import list_numbered_any_account
 from tonne.platform.db.database import Connection
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.names import find_names_any_account
 
 PAGE = 30
-FIRST = (date.min, "")
 
 
 class MoneyPage(DashboardPage, frozen=True):
     def section(self) -> OperatorSection:
         return OperatorSection(pages={"/money": self.show, "/money/invoices": self.list_invoices})
 
-    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        return await self._overview(request, viewer, Form())
-
-    async def _overview(self, request: Request, viewer: OperatorViewer, form: Form, number: str = "") -> Response:
+    async def show(self, viewer: OperatorViewer, form: Form | None = None, number: str = "") -> Response:
         async with self.database.connection() as connection:
             sums = await sum_buckets_any_account(connection, viewer.mode, self._today())
             counts = await count_open_money(connection, viewer.mode)
         return self.layout.page(
-            request,
             viewer,
             "operator_money.html",
             form,
@@ -52,26 +48,25 @@ class MoneyPage(DashboardPage, frozen=True):
             number=number,
         )
 
-    async def list_invoices(self, request: Request, viewer: OperatorViewer) -> Response:
+    async def list_invoices(self, viewer: OperatorViewer) -> Response:
         """By bucket, or all; with `number`, the page of that invoice."""
-        bucket, currency, after, number = request.query("bucket", "currency", "after", "number")
+        bucket, currency, after, number = viewer.request.query("bucket", "currency", "after", "number")
         if number is not None:
-            return await self._find(request, viewer, number)
+            return await self._find(viewer, number)
         async with self.database.connection() as connection:
             if bucket in set(DueBucket):
                 values = await self._bucket(connection, viewer, DueBucket(bucket), currency, after)
             else:
                 values = await self._all(connection, viewer, after)
-        return self.layout.page(request, viewer, "operator_invoices.html", tab="owed", **values)
+        return self.layout.page(viewer, "operator_invoices.html", tab="owed", **values)
 
-    async def _find(self, request: Request, viewer: OperatorViewer, number: str) -> Response:
+    async def _find(self, viewer: OperatorViewer, number: str) -> Response:
         form = Form()
         try:
-            async with self.database.connection() as connection:
-                found = await find_by_number_any_account(connection, number.strip(), viewer.mode)
+            found = await self.database.run(find_by_number_any_account, number.strip(), viewer.mode)
         except TonneError:
             form.fail("number", f"There is no such invoice in {viewer.mode} mode. Check the number.")
-            return await self._overview(request, viewer, form, number)
+            return await self.show(viewer, form, number)
         return see_other(f"{viewer.base}/money/invoices/{found.reference}")
 
     async def _bucket(
@@ -83,7 +78,7 @@ class MoneyPage(DashboardPage, frozen=True):
             bucket,
             today=self._today(),
             currency=currency or None,
-            after=_read_place(after),
+            after=read_day(after, date.min),
             limit=PAGE + 1,
         )
         last = found[PAGE - 1] if len(found) > PAGE else None
@@ -128,12 +123,3 @@ def _by_currency(sums: list[BucketSum]) -> list[tuple[str, dict[DueBucket, Bucke
         if each.bucket is not DueBucket.WRITTEN_OFF:
             rows.setdefault(each.currency, {})[each.bucket] = each
     return [(currency, row, sum(each.open_minor for each in row.values())) for currency, row in rows.items()]
-
-
-def _read_place(after: str | None) -> tuple[date, str]:
-    """A position of the list that is not valid is its beginning."""
-    day, _, id_ = (after or "").partition("_")
-    try:
-        return date.fromisoformat(day), id_
-    except ValueError:
-        return FIRST

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, OperatorViewer
 from tonne.apps.lookup.doctor.doctor_run_store import find_last_run
 from tonne.money.accounting.journal.export import beancount_entry, beancount_head, csv_entry, csv_head
 from tonne.money.accounting.journal.open_points import (
@@ -63,17 +63,17 @@ class MonthEndPage(DashboardPage, frozen=True):
             forms={f"{ONE}/totals": self.compute},
         )
 
-    async def choose(self, request: Request, viewer: OperatorViewer) -> Response:
+    async def choose(self, viewer: OperatorViewer) -> Response:
         """The page of the month in the query, or of the last complete month."""
-        [text] = request.query("month")
+        [text] = viewer.request.query("month")
         month = _read_month(text) or _before(self._this_month())
         return see_other(f"{viewer.base}/month-end/{month:%Y-%m}")
 
-    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        return await self._page(request, viewer, self._month(request))
+    async def show(self, viewer: OperatorViewer) -> Response:
+        return await self._page(viewer, self._month(viewer.request))
 
-    async def compute(self, request: Request, viewer: OperatorViewer, _: Fields) -> Response:
-        month = self._month(request)
+    async def compute(self, viewer: OperatorViewer, _: Form) -> Response:
+        month = self._month(viewer.request)
         now = self.clock()
         async with self.database.long_snapshot(STATEMENT_S) as tx:
             totals = await sum_month_any_account(tx, viewer.mode, month)
@@ -81,8 +81,8 @@ class MonthEndPage(DashboardPage, frozen=True):
             await store_totals(tx, viewer.mode, month, totals, actor=viewer.actor, now=now)
         return see_other(f"{viewer.base}/month-end/{month:%Y-%m}?done=month_summed#totals")
 
-    async def download(self, request: Request, viewer: OperatorViewer) -> Response:
-        month, name = self._month(request), request.path("name")
+    async def download(self, viewer: OperatorViewer) -> Response:
+        month, name = self._month(viewer.request), viewer.request.path("name")
         if name not in EXPORTS:
             raise DashboardPageNotFound
         media_type, write = EXPORTS[name]
@@ -103,7 +103,7 @@ class MonthEndPage(DashboardPage, frozen=True):
                     held, size = [], 0
         yield "".join(held).encode()
 
-    async def _page(self, request: Request, viewer: OperatorViewer, month: date) -> Response:
+    async def _page(self, viewer: OperatorViewer, month: date) -> Response:
         period = month_period(viewer.mode, month)
         async with self.database.connection() as connection:
             points = await list_open_points_any_account(connection, period)
@@ -114,7 +114,6 @@ class MonthEndPage(DashboardPage, frozen=True):
             names = await name_actors(connection, [None if totals is None else totals.computed_by])
         last_day = (period.end.date()).fromordinal(period.end.date().toordinal() - 1)
         return self.layout.page(
-            request,
             viewer,
             "operator_month_end.html",
             Form(),

@@ -5,15 +5,16 @@ from typing import Any
 
 from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Wording, Work
 from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.list_place import place_of, read_moment
 from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, OperatorViewer
 from tonne.money.cards.gateways.payment_record import DisputeState
 from tonne.money.refunds.approve_refund import approve_refund, decline_refund, retry_refund, settle_refund
 from tonne.money.refunds.disputes.dispute_store import find_dispute_any_account, list_disputes_of_mode_any_account
 from tonne.money.refunds.model import Dispute, Refund, RefundMethod, RefundState
 from tonne.money.refunds.store import find_refund_any_account, list_open_any_account, list_refunds_of_mode_any_account
 from tonne.platform.db.database import Connection
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import format_money
 from tonne.selling.accounts.names import find_names_any_account
 from tonne.selling.users.names import name_actors
@@ -57,15 +58,14 @@ class RefundsPage(ConfirmedPage, frozen=True):
             },
         )
 
-    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        [after] = request.query("after")
+    async def show(self, viewer: OperatorViewer) -> Response:
+        [after] = viewer.request.query("after")
         async with self.database.connection() as connection:
             waiting = [] if after else await list_open_any_account(connection, viewer.mode, MOST_OPEN)
-            found = await list_refunds_of_mode_any_account(connection, viewer.mode, _place(after), PAGE + 1)
+            found = await list_refunds_of_mode_any_account(connection, viewer.mode, read_moment(after, END), PAGE + 1)
             done = found[:PAGE]
             names = await find_names_any_account(connection, [each.scope.organisation_id for each in (*waiting, *done)])
         return self.layout.page(
-            request,
             viewer,
             "operator_refunds.html",
             tab="refunds",
@@ -73,16 +73,13 @@ class RefundsPage(ConfirmedPage, frozen=True):
             under_way=[each for each in waiting if each.state is not RefundState.APPROVAL],
             done=done,
             is_first=not after,
-            next_after=_place_of(done[-1].created_at, done[-1].id) if len(found) > PAGE else None,
+            next_after=place_of(done[-1].created_at, done[-1].id) if len(found) > PAGE else None,
             names=names,
             states=STATES,
         )
 
-    async def show_refund(self, request: Request, viewer: OperatorViewer) -> Response:
-        return await self._page(request, viewer, Form())
-
-    async def approve(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        found, now = await self._find(request, viewer), self.clock()
+    async def approve(self, viewer: OperatorViewer, form: Form) -> Response:
+        found, now = await self._find(viewer), self.clock()
 
         async def work(tx: Connection) -> Refund:
             return await approve_refund(tx, found.id, actor=viewer.actor, now=now)
@@ -90,12 +87,10 @@ class RefundsPage(ConfirmedPage, frozen=True):
         by_bank = "It is planned as a return: export it under Returns."
         then = "The worker sends it to the card gateway." if found.method is RefundMethod.CARD else by_bank
         effects = [f"{_money(found)} go back to the payer of order {found.order_id}.", then]
-        return await self._take(
-            request, viewer, Form(fields), work, Wording("Approve the refund", "refund_approved", effects)
-        )
+        return await self._take(viewer, form, work, Wording("Approve the refund", "refund_approved", effects))
 
-    async def decline(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, found, now = Form(fields), await self._find(request, viewer), self.clock()
+    async def decline(self, viewer: OperatorViewer, form: Form) -> Response:
+        found, now = await self._find(viewer), self.clock()
         reason = form.text("reason", "Say why, for the refund and the audit log.", longest=MAX_REASON)
 
         async def work(tx: Connection) -> Refund:
@@ -103,21 +98,19 @@ class RefundsPage(ConfirmedPage, frozen=True):
 
         effects = [f"{_money(found)} do not go back. The amount can be refunded again later."]
         words = Wording("Decline the refund", "refund_declined", effects)
-        return await self._take(request, viewer, form, work, words, reason=reason)
+        return await self._take(viewer, form, work, words, reason=reason)
 
-    async def retry(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        found, now = await self._find(request, viewer), self.clock()
+    async def retry(self, viewer: OperatorViewer, form: Form) -> Response:
+        found, now = await self._find(viewer), self.clock()
 
         async def work(tx: Connection) -> Refund:
             return await retry_refund(tx, found.id, actor=viewer.actor, now=now)
 
         effects = ["The worker asks the card gateway now. Nothing is refunded twice."]
-        return await self._take(
-            request, viewer, Form(fields), work, Wording("Try again now", "refund_retried", effects)
-        )
+        return await self._take(viewer, form, work, Wording("Try again now", "refund_retried", effects))
 
-    async def settle(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, found, now = Form(fields), await self._find(request, viewer), self.clock()
+    async def settle(self, viewer: OperatorViewer, form: Form) -> Response:
+        found, now = await self._find(viewer), self.clock()
         note = form.text("note", "Say how the money went back, for the audit log.", longest=MAX_REASON)
 
         async def work(tx: Connection) -> Refund:
@@ -128,34 +121,32 @@ class RefundsPage(ConfirmedPage, frozen=True):
             "The refund is not tried again.",
         ]
         words = Wording("Record as paid back", "refund_settled", effects)
-        return await self._take(request, viewer, form, work, words, note=note)
+        return await self._take(viewer, form, work, words, note=note)
 
-    async def list_disputes(self, request: Request, viewer: OperatorViewer) -> Response:
-        [after] = request.query("after")
+    async def list_disputes(self, viewer: OperatorViewer) -> Response:
+        [after] = viewer.request.query("after")
         async with self.database.connection() as connection:
-            found = await list_disputes_of_mode_any_account(connection, viewer.mode, _place(after), PAGE + 1)
+            found = await list_disputes_of_mode_any_account(connection, viewer.mode, read_moment(after, END), PAGE + 1)
             shown = found[:PAGE]
             names = await find_names_any_account(connection, [each.scope.organisation_id for each in shown])
         return self.layout.page(
-            request,
             viewer,
             "operator_disputes.html",
             tab="disputes",
             disputes=[(each, self._deadline(each)) for each in shown],
             names=names,
             states=DISPUTES,
-            next_after=_place_of(shown[-1].recorded_at, shown[-1].id) if len(found) > PAGE else None,
+            next_after=place_of(shown[-1].recorded_at, shown[-1].id) if len(found) > PAGE else None,
         )
 
-    async def show_dispute(self, request: Request, viewer: OperatorViewer) -> Response:
+    async def show_dispute(self, viewer: OperatorViewer) -> Response:
         async with self.database.connection() as connection:
-            found = await find_dispute_any_account(connection, request.path("dispute_id"))
+            found = await find_dispute_any_account(connection, viewer.request.path("dispute_id"))
             if found is None or found.scope.mode is not viewer.mode:
                 raise DashboardPageNotFound
             scope = found.scope
             names = await find_names_any_account(connection, [scope.organisation_id, scope.account_id])
         return self.layout.page(
-            request,
             viewer,
             "operator_dispute.html",
             tab="disputes",
@@ -177,35 +168,33 @@ class RefundsPage(ConfirmedPage, frozen=True):
             return f"{hours} {'hour' if hours == 1 else 'hours'} left", "bad"
         return f"{left.days} {'day' if left.days == 1 else 'days'} left", "bad" if left < SOON else "warn"
 
-    async def _find(self, request: Request, viewer: OperatorViewer) -> Refund:
+    async def _find(self, viewer: OperatorViewer) -> Refund:
         """Only of the viewer's mode."""
-        async with self.database.connection() as connection:
-            found = await find_refund_any_account(connection, request.path("refund_id"))
+        found = await self.database.run(find_refund_any_account, viewer.request.path("refund_id"))
         if found is None or found.scope.mode is not viewer.mode:
             raise DashboardPageNotFound
         return found
 
     async def _take(
         self,
-        request: Request,
         viewer: OperatorViewer,
         form: Form,
         work: Work[Any],
         words: Wording,
         **fields: str,
     ) -> Response:
-        step = words.step(work, f"{viewer.base}/money/refunds/{request.path('refund_id')}", fields)
-        return await self.take_step(request, viewer, form, step, self._page)
+        step = words.step(work, f"{viewer.base}/money/refunds/{viewer.request.path('refund_id')}", fields)
+        return await self.take_step(viewer, form, step, self.show_refund)
 
-    async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
-        found = await self._find(request, viewer)
+    async def show_refund(self, viewer: OperatorViewer, form: Form | None = None) -> Response:
+        form = form or Form()
+        found = await self._find(viewer)
         async with self.database.connection() as connection:
             scope = found.scope
             names = await find_names_any_account(connection, [scope.organisation_id, scope.account_id])
             people = await name_actors(connection, [found.requested_by, found.approved_by])
         is_by_hand = found.method is RefundMethod.BANK and not found.return_ids
         return self.layout.page(
-            request,
             viewer,
             "operator_refund.html",
             form,
@@ -223,16 +212,3 @@ class RefundsPage(ConfirmedPage, frozen=True):
 
 def _money(refund: Refund) -> str:
     return f"{format_money(refund.amount_minor, refund.currency)} {refund.currency}"
-
-
-def _place_of(moment: datetime, id_: str) -> str:
-    return f"{moment.astimezone(UTC).isoformat().replace('+00:00', 'Z')}_{id_}"
-
-
-def _place(after: str | None) -> tuple[datetime, str]:
-    """A position of the list that is not valid is its beginning."""
-    moment, _, id_ = (after or "").partition("_")
-    try:
-        return datetime.fromisoformat(moment).astimezone(UTC), id_
-    except ValueError:
-        return END, ""

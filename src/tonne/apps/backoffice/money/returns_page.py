@@ -7,7 +7,7 @@ from typing import Any
 from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Wording, Work
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, OperatorViewer
 from tonne.money.bank.errors import ReturnInvalid
 from tonne.money.bank.export_returns import ReturnFile, export_returns
 from tonne.money.bank.formats.sepa_file import SEPA_CURRENCY
@@ -21,7 +21,7 @@ from tonne.money.bank.return_transfer import ReturnTo, approve_return, cancel_re
 from tonne.money.bank.transfer_model import BankReturn, ReturnStatus
 from tonne.money.refunds.bank_refunds import fail_refund_return
 from tonne.platform.db.database import Connection
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import DECIMALS, format_money
 from tonne.selling.users.names import name_actors
 
@@ -48,15 +48,9 @@ class ReturnsPage(ConfirmedPage, frozen=True):
             },
         )
 
-    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        return await self._list(request, viewer, Form())
-
-    async def show_one(self, request: Request, viewer: OperatorViewer) -> Response:
-        return await self._page(request, viewer, Form())
-
-    async def export(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+    async def export(self, viewer: OperatorViewer, form: Form) -> Response:
         """Write the planned returns into a file for the bank, which can be downloaded as often as needed."""
-        form, now = Form(fields), self.clock()
+        now = self.clock()
         currency, format_ = form.value("currency"), form.value("format")
         if currency not in DECIMALS or format_ not in FORMATS:
             form.fail("", "Choose a currency and a format.")
@@ -82,13 +76,10 @@ class ReturnsPage(ConfirmedPage, frozen=True):
         sent = {"currency": currency, "format": format_}
         words = Wording("Export", "returns_exported", effects)
         step = words.step(work, back, sent, title=f"Export returns in {currency}")
-        return await self.take_step(request, viewer, form, step, self._list)
+        return await self.take_step(viewer, form, step, self.show)
 
-    async def download(self, request: Request, viewer: OperatorViewer) -> Response:
-        async with self.database.connection() as connection:
-            found = await find_batch_of_mode(connection, viewer.mode, request.path("batch_id"))
-        if found is None:
-            raise DashboardPageNotFound
+    async def download(self, viewer: OperatorViewer) -> Response:
+        found = await self.find(find_batch_of_mode, viewer.mode, viewer.request.path("batch_id"))
         suffix, type_ = (".xml", b"application/xml") if found.format == "sepa" else (".csv", b"text/csv; charset=utf-8")
         headers = {
             "Content-Disposition": f'attachment; filename="{found.id}{suffix}"',
@@ -96,17 +87,17 @@ class ReturnsPage(ConfirmedPage, frozen=True):
         }
         return Response(found.content, 200, type_, headers)
 
-    async def approve(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        found, now = await self._find(request, viewer), self.clock()
+    async def approve(self, viewer: OperatorViewer, form: Form) -> Response:
+        found, now = await self._find(viewer), self.clock()
 
         async def work(tx: Connection) -> BankReturn:
             return await approve_return(tx, found.id, actor=viewer.actor, now=now)
 
         effects = [f"{found.amount} may go to {found.to_name}, {found.to_iban}. The next file for the bank has it."]
-        return await self._take(request, viewer, Form(fields), work, Wording("Approve", "return_approved", effects))
+        return await self._take(viewer, form, work, Wording("Approve", "return_approved", effects))
 
-    async def redirect(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, found, now = Form(fields), await self._find(request, viewer), self.clock()
+    async def redirect(self, viewer: OperatorViewer, form: Form) -> Response:
+        found, now = await self._find(viewer), self.clock()
         iban = form.text("iban", "Enter the IBAN of the account to pay to.", longest=50)
         name, note = form.value("name")[:200], _note(form, "redirect_note")
 
@@ -118,12 +109,10 @@ class ReturnsPage(ConfirmedPage, frozen=True):
             "If that is not the payer's account, a second operator must approve it.",
         ]
         sent = {"iban": iban, "name": name, "redirect_note": note}
-        return await self._take(
-            request, viewer, form, work, Wording("Change the account", "return_redirected", effects), **sent
-        )
+        return await self._take(viewer, form, work, Wording("Change the account", "return_redirected", effects), **sent)
 
-    async def cancel(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, found, now = Form(fields), await self._find(request, viewer), self.clock()
+    async def cancel(self, viewer: OperatorViewer, form: Form) -> Response:
+        found, now = await self._find(viewer), self.clock()
         note = _note(form)
 
         async def work(tx: Connection) -> BankReturn:
@@ -131,11 +120,11 @@ class ReturnsPage(ConfirmedPage, frozen=True):
 
         effects = [f"{found.amount} do not go back. The money waits for a decision again, or stays with its invoice."]
         return await self._take(
-            request, viewer, form, work, Wording("Cancel the return", "return_cancelled", effects), note=note
+            viewer, form, work, Wording("Cancel the return", "return_cancelled", effects), note=note
         )
 
-    async def returned(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, found, now = Form(fields), await self._find(request, viewer), self.clock()
+    async def returned(self, viewer: OperatorViewer, form: Form) -> Response:
+        found, now = await self._find(viewer), self.clock()
         note = _note(form)
 
         async def work(tx: Connection) -> BankReturn:
@@ -145,12 +134,10 @@ class ReturnsPage(ConfirmedPage, frozen=True):
             f"{found.amount} count as paid back to {found.to_name or 'the payer'}. No money moves.",
             "Statements that show the payment do this by themselves: use it only if no statement will.",
         ]
-        return await self._take(
-            request, viewer, form, work, Wording("Record as paid", "return_confirmed", effects), note=note
-        )
+        return await self._take(viewer, form, work, Wording("Record as paid", "return_confirmed", effects), note=note)
 
-    async def failed(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, found, now = Form(fields), await self._find(request, viewer), self.clock()
+    async def failed(self, viewer: OperatorViewer, form: Form) -> Response:
+        found, now = await self._find(viewer), self.clock()
         note, incoming = _note(form), form.value("transfer")
 
         async def work(tx: Connection) -> BankReturn:
@@ -161,21 +148,17 @@ class ReturnsPage(ConfirmedPage, frozen=True):
         then = "The money waits for a decision again." if found.invoice_id is None else "The refund is planned again."
         effects = [f"The bank did not pay {found.amount}. {then}"]
         sent = {"note": note, "transfer": incoming}
-        return await self._take(
-            request, viewer, form, work, Wording("Record as failed", "return_failed", effects), **sent
-        )
+        return await self._take(viewer, form, work, Wording("Record as failed", "return_failed", effects), **sent)
 
-    async def _find(self, request: Request, viewer: OperatorViewer) -> BankReturn:
+    async def _find(self, viewer: OperatorViewer) -> BankReturn:
         """Only of the viewer's mode."""
-        async with self.database.connection() as connection:
-            [*found] = await find_returns_any_account(connection, [request.path("return_id")])
+        [*found] = await self.database.run(find_returns_any_account, [viewer.request.path("return_id")])
         if not found or found[0].mode is not viewer.mode:
             raise DashboardPageNotFound
         return found[0]
 
     async def _take(
         self,
-        request: Request,
         viewer: OperatorViewer,
         form: Form,
         work: Work[Any],
@@ -183,10 +166,10 @@ class ReturnsPage(ConfirmedPage, frozen=True):
         **fields: str,
     ) -> Response:
         returns = f"{viewer.base}/money/returns"
-        step = words.step(work, f"{returns}/{request.path('return_id')}", fields, done=returns)
-        return await self.take_step(request, viewer, form, step, self._page)
+        step = words.step(work, f"{returns}/{viewer.request.path('return_id')}", fields, done=returns)
+        return await self.take_step(viewer, form, step, self.show_one)
 
-    async def _list(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
+    async def show(self, viewer: OperatorViewer, form: Form | None = None) -> Response:
         async with self.database.connection() as connection:
             found = await list_open_returns_any_account(connection, viewer.mode)
             batches = await list_batches_any_account(connection, viewer.mode)
@@ -200,7 +183,6 @@ class ReturnsPage(ConfirmedPage, frozen=True):
             if each.status is ReturnStatus.PLANNED and each.to_iban and not each.waits_for_approval(limit)
         )
         return self.layout.page(
-            request,
             viewer,
             "operator_returns.html",
             form,
@@ -212,13 +194,12 @@ class ReturnsPage(ConfirmedPage, frozen=True):
             people=people,
         )
 
-    async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
-        found = await self._find(request, viewer)
-        async with self.database.connection() as connection:
-            people = await name_actors(connection, [found.created_by, found.approved_by])
+    async def show_one(self, viewer: OperatorViewer, form: Form | None = None) -> Response:
+        form = form or Form()
+        found = await self._find(viewer)
+        people = await self.database.run(name_actors, [found.created_by, found.approved_by])
         limit = self.settings.return_approval_above
         return self.layout.page(
-            request,
             viewer,
             "operator_return.html",
             form,

@@ -6,7 +6,7 @@ from typing import Any
 from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Wording, Work
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, OperatorViewer
 from tonne.money.accounting.journal.match_payout import match_payout, reopen_and_unmatch
 from tonne.money.accounting.journal.payout_store import ListedPayout, list_open_payouts
 from tonne.money.accounting.matching.assign_transfer import assign_transfer, unassign_transfer
@@ -20,7 +20,7 @@ from tonne.money.bank.transfer_store import find_transfers_any_account
 from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.money.invoices.model import Invoice
 from tonne.platform.db.database import Connection
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import DECIMALS, parse_decimal, scaled
 from tonne.platform.values.errors import TonneError
 from tonne.selling.users.names import name_actors
@@ -55,20 +55,16 @@ class TransferPage(ConfirmedPage, frozen=True):
             },
         )
 
-    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        return await self._page(request, viewer, Form())
-
-    async def assign(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, transfer, now = Form(fields), await self._find(request, viewer), self.clock()
+    async def assign(self, viewer: OperatorViewer, form: Form) -> Response:
+        transfer, now = await self._find(viewer), self.clock()
         number = form.text("invoice", "Enter the number of an invoice.", longest=40)
         note = _optional(form, "note")
         minor = _amount(form, "amount", transfer)
         try:
-            async with self.database.connection() as connection:
-                invoice = await find_by_number_any_account(connection, number, viewer.mode)
+            invoice = await self.database.run(find_by_number_any_account, number, viewer.mode)
         except TonneError:
             form.fail("invoice", f"There is no such invoice in {viewer.mode} mode. Check the number.")
-            return await self._page(request, viewer, form)
+            return await self.show(viewer, form)
 
         async def work(tx: Connection) -> tuple[Transfer, Invoice]:
             return await assign_transfer(tx, transfer.id, invoice, minor, note=note, actor=viewer.actor, now=now)
@@ -87,10 +83,10 @@ class TransferPage(ConfirmedPage, frozen=True):
 
         words = Wording("Match it", "transfer_assigned", effects)
         sent = {"invoice": number, "amount": form.value("amount"), "note": note}
-        return await self._take(request, viewer, form, transfer, work=work, words=words, **sent)
+        return await self._take(viewer, form, transfer, work=work, words=words, **sent)
 
-    async def unassign(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, transfer, now = Form(fields), await self._find(request, viewer), self.clock()
+    async def unassign(self, viewer: OperatorViewer, form: Form) -> Response:
+        transfer, now = await self._find(viewer), self.clock()
         note, assignment_id = _note(form, "undo_note"), form.value("assignment_id")
 
         async def work(tx: Connection) -> tuple[Assignment, Transfer]:
@@ -108,10 +104,10 @@ class TransferPage(ConfirmedPage, frozen=True):
 
         words = Wording("Undo the match", "transfer_unassigned", effects)
         sent = {"undo_note": note, "assignment_id": assignment_id}
-        return await self._take(request, viewer, form, transfer, work=work, words=words, **sent)
+        return await self._take(viewer, form, transfer, work=work, words=words, **sent)
 
-    async def match_payout(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, transfer, now = Form(fields), await self._find(request, viewer), self.clock()
+    async def match_payout(self, viewer: OperatorViewer, form: Form) -> Response:
+        transfer, now = await self._find(viewer), self.clock()
         payout_id = form.value("payout_id")
 
         async def work(tx: Connection) -> ListedPayout:
@@ -124,10 +120,10 @@ class TransferPage(ConfirmedPage, frozen=True):
             return [f"The transfer is payout {matched.payout_id} of the card gateway. It pays no invoice."]
 
         words = Wording("Match the payout", "transfer_resolved", effects)
-        return await self._take(request, viewer, form, transfer, work=work, words=words, payout_id=payout_id)
+        return await self._take(viewer, form, transfer, work=work, words=words, payout_id=payout_id)
 
-    async def return_(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, transfer, now = Form(fields), await self._find(request, viewer), self.clock()
+    async def return_(self, viewer: OperatorViewer, form: Form) -> Response:
+        transfer, now = await self._find(viewer), self.clock()
         reason, minor = _note(form, "reason"), _amount(form, "return_amount", transfer)
         iban, name = form.value("iban"), form.value("name")[:MAX_NOTE]
         to = ReturnTo(iban, name) if iban else None
@@ -149,10 +145,10 @@ class TransferPage(ConfirmedPage, frozen=True):
 
         words = Wording("Plan the return", "return_planned", effects)
         sent = {"reason": reason, "return_amount": form.value("return_amount"), "iban": iban, "name": name}
-        return await self._take(request, viewer, form, transfer, work=work, words=words, **sent)
+        return await self._take(viewer, form, transfer, work=work, words=words, **sent)
 
-    async def resolve(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, transfer, now = Form(fields), await self._find(request, viewer), self.clock()
+    async def resolve(self, viewer: OperatorViewer, form: Form) -> Response:
+        transfer, now = await self._find(viewer), self.clock()
         note = _note(form, "resolution")
 
         async def work(tx: Connection) -> Transfer:
@@ -163,10 +159,10 @@ class TransferPage(ConfirmedPage, frozen=True):
             "The transfer can be reopened later.",
         ]
         words = Wording("Ignore it", "transfer_resolved", effects)
-        return await self._take(request, viewer, form, transfer, work=work, words=words, resolution=note)
+        return await self._take(viewer, form, transfer, work=work, words=words, resolution=note)
 
-    async def reopen(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form, transfer, now = Form(fields), await self._find(request, viewer), self.clock()
+    async def reopen(self, viewer: OperatorViewer, form: Form) -> Response:
+        transfer, now = await self._find(viewer), self.clock()
         note = _note(form, "reopen_note")
 
         async def work(tx: Connection) -> Transfer:
@@ -174,19 +170,17 @@ class TransferPage(ConfirmedPage, frozen=True):
 
         effects = [f"{transfer.money(transfer.resolved_minor)} of the transfer wait for a decision again."]
         words = Wording("Reopen", "transfer_reopened", effects)
-        return await self._take(request, viewer, form, transfer, work=work, words=words, reopen_note=note)
+        return await self._take(viewer, form, transfer, work=work, words=words, reopen_note=note)
 
-    async def _find(self, request: Request, viewer: OperatorViewer) -> Transfer:
+    async def _find(self, viewer: OperatorViewer) -> Transfer:
         """Only of the viewer's mode."""
-        async with self.database.connection() as connection:
-            [*found] = await find_transfers_any_account(connection, [request.path("transfer_id")])
+        [*found] = await self.database.run(find_transfers_any_account, [viewer.request.path("transfer_id")])
         if not found or found[0].mode is not viewer.mode:
             raise DashboardPageNotFound
         return found[0]
 
     async def _take(
         self,
-        request: Request,
         viewer: OperatorViewer,
         form: Form,
         transfer: Transfer,
@@ -202,10 +196,11 @@ class TransferPage(ConfirmedPage, frozen=True):
             fields,
             title=f"{title} from {transfer.payer}" if transfer.payer else title,
         )
-        return await self.take_step(request, viewer, form, step, self._page)
+        return await self.take_step(viewer, form, step, self.show)
 
-    async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
-        transfer = await self._find(request, viewer)
+    async def show(self, viewer: OperatorViewer, form: Form | None = None) -> Response:
+        form = form or Form()
+        transfer = await self._find(viewer)
         async with self.database.connection() as connection:
             assignments = await list_assignments_any_account(connection, transfer)
             returns = await list_returns_of_transfer_any_account(connection, transfer.id)
@@ -213,7 +208,6 @@ class TransferPage(ConfirmedPage, frozen=True):
             payouts = await list_open_payouts(connection, viewer.mode, transfer.currency, transfer.rest_minor)
             people = await name_actors(connection, [transfer.imported_by, *(each.created_by for each in assignments)])
         return self.layout.page(
-            request,
             viewer,
             "operator_transfer.html",
             form,

@@ -10,7 +10,6 @@ from typing import Annotated
 import msgspec
 
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.viewer import Fields
 from tonne.platform.documents.sheets.columns import CellError
 from tonne.supply.retirements.confirmations.confirm_lines import LineFault
 from tonne.supply.retirements.confirmations.rows import ConfirmationRow, parse_registry_url
@@ -51,12 +50,12 @@ def seen(task: Task) -> str:
     return msgspec.json.encode(SeenLine(task.parcel_id, task.serial_block, task.runs, task.named)).decode()
 
 
-def read_desk_form(form: Form, fields: Fields, now: datetime) -> list[ConfirmationRow]:
+def read_desk_form(form: Form, now: datetime) -> list[ConfirmationRow]:
     """The chosen lines, numbered from 1. None of them counts if the form has faults."""
-    requested = set(fields.get("line", ()))
+    requested = set(form.fields.get("line", ()))
     lines = [
         line
-        for name, values in fields.items()
+        for name, values in form.fields.items()
         if name.startswith("seen_") and (line := _read_seen(values[0])) is not None
     ]
     chosen = [line for line in lines if form.is_checked("all") or line.parcel_id in requested]

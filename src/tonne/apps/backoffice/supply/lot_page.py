@@ -10,8 +10,8 @@ from tonne.apps.backoffice.supply.supply_bars import LABELS, bar_of_lot
 from tonne.apps.backoffice.supply.work_list_store import ParcelOrder, list_parcel_orders_any_account
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.platform.http.route import Request, Response
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, OperatorViewer
+from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import format_tonnes
 from tonne.platform.values.context import is_id
 from tonne.platform.values.serials import serial_range
@@ -52,11 +52,11 @@ class LotPage(ConfirmedPage, frozen=True):
             errors=(LotNotFound, LotInUse, LotNotInUse, LotCaseNotFound, LotCaseDecided),
         )
 
-    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        return await self._page(request, viewer, await self._find(request, viewer), Form())
+    async def show(self, viewer: OperatorViewer) -> Response:
+        return await self._page(viewer, await self._find(viewer), Form())
 
-    async def withdraw(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        lot, form, now = await self._find(request, viewer), Form(fields), self.clock()
+    async def withdraw(self, viewer: OperatorViewer, form: Form) -> Response:
+        lot, now = await self._find(viewer), self.clock()
         reason = _reason(form)
         effects = [
             f"{_tonnes(lot.free_grams)} of the lot leave supply at once.",
@@ -70,10 +70,10 @@ class LotPage(ConfirmedPage, frozen=True):
             ask=lambda _: ("Withdraw the lot", effects),
             fields={"reason": reason},
         )
-        return await self._take(request, viewer, lot, form, step)
+        return await self._take(viewer, lot, form, step)
 
-    async def invalidate(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        lot, form, now = await self._find(request, viewer), Form(fields), self.clock()
+    async def invalidate(self, viewer: OperatorViewer, form: Form) -> Response:
+        lot, now = await self._find(viewer), self.clock()
         reason = _reason(form)
         step = _LotStep(
             name="invalidate",
@@ -82,15 +82,15 @@ class LotPage(ConfirmedPage, frozen=True):
             ask=lambda planned: ("Invalidate the lot", _effects(planned)),
             fields={"reason": reason},
         )
-        return await self._take(request, viewer, lot, form, step)
+        return await self._take(viewer, lot, form, step)
 
-    async def resolve(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+    async def resolve(self, viewer: OperatorViewer, form: Form) -> Response:
         """Decide about one order, or about all that are undecided."""
-        lot, form, now = await self._find(request, viewer), Form(fields), self.clock()
+        lot, now = await self._find(viewer), self.clock()
         order_id, value = form.value("order"), form.value("decision")
         if value not in set(Decision):
             form.fail("", "Choose other credits, or withdrawing the certificate.")
-            return await self._page(request, viewer, lot, form)
+            return await self._page(viewer, lot, form)
         decision, requested = Decision(value), [order_id] if order_id else None
         step = _LotStep(
             name="resolve",
@@ -99,10 +99,10 @@ class LotPage(ConfirmedPage, frozen=True):
             ask=lambda changed: _decision(decision, len(changed)) if changed else None,
             fields={"order": order_id, "decision": decision},
         )
-        return await self._take(request, viewer, lot, form, step)
+        return await self._take(viewer, lot, form, step)
 
-    async def _find(self, request: Request, viewer: OperatorViewer) -> ListedLot:
-        lot_id, lot = request.path("lot_id"), None
+    async def _find(self, viewer: OperatorViewer) -> ListedLot:
+        lot_id, lot = viewer.request.path("lot_id"), None
         if is_id("lot", lot_id):
             async with self.database.connection() as connection:
                 lot = await find_lot(connection, lot_id) or await find_withdrawn_lot(connection, lot_id)
@@ -110,9 +110,7 @@ class LotPage(ConfirmedPage, frozen=True):
             raise DashboardPageNotFound
         return lot
 
-    async def _take(
-        self, request: Request, viewer: OperatorViewer, lot: ListedLot, form: Form, step: "_LotStep"
-    ) -> Response:
+    async def _take(self, viewer: OperatorViewer, lot: ListedLot, form: Form, step: "_LotStep") -> Response:
         attempt, path = await self.attempt(form, step.work), f"{viewer.base}{_path(lot)}"
         if attempt is not None and attempt.is_made:
             return see_other(f"{path}?done={step.notice}")
@@ -120,10 +118,9 @@ class LotPage(ConfirmedPage, frozen=True):
         if asked is None:
             if not form.faults:
                 form.fail("", "Nothing is left to decide about.")
-            return await self._page(request, viewer, lot, form)
+            return await self._page(viewer, lot, form)
         title, effects = asked
         return self.layout.page(
-            request,
             viewer,
             "operator_supply_confirm.html",
             here="supply",
@@ -135,8 +132,8 @@ class LotPage(ConfirmedPage, frozen=True):
             back_label=_serials(lot),
         )
 
-    async def _page(self, request: Request, viewer: OperatorViewer, lot: ListedLot, form: Form) -> Response:
-        after = request.query("after")[0] or ""
+    async def _page(self, viewer: OperatorViewer, lot: ListedLot, form: Form) -> Response:
+        after = viewer.request.query("after")[0] or ""
         start = int(after) if after.isdecimal() and len(after) < 18 else 0
         async with self.database.connection() as connection:
             project_id = await find_project_of_lot(connection, lot.id)
@@ -149,7 +146,6 @@ class LotPage(ConfirmedPage, frozen=True):
         # Those that wait for a decision first.
         cases.sort(key=lambda case: (case.state is not CaseState.UNDECIDED, case.order_id))
         return self.layout.page(
-            request,
             viewer,
             "operator_lot.html",
             form,

@@ -9,8 +9,8 @@ from tonne.apps.backoffice.supply.supply_bars import LABELS, bar_of_lot, bar_of_
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
-from tonne.platform.http.route import Request, Response
+from tonne.apps.dashboard.viewer import OperatorViewer, existing
+from tonne.platform.http.route import Response
 from tonne.platform.values.context import Mode
 from tonne.platform.web.render import see_other
 from tonne.selling.catalogue.snapshot import Catalogues
@@ -47,33 +47,27 @@ class SupplyPage(DashboardPage, frozen=True):
             uploads={"/supply/import": MAX_UPLOAD_BYTES + 64 * 1024},
         )
 
-    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        return await self._page(request, viewer, Form())
-
-    async def upload(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form = Form(fields)
-        file = read_upload(request, form, "lots", "tonne catalogue import-lots")
+    async def upload(self, viewer: OperatorViewer, form: Form) -> Response:
+        file = read_upload(viewer.request, form, "lots", "tonne catalogue import-lots")
         if file is None:
-            return await self._page(request, viewer, form)
+            return await self.show(viewer, form)
         kind, now = ImportKind.LOTS, self.clock()
         import_id = await self.imports.stage(viewer.mode, kind, [file], actor=viewer.actor, now=now)
         return see_other(f"{viewer.base}/imports/{import_id}")
 
-    async def export(self, _: Request, viewer: OperatorViewer) -> Response:
+    async def export(self, viewer: OperatorViewer) -> Response:
         """The lots that can be corrected."""
         async with self.database.connection() as connection:
             lots = [each for each in await list_lots(connection, viewer.mode) if not each.allocated_grams]
         headers = {"Content-Disposition": 'attachment; filename="lots.csv"', "Cache-Control": "no-store"}
         return Response(export_lots(lots), media_type=b"text/csv; charset=utf-8", headers=headers)
 
-    async def show_project(self, request: Request, viewer: OperatorViewer) -> Response:
-        project_id, after = request.path("project_id"), request.query("after")[0] or ""
+    async def show_project(self, viewer: OperatorViewer) -> Response:
+        project_id, after = viewer.request.path("project_id"), viewer.request.query("after")[0] or ""
         vintage, _, lot_id = after.partition(".")
         start = (int(vintage), lot_id) if vintage.isdecimal() and len(vintage) == 4 else (0, "")
         async with self.database.connection() as connection:
-            project = await find_project(connection, viewer.mode, project_id)
-            if project is None:
-                raise DashboardPageNotFound
+            project = existing(await find_project(connection, viewer.mode, project_id))
             found = await list_project_lots(connection, viewer.mode, project_id, after=start, limit=LOTS_PER_PAGE + 1)
             lots = await add_retired_quickly_any_account(connection, viewer.mode, found[:LOTS_PER_PAGE])
             withdrawn = [
@@ -83,7 +77,6 @@ class SupplyPage(DashboardPage, frozen=True):
             ]
         last = lots[-1] if len(found) > LOTS_PER_PAGE else None
         return self.layout.page(
-            request,
             viewer,
             "operator_supply_project.html",
             project=project,
@@ -93,7 +86,7 @@ class SupplyPage(DashboardPage, frozen=True):
             next_after=None if last is None else f"{last.vintage}.{last.id}",
         )
 
-    async def _page(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
+    async def show(self, viewer: OperatorViewer, form: Form | None = None) -> Response:
         catalogue = await self.catalogues.current(viewer.mode)
         async with self.database.connection() as connection:
             every = await list_supply_any_account(connection, viewer.mode)
@@ -102,12 +95,11 @@ class SupplyPage(DashboardPage, frozen=True):
         # Supply of test mode does not end.
         covers = {} if viewer.mode is Mode.TEST else {each.project_id: each for each in cover_of(catalogue, sales)}
         ordered = sorted(every, key=_shortest_first(covers))
-        after = request.query("after")[0]
+        after = viewer.request.query("after")[0]
         start = next((i + 1 for i, each in enumerate(ordered) if each.project_id == after), 0)
         page = ordered[start : start + PROJECTS_PER_PAGE]
         with_lots = {each.project_id for each in every}
         return self.layout.page(
-            request,
             viewer,
             "operator_supply.html",
             form,

@@ -16,9 +16,9 @@ from tonne.apps.backoffice.supply.work_list_store import (
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, OperatorViewer
+from tonne.apps.dashboard.viewer import OperatorViewer, existing
 from tonne.platform.events.notification import WorkKind
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.web.render import see_other
 from tonne.supply.retirements.confirmations.work_list import Task, export_tasks, list_tasks_any_account
 from tonne.supply.stock.errors import UnitNotOpen
@@ -50,49 +50,39 @@ class RetirementDeskPage(DashboardPage, frozen=True):
             uploads={"/retirements/import": MAX_UPLOAD_BYTES + 64 * 1024},
         )
 
-    async def show(self, request: Request, viewer: OperatorViewer) -> Response:
-        return await self._desk(request, viewer, Form())
-
-    async def export(self, _: Request, viewer: OperatorViewer) -> Response:
+    async def export(self, viewer: OperatorViewer) -> Response:
         """The work list, to be filled in and uploaded."""
-        async with self.database.connection() as connection:
-            tasks = await list_tasks_any_account(connection, viewer.mode)
+        tasks = await self.database.run(list_tasks_any_account, viewer.mode)
         name = f"retirements-{viewer.mode}-{self.clock():%Y-%m-%d}.csv"
         headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
         return Response(export_tasks(tasks), media_type=_CSV, headers=headers)
 
-    async def upload(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
-        form = Form(fields)
-        file = read_upload(request, form, "confirmations", "tonne retirement import")
+    async def upload(self, viewer: OperatorViewer, form: Form) -> Response:
+        file = read_upload(viewer.request, form, "confirmations", "tonne retirement import")
         if file is None:
-            return await self._desk(request, viewer, form)
+            return await self.show(viewer, form)
         kind, now = ImportKind.CONFIRMATIONS, self.clock()
         import_id = await self.imports.stage(viewer.mode, kind, [file], actor=viewer.actor, now=now)
         return see_other(f"{viewer.base}/imports/{import_id}")
 
-    async def show_project(self, request: Request, viewer: OperatorViewer) -> Response:
-        return await self._project(request, viewer, Form())
-
-    async def confirm(self, request: Request, viewer: OperatorViewer, fields: Fields) -> Response:
+    async def confirm(self, viewer: OperatorViewer, form: Form) -> Response:
         """Check the confirmations, and show what they would do. Nothing is recorded yet."""
-        form, now = Form(fields), self.clock()
-        rows = read_desk_form(form, fields, now)
+        now = self.clock()
+        rows = read_desk_form(form, now)
         if not form.faults:
             add_faults(form, rows, await self.imports.check_confirmations(viewer.mode, rows, now=now))
         if form.faults:
-            return await self._project(request, viewer, form, chosen=fields.get("line", ()))
+            return await self.show_project(viewer, form, chosen=form.fields.get("line", ()))
         reference = form.value("reference") or None
         import_id = await self.imports.stage_confirmations(viewer.mode, rows, reference, actor=viewer.actor, now=now)
         return see_other(f"{viewer.base}/imports/{import_id}")
 
-    async def show_close(self, request: Request, viewer: OperatorViewer) -> Response:
-        unit = await self._unit(request, viewer)
-        return self.layout.page(
-            request, viewer, "operator_unit_close.html", unit=unit, service_name=self.settings.seller_name
-        )
+    async def show_close(self, viewer: OperatorViewer) -> Response:
+        unit = await self._unit(viewer)
+        return self.layout.page(viewer, "operator_unit_close.html", unit=unit, service_name=self.settings.seller_name)
 
-    async def close(self, request: Request, viewer: OperatorViewer, _: Fields) -> Response:
-        unit_id = request.path("unit_id")
+    async def close(self, viewer: OperatorViewer, _: Form) -> Response:
+        unit_id = viewer.request.path("unit_id")
         async with self.database.transaction() as tx:
             if not await is_open_unit_any_account(tx, viewer.mode, unit_id):
                 raise UnitNotOpen("The unit is not open any more. Go back to the retirement desk.")
@@ -102,15 +92,12 @@ class RetirementDeskPage(DashboardPage, frozen=True):
         self.notifier.notify(WorkKind.POOLED_UNITS)
         return see_other(f"{viewer.base}/retirements?done=unit_closed")
 
-    async def _unit(self, request: Request, viewer: OperatorViewer) -> Unit:
-        async with self.database.connection() as connection:
-            units = await list_units_any_account(connection, viewer.mode)
-        for unit in units:
-            if unit.id == request.path("unit_id") and unit.status == "open":
-                return unit
-        raise DashboardPageNotFound
+    async def _unit(self, viewer: OperatorViewer) -> Unit:
+        units = await self.database.run(list_units_any_account, viewer.mode)
+        unit_id = viewer.request.path("unit_id")
+        return existing(next((each for each in units if each.id == unit_id and each.status == "open"), None))
 
-    async def _desk(self, request: Request, viewer: OperatorViewer, form: Form) -> Response:
+    async def show(self, viewer: OperatorViewer, form: Form | None = None) -> Response:
         now = self.clock()
         async with self.database.connection() as connection:
             tasks = await list_tasks_any_account(connection, viewer.mode, max_parcels=MAX_PARCELS_READ)
@@ -118,7 +105,6 @@ class RetirementDeskPage(DashboardPage, frozen=True):
         parcel_count = sum(len(task.parcel_ids) for task in tasks)
         open_units = [unit for unit in units if unit.status == "open"]
         return self.layout.page(
-            request,
             viewer,
             "operator_retirements.html",
             form,
@@ -133,10 +119,11 @@ class RetirementDeskPage(DashboardPage, frozen=True):
             late_before=now - timedelta(days=self.settings.retirement_days),
         )
 
-    async def _project(
-        self, request: Request, viewer: OperatorViewer, form: Form, chosen: Sequence[str] = ()
+    async def show_project(
+        self, viewer: OperatorViewer, form: Form | None = None, chosen: Sequence[str] = ()
     ) -> Response:
-        project_id, after = request.path("project_id"), request.query("after")[0]
+        form = form or Form()
+        project_id, after = viewer.request.path("project_id"), viewer.request.query("after")[0]
         async with self.database.connection() as connection:
             tasks = await list_tasks_any_account(
                 connection, viewer.mode, project_id=project_id, max_parcels=MAX_PARCELS_READ
@@ -150,7 +137,6 @@ class RetirementDeskPage(DashboardPage, frozen=True):
             # All of it is confirmed.
             return see_other(f"{viewer.base}/retirements")
         return self.layout.page(
-            request,
             viewer,
             "operator_retirement_project.html",
             form,

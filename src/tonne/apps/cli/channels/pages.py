@@ -6,6 +6,7 @@ import click
 
 from tonne.apps.cli.database import ACTOR, plain_failures, run_for_account, settings_from_environment
 from tonne.apps.cli.output import Output, ValueColumn, columns, detect_output, output_options
+from tonne.apps.cli.parameters import EnumChoice
 from tonne.channels.public_pages.change_page import PageChange, change_page, read_page
 from tonne.channels.public_pages.model import PageSection, SustainabilityPage
 from tonne.platform.values.context import to_wire, utc_now
@@ -34,7 +35,7 @@ def show(account_id: str, output: Output) -> None:
 @click.option(
     "--section",
     "sections",
-    type=click.Choice([section.value for section in PageSection]),
+    type=EnumChoice(PageSection),
     multiple=True,
     help="A section to show. Repeat for every section.",
 )
@@ -52,7 +53,7 @@ def set_(
     slug: str | None,
     title: str | None,
     description: str | None,
-    sections: tuple[str, ...],
+    sections: tuple[PageSection, ...],
     enabled: bool | None,
     logo_file: Path | None,
     remove_logo: bool,
@@ -69,7 +70,7 @@ def set_(
             slug=slug,
             title=title,
             description=description,
-            sections=[PageSection(section) for section in sections] or None,
+            sections=list(sections) or None,
             logo=None if logo_file is None else _read_logo(logo_file),
             removes_logo=remove_logo,
         )

@@ -8,7 +8,7 @@ import click
 from tonne.apps.cli.database import run_in_transaction
 from tonne.apps.cli.money.mismatched_charges import accept_charge, refund_charge
 from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_options
-from tonne.apps.cli.parameters import MODE, MOMENT
+from tonne.apps.cli.parameters import MODE, MOMENT, EnumChoice
 from tonne.apps.lookup.charge_search_store import (
     ChargeSearch,
     FoundCharge,
@@ -34,7 +34,7 @@ charge.add_command(accept_charge)
 @click.option("--order", "order_id", metavar="ID", help="Only charges of this order, or of its invoice.")
 @click.option("--invoice", metavar="NUMBER", help="Only charges of this invoice, such as TN-LIVE-000123.")
 @click.option("--reference", help="Only the charge with this reference of the gateway.")
-@click.option("--status", type=click.Choice([each.value for each in ChargeStatus]), help="Only charges of this status.")
+@click.option("--status", type=EnumChoice(ChargeStatus), help="Only charges of this status.")
 @click.option("--mode", type=MODE, help="Only charges of this mode.")
 @click.option("--org", "organisation_id", metavar="ID", help="Only charges of this organisation.")
 @click.option("--account", "account_id", metavar="ID", help="Only charges of this account.")

@@ -11,8 +11,9 @@ from typing import TextIO
 import click
 
 from tonne.apps.cli.database import run_in_snapshot
+from tonne.apps.cli.files import creating
 from tonne.apps.cli.output import MoneyColumn, Output, ValueColumn, output_options
-from tonne.apps.cli.parameters import MODE
+from tonne.apps.cli.parameters import MODE, EnumChoice
 from tonne.money.accounting.journal.export import beancount_entry, beancount_head, csv_entry, csv_head
 from tonne.money.accounting.journal.model import JournalEntry, Posting
 from tonne.money.accounting.journal.read_journal import (
@@ -67,7 +68,7 @@ def export_group() -> None:
 @click.option(
     "--format",
     "format_",
-    type=click.Choice([each.value for each in JournalFormat]),
+    type=EnumChoice(JournalFormat),
     default=JournalFormat.CSV.value,
     show_default=True,
     help="CSV, or the text of beancount.",
@@ -76,28 +77,27 @@ def export_group() -> None:
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write, instead of stdout."
 )
-def journal(month: datetime, mode: str, format_: str, opening_balances: bool, output: Path | None) -> None:
+def journal(month: datetime, mode: Mode, format_: JournalFormat, opening_balances: bool, output: Path | None) -> None:
     """Export the double-entry journal of a month.
 
     Debits are positive in beancount, and in a column of their own in CSV. Every entry sums to zero in every currency.
     A month exported again gives the same entries: corrections are entries of the month in which they were made.
     """
-    period = Period(Mode(mode), month, _next_month(month))
-    chosen = JournalFormat(format_)
+    period = Period(mode, month, _next_month(month))
 
     async def work(tx: Connection) -> int:
         count, days = 0, (period.end - period.start).days
         with _opened(output) as stream:
-            stream.write(csv_head() if chosen is JournalFormat.CSV else beancount_head(month.date()))
+            stream.write(csv_head() if format_ is JournalFormat.CSV else beancount_head(month.date()))
             if opening_balances and (
                 opening := await read_opening_any_account(tx, Period(period.mode, BEGINNING, month))
             ):
-                stream.write(WRITERS[chosen](opening))
+                stream.write(WRITERS[format_](opening))
             # A bar would be drawn between the entries on a terminal.
             with progress("Writing the journal", days if output else 0) as advance:
                 day = 0
                 async for entry in read_entries_any_account(tx, period):
-                    stream.write(WRITERS[chosen](entry))
+                    stream.write(WRITERS[format_](entry))
                     count += 1
                     if entry.booked_on.day > day:
                         advance(entry.booked_on.day - day)
@@ -114,12 +114,12 @@ def journal(month: datetime, mode: str, format_: str, opening_balances: bool, ou
 @click.option("--month", type=MONTH, help="Only what this month changed. Otherwise all entries so far.")
 @_mode_option
 @output_options
-def balances(month: datetime | None, mode: str, output: Output) -> None:
+def balances(month: datetime | None, mode: Mode, output: Output) -> None:
     """Show the balance of each account of the journal, per currency."""
     start, end = (BEGINNING, datetime.max.replace(tzinfo=UTC)) if month is None else (month, _next_month(month))
 
     async def work(tx: Connection) -> list[Posting]:
-        return await sum_balances_any_account(tx, Period(Mode(mode), start, end))
+        return await sum_balances_any_account(tx, Period(mode, start, end))
 
     found = run_in_snapshot(work)
     columns: list[ValueColumn[Posting]] = [
@@ -138,10 +138,5 @@ def _opened(output: Path | None) -> Iterator[TextIO]:
     if output is None:
         yield sys.stdout
         return
-    try:
-        with output.open("x", encoding="utf-8", newline="") as stream:
-            yield stream
-    except FileExistsError as error:
-        raise click.ClickException(f"{output} already exists: choose another name, or move the file.") from error
-    except OSError as error:
-        raise click.ClickException(f"Cannot write {output}: {error.strerror}.") from error
+    with creating(output), output.open("x", encoding="utf-8", newline="") as stream:
+        yield stream

@@ -9,10 +9,19 @@ from typing import Any
 import click
 
 from tonne.apps.cli.database import ACTOR, plain_failures, run_connected, run_in_transaction, settings_from_environment
-from tonne.apps.cli.imports import FILE, read_file, reported_errors
-from tonne.apps.cli.money.credit_notes import credit, credit_pdf
+from tonne.apps.cli.files import FILE, OUTPUT, read_file, reported_errors, write_file
+from tonne.apps.cli.money.invoice_corrections import (
+    MODE_OF_NUMBER,
+    WRITE_OFFS,
+    approve,
+    credit,
+    credit_pdf,
+    reinstate,
+    run_for_invoice,
+    write_off,
+    write_offs,
+)
 from tonne.apps.cli.money.receivables import ageing, statement
-from tonne.apps.cli.money.write_offs import WRITE_OFFS, approve, reinstate, write_off, write_offs
 from tonne.apps.cli.output import (
     STATUS_STYLES,
     MoneyColumn,
@@ -23,7 +32,7 @@ from tonne.apps.cli.output import (
     output_options,
     print_table,
 )
-from tonne.apps.cli.parameters import MODE
+from tonne.apps.cli.parameters import MODE, EnumChoice
 from tonne.apps.cli.supply.signed_files import render_invoice
 from tonne.apps.lookup.charge_search_store import ChargeSearch, FoundCharge, search_charges_any_account
 from tonne.money.accounting.matching.import_statement import BookedLine, StatementOptions, import_statement
@@ -53,7 +62,6 @@ from tonne.selling.accounts.names import Names, find_names_any_account
 
 # Orders named in a message.
 SHOWN = 10
-_mode_of_number = click.option("--mode", type=MODE, help="Mode of the invoice. Not needed with a full reference.")
 
 FACTS: tuple[ValueColumn[Invoice], ...] = (
     ValueColumn("number", lambda i: i.reference),
@@ -102,16 +110,12 @@ invoice.add_command(write_offs)
 
 @invoice.command("list")
 @click.option("--mode", type=MODE, help="Show only invoices of this mode.")
-@click.option(
-    "--status",
-    type=click.Choice([status.value for status in InvoiceStatus]),
-    help="Show only invoices with this status.",
-)
+@click.option("--status", type=EnumChoice(InvoiceStatus), help="Show only invoices with this status.")
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Maximum number per mode."
 )
 @output_options
-def list_(mode: str | None, status: str | None, limit: int, output: Output) -> None:
+def list_(mode: Mode | None, status: InvoiceStatus | None, limit: int, output: Output) -> None:
     """List invoices, newest first."""
 
     with plain_failures():
@@ -119,10 +123,9 @@ def list_(mode: str | None, status: str | None, limit: int, output: Output) -> N
         missing = missing_settings(settings, settings.seller_tax.treatment)
 
     async def work(tx: Connection) -> tuple[list[Invoice], Names, list[str], list[str]]:
-        modes = Mode if mode is None else (Mode(mode),)
-        requested = None if status is None else InvoiceStatus(status)
-        found = [each for one in modes for each in await list_invoices_any_account(tx, one, requested, limit)]
-        is_asked = Mode.LIVE in modes and requested in {None, InvoiceStatus.OPEN}
+        modes = Mode if mode is None else (mode,)
+        found = [each for one in modes for each in await list_invoices_any_account(tx, one, status, limit)]
+        is_asked = Mode.LIVE in modes and status in {None, InvoiceStatus.OPEN}
         held_back = await list_live_orders_without_invoice_any_account(tx) if missing and is_asked else []
         names = await find_names_any_account(tx, [each.organisation_id for each in found])
         return found, names, await organisations_without_recipient(tx, found), held_back
@@ -148,13 +151,12 @@ def list_(mode: str | None, status: str | None, limit: int, output: Output) -> N
 
 @invoice.command("show")
 @click.argument("number")
-@_mode_of_number
+@MODE_OF_NUMBER
 @output_options
-def show_(number: str, mode: str | None, output: Output) -> None:
+def show_(number: str, mode: Mode | None, output: Output) -> None:
     """Show an invoice with payments, credits and write-offs. NUMBER is 123 or TN-LIVE-000123."""
 
-    async def work(tx: Connection) -> tuple[Invoice, int, list[Table[Any]]]:
-        found = await _find(tx, number, mode)
+    async def work(tx: Connection, found: Invoice) -> tuple[Invoice, int, list[Table[Any]]]:
         received = (await sum_received_any_account(tx, [found.id])).get(found.id, 0)
         charges = await search_charges_any_account(tx, ChargeSearch(invoice=found.reference), MAX_CHARGES)
         if any(each.status in PAID_CHARGES for each in charges):
@@ -168,7 +170,7 @@ def show_(number: str, mode: str | None, output: Output) -> None:
         ]
         return found, received, tables
 
-    found, received, tables = run_in_transaction(work)
+    found, received, tables = run_for_invoice(number, mode, work)
     left = max(found.due_minor - received, 0) if found.closing is None else 0
     sums: tuple[ValueColumn[Invoice], ...] = (
         MoneyColumn("received", lambda _: received, lambda i: i.currency),
@@ -179,74 +181,61 @@ def show_(number: str, mode: str | None, output: Output) -> None:
 
 @invoice.command("settle")
 @click.argument("number")
-@_mode_of_number
+@MODE_OF_NUMBER
 @click.option("--note", default="", help="How it was paid, for the audit log.")
-def settle(number: str, mode: str | None, note: str) -> None:
+def settle(number: str, mode: Mode | None, note: str) -> None:
     """Mark an invoice and its order as paid. NUMBER is 123 or TN-LIVE-000123."""
 
-    async def work(tx: Connection) -> Invoice:
-        found = await _find(tx, number, mode)
+    async def work(tx: Connection, found: Invoice) -> Invoice:
         await settle_invoice(tx, found, actor=ACTOR, now=utc_now(), note=note)
         return found
 
-    settled = run_in_transaction(work)
+    settled = run_for_invoice(number, mode, work)
     click.echo(f"Invoice {settled.reference} for {settled.due} and {settled.orders_text} are marked as paid.")
 
 
 @invoice.command("resend")
 @click.argument("number")
-@_mode_of_number
-def resend(number: str, mode: str | None) -> None:
+@MODE_OF_NUMBER
+def resend(number: str, mode: Mode | None) -> None:
     """Mail an invoice again to the admins of the organisation. NUMBER is 123 or TN-LIVE-000123.
 
     The mail of a paid or cancelled invoice says so and does not ask for money.
     """
     settings = settings_from_environment()
 
-    async def work(tx: Connection) -> tuple[Invoice, list[str]]:
-        found = await _find(tx, number, mode)
+    async def work(tx: Connection, found: Invoice) -> tuple[Invoice, list[str]]:
         return found, await resend_invoice(tx, found, settings=settings, actor=ACTOR, now=utc_now())
 
-    found, recipients = run_in_transaction(work)
+    found, recipients = run_for_invoice(number, mode, work)
     click.echo(f"{found.reference} will be mailed to {', '.join(recipients)}.")
 
 
 @invoice.command("pdf")
 @click.argument("number")
-@_mode_of_number
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The file to write."
-)
-def pdf(number: str, mode: str | None, output: Path) -> None:
+@MODE_OF_NUMBER
+@OUTPUT
+def pdf(number: str, mode: Mode | None, output: Path) -> None:
     """Write an invoice to a PDF file. NUMBER is 123 or TN-LIVE-000123."""
 
     async def work(connection: Connection, settings: Settings) -> tuple[Invoice, bytes]:
-        found = await _find(connection, number, mode)
+        found = await find_by_number_any_account(connection, number, mode)
         annex, remaining = await load_annex(connection, found), await find_remaining(connection, found)
         render = render_invoice(connection, settings)
         return found, await render.invoice(found.read_record(), found.closing, annex=annex, remaining=remaining)
 
     found, content = run_connected(work)
-    try:
-        output.write_bytes(content)
-    except OSError as error:
-        raise click.ClickException(f"{output} cannot be written: {error.strerror}.") from error
+    write_file(output, content)
     click.echo(f"{output}: invoice {found.reference} for {found.total}.")
 
 
 @invoice.command("import-statement")
 @FILE
 @click.option("--mode", type=MODE, required=True, help="Mode of the invoices that the statement pays.")
-@click.option(
-    "--dates",
-    type=click.Choice([order.value for order in DateOrder]),
-    help="Order of day, month and year in a CSV file.",
-)
-@click.option(
-    "--decimals", type=click.Choice([mark.value for mark in DecimalMark]), help="Decimal mark of amounts in a CSV file."
-)
+@click.option("--dates", type=EnumChoice(DateOrder), help="Order of day, month and year in a CSV file.")
+@click.option("--decimals", type=EnumChoice(DecimalMark), help="Decimal mark of amounts in a CSV file.")
 @click.option("--iban", help="Your account that it is a statement of, if the file does not name it by its IBAN.")
-def import_(file: Path, mode: str, dates: str | None, decimals: str | None, iban: str | None) -> None:
+def import_(file: Path, mode: Mode, dates: DateOrder | None, decimals: DecimalMark | None, iban: str | None) -> None:
     """Import a bank statement and settle the invoices it pays.
 
     The file is a camt.053 or MT940 statement, or CSV with the columns booked_on, amount, currency, payer and
@@ -255,14 +244,13 @@ def import_(file: Path, mode: str, dates: str | None, decimals: str | None, iban
     If the file has errors, all of them are listed, nothing is imported, and the exit code is 1.
     """
     upload = read_file(file)
-    spelling = Spelling(DateOrder(dates) if dates else None, DecimalMark(decimals) if decimals else None)
     if iban is not None and not is_iban(iban):
         raise click.BadParameter("its check digits are wrong", param_hint="--iban")
     settings = settings_from_environment()
-    options = StatementOptions(spelling, iban)
+    options = StatementOptions(Spelling(dates, decimals), iban)
     with reported_errors():
         booked = run_in_transaction(
-            import_statement, Mode(mode), upload, settings=settings, actor=ACTOR, now=utc_now(), options=options
+            import_statement, mode, upload, settings=settings, actor=ACTOR, now=utc_now(), options=options
         )
     _print_report(booked)
 
@@ -279,10 +267,6 @@ def _print_report(booked: list[BookedLine]) -> None:
     outcomes = (*TransferState, Verdict.DOUBTFUL, Verdict.KNOWN)
     parts = [f"{counts[outcome]} {outcome.replace('_', ' ')}" for outcome in outcomes if counts[outcome]]
     click.echo(f"{len(booked)} {'line' if len(booked) == 1 else 'lines'}{': ' if parts else '.'}{', '.join(parts)}")
-
-
-async def _find(tx: Connection, number: str, mode: str | None) -> Invoice:
-    return await find_by_number_any_account(tx, number, None if mode is None else Mode(mode))
 
 
 def _orders(found: Invoice) -> str:

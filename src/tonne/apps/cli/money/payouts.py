@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction
-from tonne.apps.cli.imports import FILE, read_file, reported_errors
+from tonne.apps.cli.files import FILE, read_file, reported_errors
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
 from tonne.money.accounting.journal.import_payouts import import_payouts
@@ -50,7 +50,7 @@ def match(payout_id: str, transfer_id: str) -> None:
 @click.option("--mode", type=MODE, default=Mode.LIVE.value, show_default=True, help="Whose payouts.")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="How many to list.")
 @output_options
-def list_(mode: str, limit: int, output: Output) -> None:
+def list_(mode: Mode, limit: int, output: Output) -> None:
     """List payouts, newest first."""
-    found = run_in_transaction(list_payouts, Mode(mode), limit)
+    found = run_in_transaction(list_payouts, mode, limit)
     output.print_rows(found, COLUMNS, empty="No payout was imported.")

@@ -38,14 +38,14 @@ _AGED: tuple[ValueColumn[AgedDebt], ...] = (
 @click.option("--mode", type=MODE, default=Mode.LIVE.value, show_default=True, help="Mode of the invoices.")
 @click.option("--org", "organisation_id", help="Only this organisation.")
 @output_options
-def ageing(mode: str, organisation_id: str | None, output: Output) -> None:
+def ageing(mode: Mode, organisation_id: str | None, output: Output) -> None:
     """List what organisations owe, by age.
 
     The age is in days since the invoice was issued. Part payments and credit notes are subtracted. Overdue is the part
     after its due date. What was written off is in a column of its own and in none of the others.
     """
     today = utc_now().astimezone(UTC).date()
-    found = run_in_transaction(list_aged_debts, Mode(mode), today, organisation_id)
+    found = run_in_transaction(list_aged_debts, mode, today, organisation_id)
     output.print_rows(found, _AGED, empty="Nothing is owed.")
 
 
@@ -86,7 +86,7 @@ _LINES: tuple[ValueColumn[_Line], ...] = (
 )
 @output_options
 def statement(
-    organisation_id: str, *, first_day: date, last_day: date, mode: str, folder: Path | None, output: Output
+    organisation_id: str, *, first_day: date, last_day: date, mode: Mode, folder: Path | None, output: Output
 ) -> None:
     """Print an organisation's statement of account.
 
@@ -100,7 +100,7 @@ def statement(
 
     async def work(tx: Connection) -> list[tuple[AccountStatement, PrintedStatement]]:
         await require_organisation(tx, organisation_id)
-        made = await make_statements(tx, organisation_id, Mode(mode), first, last)
+        made = await make_statements(tx, organisation_id, mode, first, last)
         return [(each, await print_statement(tx, each, organisation_id, settings)) for each in made]
 
     made = run_in_transaction(work)

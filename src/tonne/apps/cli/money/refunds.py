@@ -4,7 +4,7 @@ import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction, settings_from_environment
 from tonne.apps.cli.output import STATUS_STYLES, Output, ValueColumn, columns, output_options
-from tonne.apps.cli.parameters import MODE, REASON
+from tonne.apps.cli.parameters import MODE, REASON, EnumChoice
 from tonne.money.cards.gateways.payment_record import DisputeState
 from tonne.money.refunds.approve_refund import approve_refund, decline_refund, retry_refund, settle_refund
 from tonne.money.refunds.disputes.dispute_store import (
@@ -58,7 +58,7 @@ def refund_group() -> None:
 
 @refund_group.command("list")
 @click.option("--mode", type=MODE, help="Only refunds of this mode.")
-@click.option("--state", type=click.Choice([each.value for each in RefundState]), help="Only refunds in this state.")
+@click.option("--state", type=EnumChoice(RefundState), help="Only refunds in this state.")
 @click.option("--order", "order_id", help="Only refunds of this order.")
 @click.option("--org", "organisation_id", help="Only refunds of this organisation.")
 @_LIMIT
@@ -138,7 +138,7 @@ def dispute_group() -> None:
 
 @dispute_group.command("list")
 @click.option("--mode", type=MODE, help="Only disputes of this mode.")
-@click.option("--state", type=click.Choice([each.value for each in DisputeState]), help="Only disputes in this state.")
+@click.option("--state", type=EnumChoice(DisputeState), help="Only disputes in this state.")
 @click.option("--order", "order_id", help="Only disputes of this order.")
 @_LIMIT
 @output_options

@@ -5,8 +5,9 @@ from pathlib import Path
 import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction, settings_from_environment
+from tonne.apps.cli.files import write_file
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
-from tonne.apps.cli.parameters import MODE
+from tonne.apps.cli.parameters import MAX_REASON, MODE, check_text
 from tonne.money.bank.export_returns import ReturnFile, export_returns, find_return_file
 from tonne.money.bank.return_store import list_open_returns_any_account
 from tonne.money.bank.return_transfer import (
@@ -25,7 +26,6 @@ from tonne.platform.documents.sheets.errors import quoted
 from tonne.platform.values.amounts import DECIMALS, parse_decimal, scaled
 from tonne.platform.values.context import Mode, utc_now
 
-MAX_NOTE = 500
 RETURN_COLUMNS: tuple[ValueColumn[BankReturn], ...] = (
     *columns("id: return", "status", "amount_minor"),
     ValueColumn("to_iban", lambda each: each.to_iban or None, head="to account"),
@@ -68,10 +68,10 @@ def return_(transfer_id: str, reason: str, amount: str | None, iban: str | None,
 @click.command("returns")
 @click.option("--mode", type=MODE, help="Show only returns of this mode.")
 @output_options
-def returns(mode: str | None, output: Output) -> None:
+def returns(mode: Mode | None, output: Output) -> None:
     """List returns that are planned or exported."""
     limit = settings_from_environment().return_approval_above
-    found = run_in_transaction(list_open_returns_any_account, None if mode is None else Mode(mode))
+    found = run_in_transaction(list_open_returns_any_account, mode)
     waits = ValueColumn[BankReturn](
         "waits_for_approval", lambda each: each.waits_for_approval(limit), head="unapproved"
     )
@@ -100,7 +100,7 @@ def redirect(return_id: str, iban: str, name: str, note: str) -> None:
     Also if the payer's account is not known. A second person must approve that.
     """
     to = ReturnTo(iban, name.strip())
-    found = run_in_transaction(redirect_return, return_id, to, note.strip()[:MAX_NOTE], actor=ACTOR, now=utc_now())
+    found = run_in_transaction(redirect_return, return_id, to, note.strip()[:MAX_REASON], actor=ACTOR, now=utc_now())
     click.echo(f"Return {found.id} of {found.amount} goes to {found.to_iban}.")
 
 
@@ -162,7 +162,7 @@ def failed(return_id: str, note: str, incoming_id: str | None) -> None:
 @click.option(
     "-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The file to write."
 )
-def export(mode: str, format_: str, currency: str, batch: str | None, path: Path) -> None:
+def export(mode: Mode, format_: str, currency: str, batch: str | None, path: Path) -> None:
     """Write the planned returns into a file for your bank. Each is exported once."""
     settings = settings_from_environment()
     if currency not in DECIMALS:
@@ -173,11 +173,11 @@ def export(mode: str, format_: str, currency: str, batch: str | None, path: Path
             written = ReturnFile(batch, await find_return_file(tx, batch), [], [])
         else:
             written = await export_returns(
-                tx, Mode(mode), currency, format_=format_, settings=settings, actor=ACTOR, now=utc_now()
+                tx, mode, currency, format_=format_, settings=settings, actor=ACTOR, now=utc_now()
             )
         if written.batch_id is not None:
             # Inside the transaction: if the file cannot be written, nothing was exported.
-            _write(part, written.content)
+            write_file(part, written.content)
         return written
 
     part = path.with_name(f"{path.name}.part")
@@ -200,26 +200,12 @@ def export(mode: str, format_: str, currency: str, batch: str | None, path: Path
         click.echo(f"Wrote {total}batch {written.batch_id} to {path}. Upload the file to your bank once.")
 
 
-def _write(path: Path, content: bytes) -> None:
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise click.ClickException(f"{path} cannot be written: {error.strerror}.") from error
-
-
 def parse_amount(text: str, currency: str) -> int:
     number = parse_decimal(text)
     minor = None if number is None else scaled(number, DECIMALS[currency])
     if not minor:
         raise click.BadParameter(f"expected an amount in {currency}, such as 12.61", param_hint="--amount")
     return minor
-
-
-def check_text(text: str, option: str) -> str:
-    cleaned = text.strip()
-    if not 0 < len(cleaned) <= MAX_NOTE:
-        raise click.BadParameter(f"expected 1 to {MAX_NOTE} characters", param_hint=option)
-    return cleaned
 
 
 RETURN_COMMANDS = (return_, returns, approve, redirect, cancel, export, returned, failed)

@@ -5,9 +5,9 @@ from datetime import datetime
 import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction
-from tonne.apps.cli.money.transfer_returns import MAX_NOTE, RETURN_COLUMNS, RETURN_COMMANDS, check_text, parse_amount
+from tonne.apps.cli.money.transfer_returns import RETURN_COLUMNS, RETURN_COMMANDS, parse_amount
 from tonne.apps.cli.output import MoneyColumn, Output, Table, ValueColumn, columns, output_options
-from tonne.apps.cli.parameters import MODE
+from tonne.apps.cli.parameters import MAX_REASON, MODE, check_text
 from tonne.money.accounting.journal.match_payout import reopen_and_unmatch
 from tonne.money.accounting.matching.assign_transfer import assign_transfer, decide_doubtful, unassign_transfer
 from tonne.money.bank.assignment_store import list_assignments_any_account
@@ -88,7 +88,7 @@ for _command in RETURN_COMMANDS:
 def list_(
     *,
     states: tuple[str, ...],
-    mode: str | None,
+    mode: Mode | None,
     invoice: str | None,
     since: datetime | None,
     limit: int,
@@ -105,7 +105,7 @@ def list_(
         return await list_transfers_any_account(
             tx,
             chosen or WAITING_STATES,
-            mode=None if mode is None else Mode(mode),
+            mode=mode,
             invoice_id=requested.id if requested else None,
             since=since.date() if since else None,
             limit=limit,
@@ -147,7 +147,7 @@ def assign(transfer_id: str, number: str, amount: str | None, note: str) -> None
         invoice = await find_by_number_any_account(tx, number, None)
         minor = None if amount is None else parse_amount(amount, found.currency)
         return await assign_transfer(
-            tx, found.id, invoice, minor, note=note.strip()[:MAX_NOTE], actor=ACTOR, now=utc_now()
+            tx, found.id, invoice, minor, note=note.strip()[:MAX_REASON], actor=ACTOR, now=utc_now()
         )
 
     found, invoice = run_in_transaction(work)
@@ -194,7 +194,7 @@ def reopen(transfer_id: str, note: str) -> None:
 @transfer.command("doubtful")
 @click.option("--mode", type=MODE, help="Show only lines of this mode.")
 @output_options
-def doubtful(mode: str | None, output: Output) -> None:
+def doubtful(mode: Mode | None, output: Output) -> None:
     """List lines that may be known transfers.
 
     A line of another format may be a transfer that was imported before. They are not counted until you decide with
@@ -202,7 +202,7 @@ def doubtful(mode: str | None, output: Output) -> None:
     """
 
     async def work(tx: Connection) -> list[tuple[DoubtfulLine, Transfer]]:
-        lines = await list_doubtful_any_account(tx, None if mode is None else Mode(mode))
+        lines = await list_doubtful_any_account(tx, mode)
         transfers = {each.id: each for each in await find_transfers_any_account(tx, [e.transfer_id for e in lines])}
         return [(line, transfers[line.transfer_id]) for line in lines]
 

@@ -8,7 +8,7 @@ import click
 from msgspec import Struct
 
 from tonne.apps.cli.database import ACTOR, run_connected
-from tonne.apps.cli.output import Output, ValueColumn, output_options
+from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.privacy.retention.archive_file import ArchiveError, check_contents
 from tonne.apps.privacy.retention.check_archives import find_incomplete
 from tonne.apps.privacy.retention.removal_store import RemovedPartition, list_archived, list_removed
@@ -18,6 +18,7 @@ from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.partitions import PARTITIONED, list_partitions
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import utc_now
+from tonne.platform.values.same_named import same_named
 
 
 class ListedPartition(Struct, frozen=True):
@@ -34,16 +35,14 @@ class ListedPartition(Struct, frozen=True):
     sha256: str | None = None
 
 
-COLUMNS = (
-    ValueColumn[ListedPartition]("partition", lambda p: p.name),
-    ValueColumn[ListedPartition]("table", lambda p: p.table, in_table=False),
-    ValueColumn[ListedPartition]("state", lambda p: p.state),
-    ValueColumn[ListedPartition]("starts_at", lambda p: p.starts_at, head="from"),
-    ValueColumn[ListedPartition]("ends_at", lambda p: p.ends_at, head="until"),
-    ValueColumn[ListedPartition]("rows", lambda p: p.rows, align_right=True),
-    ValueColumn[ListedPartition]("removed_at", lambda p: p.removed_at, head="removed"),
-    ValueColumn[ListedPartition]("file_name", lambda p: p.file_name, head="archive"),
-    ValueColumn[ListedPartition]("sha256", lambda p: p.sha256, in_table=False),
+COLUMNS: tuple[ValueColumn[ListedPartition], ...] = (
+    ValueColumn("partition", lambda p: p.name),
+    *columns("table", in_table=False),
+    ValueColumn("state", lambda p: p.state),
+    *columns("starts_at: from", "ends_at: until"),
+    ValueColumn("rows", lambda p: p.rows, align_right=True),
+    *columns("removed_at: removed", "file_name: archive"),
+    *columns("sha256", in_table=False),
 )
 
 
@@ -67,17 +66,7 @@ def list_(output: Output) -> None:
 async def _list(connection: Connection, settings: Settings) -> list[ListedPartition]:
     due = {partition.name for _, partition in await find_due(connection, settings, utc_now)}
     removed = [
-        ListedPartition(
-            each.name,
-            each.table_name,
-            "removed",
-            each.starts_at,
-            each.ends_at,
-            each.row_count,
-            each.removed_at,
-            each.file_name,
-            each.sha256,
-        )
+        same_named(ListedPartition, each, table=each.table_name, state="removed", rows=each.row_count)
         for each in await list_removed(connection)
     ]
     current = [

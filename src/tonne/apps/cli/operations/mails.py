@@ -6,6 +6,7 @@ import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction
 from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_options
+from tonne.apps.cli.parameters import EnumChoice
 from tonne.apps.cli.table import printable
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.outbox import (
@@ -38,17 +39,17 @@ def mail() -> None:
 
 @mail.command("list")
 @click.option("--org", "organisation_id", help="Show only mails of this organisation.")
-@click.option("--state", type=click.Choice([state.value for state in MailState]), help="Show only mails in this state.")
+@click.option("--state", type=EnumChoice(MailState), help="Show only mails in this state.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Number of mails.")
 @output_options
-def list_(organisation_id: str | None, state: str | None, limit: int, output: Output) -> None:
+def list_(organisation_id: str | None, state: MailState | None, limit: int, output: Output) -> None:
     """List mails, newest first.
 
     waiting: will be sent. sent: accepted by the mail server. failed: given up after the last attempt. discarded: failed
     and discarded by an operator. held: never sent, because test mode sends mail only to addresses of the organisation
     (see `tonne org allow-test-mail`).
     """
-    found = run_in_transaction(_list, organisation_id, None if state is None else MailState(state), limit)
+    found = run_in_transaction(_list, organisation_id, state, limit)
     output.print_rows(found, COLUMNS, empty="No mails.")
 
 

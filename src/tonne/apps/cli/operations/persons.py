@@ -20,6 +20,7 @@ from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, utc_now
+from tonne.platform.values.same_named import same_named
 from tonne.selling.accounts.lookup import require_organisation
 
 RECORDS: tuple[ValueColumn[PersonRecord], ...] = (
@@ -52,7 +53,7 @@ def person() -> None:
 @_where[0]
 @_where[1]
 @output_options
-def export(email_or_name: str, organisation_id: str | None, mode: str | None, output: Output) -> None:
+def export(email_or_name: str, organisation_id: str | None, mode: Mode | None, output: Output) -> None:
     """Show what is held about a person.
 
     The person is named by an e-mail address, or by the private name on certificates. --json prints everything that is
@@ -89,7 +90,7 @@ def export(email_or_name: str, organisation_id: str | None, mode: str | None, ou
 @_where[0]
 @_where[1]
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def erase(email_or_name: str, organisation_id: str | None, mode: str | None, yes: bool) -> None:
+def erase(email_or_name: str, organisation_id: str | None, mode: Mode | None, yes: bool) -> None:
     """Erase a person's e-mail address and private name.
 
     They become "erased" in orders, events, certificates, checkouts, estimates and mails. Amounts, quantities, numbers,
@@ -159,9 +160,9 @@ def repeat(list_file: Path | None, yes: bool) -> None:
         raise click.ClickException(f"{len(refused):,} persons cannot be erased yet: see above. Then repeat it again.")
 
 
-def _search(email_or_name: str, organisation_id: str | None, mode: str | None) -> Search:
+def _search(email_or_name: str, organisation_id: str | None, mode: Mode | None) -> Search:
     with plain_failures():
-        return Search(parse_person(email_or_name), organisation_id, None if mode is None else Mode(mode))
+        return Search(parse_person(email_or_name), organisation_id, mode)
 
 
 async def _look(connection: Connection, search: Search) -> tuple[Found, list[str]]:
@@ -209,15 +210,11 @@ def _read_list(path: Path) -> list[Erasure]:
             msgspec.json.decode(line, type=_ListedErasure) for line in path.read_bytes().splitlines() if line.strip()
         ]
         return [
-            Erasure(
-                each.id,
-                each.organisation_id,
-                each.mode,
-                each.found_by,
+            same_named(
+                Erasure,
+                each,
                 salt=bytes.fromhex(each.salt),
                 person_hash=bytes.fromhex(each.person_hash),
-                started_at=each.started_at,
-                started_by=each.started_by,
                 finished_at=None,
                 counts={},
             )

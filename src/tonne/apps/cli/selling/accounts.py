@@ -11,7 +11,7 @@ import msgspec
 from tonne.apps.cli.database import ACTOR, run_for_account, run_in_transaction
 from tonne.apps.cli.fields import options_of
 from tonne.apps.cli.output import MoneyColumn, Output, ValueColumn, columns, output_options
-from tonne.apps.cli.parameters import BUNDLE_CHOICE, MODE
+from tonne.apps.cli.parameters import BUNDLE_CHOICE, MODE, EnumChoice
 from tonne.apps.cli.selling.closing import close_account_command, reopen_account_command
 from tonne.money.refunds.disputes.resume_orders import resume_orders
 from tonne.platform.db.database import Connection
@@ -30,7 +30,7 @@ from tonne.selling.catalogue.store import load_catalogue
 from tonne.selling.orders.placing.set_limits import LimitChange, set_account_limits
 from tonne.selling.orders.placing.spending import sum_spending
 
-_METHOD = click.Choice([method.value for method in PaymentMethod])
+_METHOD = EnumChoice(PaymentMethod)
 COLUMNS: tuple[ValueColumn[Account], ...] = (
     ValueColumn("id", lambda a: a.scope.account_id),
     ValueColumn("mode", lambda a: a.scope.mode),
@@ -72,20 +72,20 @@ def create(
     organisation_id: str,
     name: str,
     *,
-    mode: str,
+    mode: Mode,
     currency: str,
     beneficiary: str | None,
-    payment_method: str,
+    payment_method: PaymentMethod,
     client: bool,
 ) -> None:
     """Create an account called NAME and print its id."""
     opened = Account(
-        scope=Scope(organisation_id, new_id("acc"), Mode(mode)),
+        scope=Scope(organisation_id, new_id("acc"), mode),
         kind=AccountKind.CLIENT_ACCOUNT if client else AccountKind.ACCOUNT,
         name=name.strip(),
         currency=currency.upper(),
         beneficiary=(beneficiary or name).strip(),
-        payment_method=PaymentMethod(payment_method),
+        payment_method=payment_method,
         created_at=utc_now(),
     )
     warning = run_in_transaction(_open, opened)

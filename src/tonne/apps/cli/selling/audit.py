@@ -1,6 +1,5 @@
 """tonne audit"""
 
-from datetime import datetime
 from typing import Any
 
 import click
@@ -10,7 +9,6 @@ from tonne.apps.cli.database import run_in_transaction
 from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE, MOMENT
 from tonne.platform.events.audit.store import AuditFilter, StoredEntry, list_entries_any_account
-from tonne.platform.values.context import Mode
 
 MAX_CHANGE = 100
 COLUMNS: tuple[ValueColumn[StoredEntry], ...] = (
@@ -33,31 +31,12 @@ COLUMNS: tuple[ValueColumn[StoredEntry], ...] = (
 @click.option("--until", type=MOMENT, help="Only entries before this time.")
 @click.option("--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="How many at most.")
 @output_options
-def audit(
-    *,
-    organisation_id: str | None,
-    subject_id: str | None,
-    action: str | None,
-    actor: str | None,
-    mode: str | None,
-    since: datetime | None,
-    until: datetime | None,
-    limit: int,
-    output: Output,
-) -> None:
+def audit(organisation_id: str | None, limit: int, output: Output, **filters: Any) -> None:
     """Show who changed what, newest first.
 
     Changes of the catalogue belong to no organisation. Times are in UTC; a date means its beginning.
     """
-    requested = AuditFilter(
-        subject_id=subject_id,
-        action=action,
-        actor=actor,
-        mode=None if mode is None else Mode(mode),
-        since=since,
-        until=until,
-    )
-    entries = run_in_transaction(list_entries_any_account, organisation_id, requested, limit)
+    entries = run_in_transaction(list_entries_any_account, organisation_id, AuditFilter(**filters), limit)
     output.print_rows(entries, COLUMNS, empty="No entries.")
     if output.format is Format.TABLE and len(entries) == limit:
         click.echo(f"There may be more: these are the newest {limit:,}. Use --limit or --until.", err=True)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction, settings_from_environment
-from tonne.apps.cli.imports import FILE, read_file, reported_errors
+from tonne.apps.cli.files import FILE, read_file, reported_errors
 from tonne.apps.cli.output import MoneyColumn, Output, TonnesColumn, ValueColumn, columns, output_options, print_table
 from tonne.apps.cli.parameters import MODE
 from tonne.apps.cli.table import printable
@@ -56,7 +56,7 @@ def catalogue() -> None:
 @click.argument(
     "sources", metavar="FOLDER_OR_FILES...", type=click.Path(exists=True, path_type=Path), nargs=-1, required=True
 )
-def import_(mode: str, currency: str | None, *, allow_large_change: bool, sources: tuple[Path, ...]) -> None:
+def import_(mode: Mode, currency: str | None, *, allow_large_change: bool, sources: tuple[Path, ...]) -> None:
     """Import CSV files into a catalogue: all or nothing.
 
     A file is recognised by its name: projects.csv, bundles.csv, bundle_projects.csv, exchange_rates.csv, lots.csv,
@@ -67,26 +67,26 @@ def import_(mode: str, currency: str | None, *, allow_large_change: bool, source
     differs from the previous one by more than TONNE_RATE_CHANGE_FACTOR counts as an error, unless --allow-large-change
     is given.
     """
-    _import(Mode(mode), _collect(sources), currency, allow_large_change=allow_large_change)
+    _import(mode, _collect(sources), currency, allow_large_change=allow_large_change)
 
 
 @catalogue.command("import-lots")
 @_mode_option
 @FILE
-def import_lots(mode: str, file: Path) -> None:
+def import_lots(mode: Mode, file: Path) -> None:
     """Import lots from one CSV FILE with any name.
 
     The columns are those of lots.csv, and the projects must already be in the catalogue.
     """
-    _import(Mode(mode), {FileKind.LOTS: read_file(file)}, None)
+    _import(mode, {FileKind.LOTS: read_file(file)}, None)
 
 
 @catalogue.command("list")
 @_mode_option
 @output_options
-def list_all(mode: str, output: Output) -> None:
+def list_all(mode: Mode, output: Output) -> None:
     """List the bundles of a catalogue, including those not on sale."""
-    bundles = run_in_transaction(_list_stocked, Mode(mode))
+    bundles = run_in_transaction(_list_stocked, mode)
     empty = f"The {mode} catalogue has no bundles yet: import some with `tonne catalogue import --mode {mode}`."
     output.print_rows(bundles, COLUMNS, empty=empty)
 

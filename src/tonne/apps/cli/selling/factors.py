@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction
-from tonne.apps.cli.imports import FILE, read_file, reported_errors
+from tonne.apps.cli.files import FILE, read_file, reported_errors
 from tonne.apps.cli.output import print_table
 from tonne.apps.cli.table import printable
 from tonne.platform.values.context import utc_now

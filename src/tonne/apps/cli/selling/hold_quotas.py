@@ -27,7 +27,7 @@ def hold_quota() -> None:
 @click.argument("subject_id")
 @click.argument("tonnes")
 @click.option("--mode", type=MODE, help="For an organisation: which of its accounts.")
-def set_(subject_id: str, tonnes: str, mode: str | None) -> None:
+def set_(subject_id: str, tonnes: str, mode: Mode | None) -> None:
     """Grant SUBJECT_ID a quota of TONNES, or `none`.
 
     SUBJECT_ID is an account, or an organisation for all its accounts without a quota of their own. While a quote holds
@@ -42,7 +42,7 @@ def set_(subject_id: str, tonnes: str, mode: str | None) -> None:
     async def work(tx: Connection) -> None:
         if mode is not None and of_organisation:
             await require_organisation(tx, subject_id)
-            organisation_id, of_mode = subject_id, Mode(mode)
+            organisation_id, of_mode = subject_id, mode
         else:
             scope = (await require_account_any_account(tx, subject_id)).scope
             organisation_id, of_mode = scope.organisation_id, scope.mode

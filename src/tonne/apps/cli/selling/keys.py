@@ -7,6 +7,7 @@ import click
 from tonne.apps.cli.database import ACTOR, run_for_account, run_in_transaction
 from tonne.apps.cli.fields import options_of
 from tonne.apps.cli.output import MoneyColumn, Output, ValueColumn, columns, output_options
+from tonne.apps.cli.parameters import EnumChoice
 from tonne.platform.db.database import Connection
 from tonne.platform.http.permissions import PERMISSIONS
 from tonne.platform.values.context import Actor, utc_now
@@ -51,7 +52,7 @@ def key() -> None:
     "--allow",
     "rights",
     multiple=True,
-    type=click.Choice([right.value for right in KeyRight]),
+    type=EnumChoice(KeyRight),
     help="Allow more to a key that may do everything. persons: export and erase the data of persons. api_keys: create, "
     "rotate and revoke keys.",
 )
@@ -68,7 +69,7 @@ def key() -> None:
 def create(
     account_id: str,
     name: str,
-    rights: tuple[str, ...],
+    rights: tuple[KeyRight, ...],
     permissions: tuple[str, ...],
     *,
     account_ids: tuple[str, ...],
@@ -80,7 +81,7 @@ def create(
     The key is for the account's organisation and mode. Requests use the account ACCOUNT_ID unless they name another
     one. The key is shown only once: Tonne stores a hash of it.
     """
-    allowed, now = [KeyRight(right) for right in dict.fromkeys(rights)], utc_now()
+    allowed, now = list(dict.fromkeys(rights)), utc_now()
     if allowed and permissions:
         raise click.UsageError("Use --permit or --allow: with --permit, persons:write and api_keys:write exist.")
     expires_at = None if expires_in_days is None else now + timedelta(days=expires_in_days)

@@ -5,7 +5,7 @@ from typing import Any
 import click
 import msgspec
 
-from tonne.apps.cli.database import ACTOR, run_in_transaction, settings_from_environment
+from tonne.apps.cli.database import ACTOR, run_for_order, run_in_transaction, settings_from_environment
 from tonne.apps.cli.money.refunds import refund_order
 from tonne.apps.cli.output import (
     STATUS_STYLES,
@@ -17,10 +17,8 @@ from tonne.apps.cli.output import (
     columns,
     output_options,
 )
-from tonne.apps.cli.parameters import MODE, MOMENT, REASON
-from tonne.apps.cli.selling.order_columns import FACTS, TIMELINE
-from tonne.apps.cli.selling.order_names import certificates, rename
-from tonne.apps.cli.selling.order_resend import resend
+from tonne.apps.cli.parameters import MODE, MOMENT, REASON, EnumChoice
+from tonne.apps.cli.selling.order_documents import certificates, rename, resend
 from tonne.apps.lookup.find_orders import FoundOrder, find_keys_any_account, list_newest_any_account
 from tonne.apps.lookup.order_facts import ShownOrder, describe_order
 from tonne.apps.lookup.order_timeline import collect_timeline
@@ -33,9 +31,35 @@ from tonne.selling.accounts.lookup import require_account_any_account, require_o
 from tonne.selling.accounts.names import Names, find_names_any_account
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_order
-from tonne.selling.orders.model import Order, OrderStatus, PaymentState
+from tonne.selling.orders.model import OrderStatus, PaymentState
 from tonne.selling.orders.order_filter import OrderFilter
 from tonne.selling.orders.scope_store import find_scope_any_account
+
+# What `tonne order show` prints.
+FACTS: tuple[ValueColumn[ShownOrder], ...] = (
+    *columns("order.id: order", "order.status", "order.payment_state: money", "waits_for", "next_by: next step by"),
+    *columns("order.failure_reason", "order.cancellation_reason", "order.scope.mode", "order.created_at: received"),
+    *columns("placed_by", "quantity_grams: tonnes"),
+    MoneyColumn("total_cost", lambda o: o.total_cost_minor, lambda o: o.order.currency, head="total"),
+    MoneyColumn("tax", lambda o: o.order.tax.tax_minor, lambda o: o.order.currency),
+    MoneyColumn("amount_due", lambda o: o.order.amount_due_minor, lambda o: o.order.currency),
+    MoneyColumn("refunded_amount", lambda o: o.order.refunded_minor, lambda o: o.order.currency, head="refunded"),
+    ValueColumn("payment_method", lambda o: o.order.payment_method, head="payment"),
+    ValueColumn("invoice", lambda o: o.invoice and o.invoice.reference, show=lambda o: o.invoice_state),
+    *columns("order.beneficiary", "order.email: customer", "order.idempotency_key"),
+    *columns("order.external_id", "order.external_id_verified", "order.reference"),
+    ValueColumn("metadata", lambda o: msgspec.json.decode(o.order.metadata, type=dict[str, msgspec.Raw])),
+    ValueColumn("certificate", lambda o: o.order.certificate_url),
+    ValueColumn("account_name", lambda o: o.names.of(o.order.scope.account_id), head="account name"),
+    ValueColumn("account_id", lambda o: o.order.scope.account_id, head="account"),
+    ValueColumn("organisation_name", lambda o: o.names.of(o.order.scope.organisation_id), in_table=False),
+    ValueColumn("organisation_id", lambda o: o.order.scope.organisation_id, head="organisation"),
+)
+TIMELINE: tuple[ValueColumn[TimelineEntry], ...] = (
+    *columns("at: time", "kind: what"),
+    *columns("text: happened", "actor: by", shrinks=True),
+    *columns("subject_id", "is_planned", in_table=False),
+)
 
 
 @click.group()
@@ -46,10 +70,8 @@ def order() -> None:
 @order.command("list")
 @click.argument("term", required=False)
 @click.option("--mode", type=MODE, help="Only orders of this mode.")
-@click.option("--status", type=click.Choice([each.value for each in OrderStatus]), help="Only orders of this status.")
-@click.option(
-    "--payment-state", type=click.Choice([each.value for each in PaymentState]), help="Only orders in this state."
-)
+@click.option("--status", type=EnumChoice(OrderStatus), help="Only orders of this status.")
+@click.option("--payment-state", type=EnumChoice(PaymentState), help="Only orders in this state.")
 @click.option("--org", "organisation_id", metavar="ID", help="Only orders of this organisation.")
 @click.option("--account", "account_id", metavar="ID", help="Only orders of this account.")
 @click.option("--email", help="Only orders of the customer with this address.")
@@ -148,15 +170,8 @@ def cancel(order_id: str, *, reason: str, refund: bool) -> None:
     allocated, no order can be cancelled: only a goodwill refund remains (`tonne order refund`).
     """
     settings = settings_from_environment()
-
-    async def work(tx: Connection) -> Order:
-        scope = await find_scope_any_account(tx, order_id)
-        if scope is None:
-            raise OrderNotFound
-        cancellation = Cancellation(reason=reason, with_refund=refund)
-        return await cancel_by_id(tx, scope, order_id, cancellation, settings=settings, actor=ACTOR, now=utc_now())
-
-    cancelled = run_in_transaction(work)
+    cancellation = Cancellation(reason=reason, with_refund=refund)
+    cancelled = run_for_order(order_id, cancel_by_id, cancellation, settings=settings, actor=ACTOR, now=utc_now())
     click.echo(f"Order {cancelled.id} is cancelled.")
 
 

@@ -176,9 +176,9 @@ def forbid_test_mail(organisation_id: str, email: str) -> None:
 @click.argument("organisation_id")
 @click.option("--mode", type=MODE, required=True, help="Set the default for live or for test orders.")
 @click.argument("bundles", nargs=-1, type=BUNDLE_CHOICE, metavar="[BUNDLE_ID[=PERCENTAGE]]...")
-def set_bundles(organisation_id: str, mode: str, bundles: tuple[BundleChoiceIn, ...]) -> None:
+def set_bundles(organisation_id: str, mode: Mode, bundles: tuple[BundleChoiceIn, ...]) -> None:
     """Set an organisation's default bundles. Give none to clear them."""
-    run_in_transaction(set_organisation_default, organisation_id, Mode(mode), bundles, actor=ACTOR, now=utc_now())
+    run_in_transaction(set_organisation_default, organisation_id, mode, bundles, actor=ACTOR, now=utc_now())
     click.echo(f"The default bundles of {organisation_id} in {mode} mode are {'set' if bundles else 'cleared'}.")
 
 

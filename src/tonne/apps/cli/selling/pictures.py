@@ -39,7 +39,7 @@ def picture() -> None:
 @_bundle_option
 @_project_option
 @click.argument("source", metavar="FOLDER_OR_FILE", type=click.Path(exists=True, path_type=Path))
-def import_(mode: str, bundle: str | None, project: str | None, source: Path) -> None:
+def import_(mode: Mode, bundle: str | None, project: str | None, source: Path) -> None:
     """Import pictures from files: JPEG, PNG or WebP.
 
     A folder has subfolders `bundles` and `projects`, with files named by the slug: bundles/forest-mix.jpg. For one
@@ -63,29 +63,29 @@ def import_(mode: str, bundle: str | None, project: str | None, source: Path) ->
         raise click.ClickException(
             f"Nothing was imported: {'1 error' if len(faults) == 1 else f'{len(faults):,} errors'}."
         )
-    _print(run_in_transaction(import_pictures, Mode(mode), named, actor=ACTOR, now=utc_now()), "imported")
+    _print(run_in_transaction(import_pictures, mode, named, actor=ACTOR, now=utc_now()), "imported")
 
 
 @picture.command()
 @_mode_option
 @_bundle_option
 @_project_option
-def remove(mode: str, bundle: str | None, project: str | None) -> None:
+def remove(mode: Mode, bundle: str | None, project: str | None) -> None:
     """Remove a picture: pages show a drawing instead.
 
     Its files are deleted, unless another bundle or project has the same picture.
     """
     kind, name = _subject(bundle, project)
     named = [NamedPicture(kind, name, None)]
-    _print(run_in_transaction(import_pictures, Mode(mode), named, actor=ACTOR, now=utc_now()), "removed")
+    _print(run_in_transaction(import_pictures, mode, named, actor=ACTOR, now=utc_now()), "removed")
 
 
 @picture.command("list")
 @_mode_option
 @output_options
-def list_all(mode: str, output: Output) -> None:
+def list_all(mode: Mode, output: Output) -> None:
     """List bundles and projects with their pictures."""
-    subjects = run_in_transaction(list_subjects, Mode(mode))
+    subjects = run_in_transaction(list_subjects, mode)
     output.print_rows(subjects, COLUMNS, empty=f"The {mode} catalogue has no bundles and no projects yet.")
 
 

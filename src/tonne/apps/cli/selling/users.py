@@ -7,7 +7,7 @@ import click
 
 from tonne.apps.cli.database import ACTOR, run_connected, run_in_transaction
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
-from tonne.apps.cli.parameters import EMAIL
+from tonne.apps.cli.parameters import EMAIL, EnumChoice
 from tonne.platform.db.database import Connection
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
@@ -29,7 +29,7 @@ from tonne.selling.users.second_factor.second_factor import reset_second_factors
 from tonne.selling.users.second_factor.totp import current_code
 
 T = TypeVar("T")
-ROLE = click.Choice([role.value for role in Role])
+ROLE = EnumChoice(Role)
 COLUMNS: tuple[ValueColumn[User], ...] = (
     *columns("email", "name", shrinks=True),
     ValueColumn("operator", lambda u: u.is_operator, show=lambda u: "operator" if u.is_operator else "-"),
@@ -50,7 +50,7 @@ def user() -> None:
 @click.option("--org", "organisation_id", help="Make the user a member of this organisation.")
 @click.option("--role", type=ROLE, default=Role.OWNER.value, show_default=True, help="The role in the organisation.")
 @click.option("--operator", "is_operator", is_flag=True, help="The user runs this service.")
-def create(email: str, name: str, organisation_id: str | None, role: str, *, is_operator: bool) -> None:
+def create(email: str, name: str, organisation_id: str | None, role: Role, *, is_operator: bool) -> None:
     """Create a user and print a link to choose a password.
 
     Pass the link on to the person. It works once, for two days.
@@ -65,7 +65,7 @@ def create(email: str, name: str, organisation_id: str | None, role: str, *, is_
                 connection, email, name, password_hash=None, is_operator=is_operator, actor=ACTOR, now=now
             )
             if organisation_id is not None:
-                await grant_role(connection, organisation_id, created.id, Role(role), actor=ACTOR, now=now)
+                await grant_role(connection, organisation_id, created.id, role, actor=ACTOR, now=now)
             return await create_password_link(connection, settings, created, actor=ACTOR, now=now)
 
     click.echo(run_connected(create_with_link))
@@ -82,15 +82,15 @@ def list_(output: Output) -> None:
 @click.argument("email", type=EMAIL)
 @click.argument("organisation_id")
 @click.argument("role", type=ROLE)
-def grant(email: str, organisation_id: str, role: str) -> None:
+def grant(email: str, organisation_id: str, role: Role) -> None:
     """Make a user a member of an organisation, or change the role."""
 
     async def change(tx: Connection) -> None:
         found = await require_user(tx, email)
-        await grant_role(tx, organisation_id, found.id, Role(role), actor=ACTOR, now=utc_now())
+        await grant_role(tx, organisation_id, found.id, role, actor=ACTOR, now=utc_now())
 
     run_in_transaction(change)
-    click.echo(f"{email} is now {Role(role).label} of {organisation_id}.")
+    click.echo(f"{email} is now {role.label} of {organisation_id}.")
 
 
 @user.command("remove")

@@ -29,7 +29,7 @@ def log() -> None:
 @log.command()
 @click.argument("mode", type=MODE)
 @click.option("--reason", type=REASON, required=True, help="Why, for the audit log.")
-def reopen(mode: str, reason: str) -> None:
+def reopen(mode: Mode, reason: str) -> None:
     """Close the log of a mode and start a new one.
 
     Only if `tonne doctor` says that publishing is refused, and the newer state of the database is lost. The first entry
@@ -38,10 +38,10 @@ def reopen(mode: str, reason: str) -> None:
     """
 
     async def work(connection: Connection, settings: Settings) -> tuple[Log, Log]:
-        head = await asyncio.to_thread(HeadFile(settings, Mode(mode)).read)
+        head = await asyncio.to_thread(HeadFile(settings, mode).read)
         async with connection.transaction():
             return await reopen_log(
-                connection, Mode(mode), head, base_url=settings.base_url, reason=reason, actor=ACTOR, now=utc_now()
+                connection, mode, head, base_url=settings.base_url, reason=reason, actor=ACTOR, now=utc_now()
             )
 
     old, new = run_connected(work)
@@ -51,7 +51,7 @@ def reopen(mode: str, reason: str) -> None:
 @log.command()
 @click.argument("mode", type=MODE)
 @click.argument("output", type=click.Path(dir_okay=False, path_type=Path))
-def openings(mode: str, output: Path) -> None:
+def openings(mode: Mode, output: Path) -> None:
     """Write what each published entry states to a file, for an auditor.
 
     One JSON object per line, in the order of the log. The file has names of people: hand it over like other personal
@@ -62,7 +62,7 @@ def openings(mode: str, output: Path) -> None:
         count = 0
         with output.open("wb") as file:
             for each in await list_logs(tx):
-                if each.mode is Mode(mode):
+                if each.mode is mode:
                     async for opening in read_openings(tx, each):
                         file.write(msgspec.json.encode(opening) + b"\n")
                         count += 1

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction
+from tonne.apps.cli.files import creating
 from tonne.apps.cli.output import (
     STATUS_STYLES,
     Output,
@@ -18,7 +19,7 @@ from tonne.apps.cli.output import (
     group,
     output_options,
 )
-from tonne.apps.cli.parameters import MODE
+from tonne.apps.cli.parameters import MODE, check_text
 from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_tonnes
 from tonne.platform.values.context import Mode, utc_now
@@ -41,7 +42,6 @@ from tonne.supply.stock.lots.lot_store import (
 )
 from tonne.supply.stock.lots.withdraw_lot import withdraw_lot
 
-MAX_REASON = 500
 _mode_option = click.option("--mode", type=MODE, required=True, help="Catalogue to use: live and test have one each.")
 
 COLUMNS: tuple[ValueColumn[ListedLot], ...] = (
@@ -85,12 +85,12 @@ def lot() -> None:
 @lot.command("list")
 @_mode_option
 @output_options
-def list_(mode: str, output: Output) -> None:
+def list_(mode: Mode, output: Output) -> None:
     """List all lots with their free tonnes, also withdrawn ones."""
 
     async def work(tx: Connection) -> list[ListedLot]:
-        held = await add_retired_any_account(tx, Mode(mode), await list_lots(tx, Mode(mode)))
-        return [*held, *await list_withdrawn_lots(tx, Mode(mode))]
+        held = await add_retired_any_account(tx, mode, await list_lots(tx, mode))
+        return [*held, *await list_withdrawn_lots(tx, mode)]
 
     lots = run_in_transaction(work)
     empty = f"There are no lots in {mode} mode: import some with `tonne catalogue import-lots --mode {mode}`."
@@ -128,19 +128,14 @@ def _parcel_serials(found: ListedLot, each: ListedParcel) -> str:
 @lot.command("export")
 @_mode_option
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="File to write.")
-def export(mode: str, output: Path) -> None:
+def export(mode: Mode, output: Path) -> None:
     """Write the lots of which no order holds credits to a CSV file.
 
     To correct lots, change the file and import it with `tonne catalogue import-lots`.
     """
-    lots = [each for each in run_in_transaction(list_lots, Mode(mode)) if not each.allocated_grams]
-    try:
-        with output.open("xb") as stream:
-            stream.write(export_lots(lots))
-    except FileExistsError as error:
-        raise click.ClickException(f"{output} already exists: choose another name, or move the file.") from error
-    except OSError as error:
-        raise click.ClickException(f"Cannot write {output}: {error.strerror}.") from error
+    lots = [each for each in run_in_transaction(list_lots, mode) if not each.allocated_grams]
+    with creating(output), output.open("xb") as stream:
+        stream.write(export_lots(lots))
     click.echo(f"{output}: {len(lots):,} {'lot' if len(lots) == 1 else 'lots'} that can be corrected.")
 
 
@@ -152,7 +147,7 @@ def withdraw(lot_id: str, reason: str) -> None:
 
     It supplies no orders any more. Its serial numbers may be imported again.
     """
-    reason = _checked(reason)
+    reason = check_text(reason, "--reason")
     withdrawn = run_in_transaction(withdraw_lot, lot_id, reason=reason, actor=ACTOR, now=utc_now())
     click.echo(f"Lot {withdrawn.id} ({_serials(withdrawn)}, {_tonnes(withdrawn.quantity_grams)}) is withdrawn.")
 
@@ -169,7 +164,7 @@ def invalidate(lot_id: str, reason: str, yes: bool) -> None:
     Lists the orders and certificates that it affects, and asks. Then its free tonnes leave supply. Orders without a
     certificate get other credits automatically. For orders with one, decide with `tonne lot resolve`.
     """
-    reason = _checked(reason)
+    reason = check_text(reason, "--reason")
 
     async def look(tx: Connection) -> tuple[ListedLot, list[LotHolder]]:
         found = await find_lot(tx, lot_id)
@@ -233,13 +228,6 @@ def resolve(lot_id: str, order_ids: tuple[str, ...], every: bool, decision: str 
         click.echo(f"{_count(len(changed), 'order')} will get other credits and a new certificate.")
     else:
         click.echo(f"{_count(len(changed), 'certificate')} withdrawn.")
-
-
-def _checked(reason: str) -> str:
-    reason = reason.strip()
-    if not reason or len(reason) > MAX_REASON:
-        raise click.BadParameter(f"expected 1 to {MAX_REASON} characters", param_hint="--reason")
-    return reason
 
 
 def _count(number: int, noun: str) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction, settings_from_environment
-from tonne.apps.cli.imports import FILE, read_file, reported_errors
+from tonne.apps.cli.files import FILE, creating, read_file, reported_errors
 from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
 from tonne.apps.cli.progress import bars_on_terminal
@@ -37,9 +37,9 @@ def retirement() -> None:
 @retirement.command("list")
 @_mode_option
 @output_options
-def list_(mode: str, output: Output) -> None:
+def list_(mode: Mode, output: Output) -> None:
     """List the credits to retire, oldest first."""
-    tasks = run_in_transaction(list_tasks_any_account, Mode(mode))
+    tasks = run_in_transaction(list_tasks_any_account, mode)
     is_table = output.format is Format.TABLE
     output.print_rows(tasks[:SHOWN] if is_table else tasks, COLUMNS, empty=f"Nothing to retire in {mode} mode.")
     if is_table and len(tasks) > SHOWN:
@@ -49,23 +49,18 @@ def list_(mode: str, output: Output) -> None:
 @retirement.command("export")
 @_mode_option
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="File to write.")
-def export(mode: str, output: Path) -> None:
+def export(mode: Mode, output: Path) -> None:
     """Write the work list to a CSV file.
 
     Retire the credits, fill in the columns retired_on and retirement_url, and import the file with
     `tonne retirement import`.
     """
-    tasks = run_in_transaction(list_tasks_any_account, Mode(mode))
+    tasks = run_in_transaction(list_tasks_any_account, mode)
     with bars_on_terminal():
         content = export_tasks(tasks)
-    try:
-        # Never overwrite: the file may be an earlier list that is partly filled in.
-        with output.open("xb") as stream:
-            stream.write(content)
-    except FileExistsError as error:
-        raise click.ClickException(f"{output} already exists: choose another name, or move the file.") from error
-    except OSError as error:
-        raise click.ClickException(f"Cannot write {output}: {error.strerror}.") from error
+    # Never overwrite: the file may be an earlier list that is partly filled in.
+    with creating(output), output.open("xb") as stream:
+        stream.write(content)
     tonnes = format_tonnes(sum(task.quantity_grams for task in tasks))
     click.echo(f"{output}: {_count(len(tasks))} of {tonnes} t to retire.")
 
@@ -73,7 +68,7 @@ def export(mode: str, output: Path) -> None:
 @retirement.command("import")
 @_mode_option
 @FILE
-def import_(mode: str, file: Path) -> None:
+def import_(mode: Mode, file: Path) -> None:
     """Import confirmations from a CSV FILE: all or nothing.
 
     The columns are parcel_id, serial_block, first_number, last_number, retired_on and retirement_url; other columns of
@@ -85,7 +80,7 @@ def import_(mode: str, file: Path) -> None:
     upload = read_file(file)
     pages = settings_from_environment().retirement_pages
     with reported_errors():
-        report = run_in_transaction(import_confirmations, Mode(mode), upload, now=utc_now(), actor=ACTOR, pages=pages)
+        report = run_in_transaction(import_confirmations, mode, upload, now=utc_now(), actor=ACTOR, pages=pages)
     if report.confirmed_count:
         tonnes = format_tonnes(report.confirmed_grams)
         click.echo(f"{_count(report.confirmed_count)} of {tonnes} t confirmed. Their orders complete automatically.")

@@ -6,7 +6,7 @@ import click
 
 from tonne.apps.cli.database import ACTOR, run_connected, run_in_transaction
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
-from tonne.apps.cli.parameters import PAST
+from tonne.apps.cli.parameters import PAST, EnumChoice
 from tonne.platform.db.database import Connection
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.keys.signing.key_store import list_signing_keys
@@ -39,8 +39,8 @@ def list_(output: Output) -> None:
 
 
 @signing_keys.command("rotate")
-@click.argument("purpose", type=click.Choice([purpose.value for purpose in KeyPurpose]))
-def rotate(purpose: str) -> None:
+@click.argument("purpose", type=EnumChoice(KeyPurpose))
+def rotate(purpose: KeyPurpose) -> None:
     """Create a new key in the database, and retire the current one.
 
     What the old key has signed stays valid. The service can keep running. For documents this is refused while the
@@ -48,16 +48,14 @@ def rotate(purpose: str) -> None:
     """
 
     async def work(connection: Connection, settings: Settings) -> tuple[KeyRecord, str | None]:
-        if purpose == KeyPurpose.DOCUMENT and has_outside_key(settings):
+        if purpose is KeyPurpose.DOCUMENT and has_outside_key(settings):
             raise click.ClickException(
                 "The settings name the key for documents: change TONNE_DOCUMENT_KEY_FILE or TONNE_DOCUMENT_PKCS11_KEY "
                 "and the certificate, and restart Tonne. The old key is retired then."
             )
         box = SecretBox.from_settings(settings)
         async with connection.transaction():
-            return await rotate_key(
-                connection, KeyPurpose(purpose), box, settings.seller_name, actor=ACTOR, now=utc_now()
-            )
+            return await rotate_key(connection, purpose, box, settings.seller_name, actor=ACTOR, now=utc_now())
 
     made, replaced = run_connected(work)
     click.echo(f"Key {made.id} signs from now on.")
@@ -69,11 +67,7 @@ def rotate(purpose: str) -> None:
 @click.argument("key_id")
 def retire(key_id: str) -> None:
     """Stop using a key. What it has signed stays valid, and the next signature creates a new key."""
-
-    async def work(tx: Connection) -> KeyRecord:
-        return await retire_key(tx, key_id, actor=ACTOR, now=utc_now())
-
-    run_in_transaction(work)
+    run_in_transaction(retire_key, key_id, actor=ACTOR, now=utc_now())
     click.echo(f"Key {key_id} is retired. What it has signed stays valid.")
 
 
@@ -89,11 +83,7 @@ def retire(key_id: str) -> None:
 )
 def revoke(key_id: str, from_: datetime) -> None:
     """Revoke a key that leaked. Signatures dated TIME or later no longer count."""
-
-    async def work(tx: Connection) -> KeyRecord:
-        return await revoke_key(tx, key_id, from_, actor=ACTOR, now=utc_now())
-
-    key = run_in_transaction(work)
+    key = run_in_transaction(revoke_key, key_id, from_, actor=ACTOR, now=utc_now())
     if key.purpose is KeyPurpose.LOG:
         click.echo(
             f"Key {key_id} is revoked: its checkpoints no longer count, because they have no date. Now close the logs: "

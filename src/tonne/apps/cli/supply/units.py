@@ -32,7 +32,7 @@ def unit() -> None:
 @unit.command("list")
 @click.option("--mode", type=MODE, help="Only this mode. Default: both.")
 @output_options
-def list_(mode: str | None, output: Output) -> None:
+def list_(mode: Mode | None, output: Output) -> None:
     """List open units, and those whose rest is for sale.
 
     An open unit waits for more fractions of its account. It is put on the work list when it is full, or at its closing
@@ -40,7 +40,7 @@ def list_(mode: str | None, output: Output) -> None:
     """
 
     async def work(tx: Connection) -> list[Unit]:
-        modes = [Mode(mode)] if mode else list(Mode)
+        modes = [mode] if mode else list(Mode)
         return [found for each in modes for found in await list_units_any_account(tx, each)]
 
     output.print_rows(run_in_transaction(work), COLUMNS, empty="There are no pooled units.")

@@ -34,8 +34,7 @@ class MakePartitions(Struct, frozen=True):
         """Create one missing partition. True when one was created, and there may be more to do."""
         until = month_after(month_after(self.clock()))
         for table in PARTITIONED:
-            async with self.database.connection() as connection:
-                partitions = await list_partitions(connection, table)
+            partitions = await self.database.run(list_partitions, table)
             if partitions and partitions[-1].end < until:
                 return await self._create(table, partitions[-1].end)
         return False

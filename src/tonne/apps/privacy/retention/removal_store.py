@@ -6,7 +6,7 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.apps.privacy.retention.archive_file import ArchiveManifest
-from tonne.platform.db.database import Connection
+from tonne.platform.db.database import Connection, parameters_of
 from tonne.platform.db.schema.partitions import Partition, PartitionedTable
 
 # Queries wait behind a lock request that waits.
@@ -37,19 +37,7 @@ INSERT INTO removed_partitions ({_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, 
 
 
 async def record_removal(tx: Connection, removed: RemovedPartition) -> None:
-    await tx.execute(
-        RECORD_REMOVAL,
-        removed.name,
-        removed.table_name,
-        removed.starts_at,
-        removed.ends_at,
-        removed.row_count,
-        removed.removed_at,
-        removed.removed_by,
-        removed.file_name,
-        removed.byte_count,
-        removed.sha256,
-    )
+    await tx.execute(RECORD_REMOVAL, *parameters_of(removed, _COLUMNS))
 
 
 LIST_REMOVED = f"SELECT {_COLUMNS} FROM removed_partitions ORDER BY table_name, ends_at"  # noqa: S608 - see above

@@ -7,13 +7,13 @@ import msgspec
 
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer
+from tonne.apps.dashboard.viewer import MemberViewer, existing
 from tonne.apps.workspace.developers.json_view import indented_json
 from tonne.channels.webhooks.event_types import EventType
 from tonne.channels.webhooks.timeline import event_deliveries
 from tonne.platform.events.payload import event_payload
 from tonne.platform.events.store import PageBounds, find_event, list_events, read_floor
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.values.context import Scope, is_id
 from tonne.platform.web.render import see_other
 from tonne.selling.users.model import Right
@@ -52,9 +52,9 @@ class EventsPage(DashboardPage, frozen=True):
             pages={"/events": (self.show, Right.VIEW), "/events/{event_id}": (self.show_event, Right.VIEW)}
         )
 
-    async def show(self, request: Request, viewer: MemberViewer) -> Response:
+    async def show(self, viewer: MemberViewer) -> Response:
         """Newest first."""
-        event_type, account_id, search, before = request.query("type", "account", "event", "before")
+        event_type, account_id, search, before = viewer.request.query("type", "account", "event", "before")
         if search and is_id("evt", search.strip()):
             return see_other(f"{viewer.base}/events/{search.strip()}")
         scope = Scope(viewer.organisation_id, "", viewer.mode)
@@ -71,7 +71,6 @@ class EventsPage(DashboardPage, frozen=True):
                 limit=EVENTS + 1,
             )
         return self.layout.page(
-            request,
             viewer,
             "events.html",
             events=[_decode(event_payload(row["head"], row["document"])) for row in rows[:EVENTS]],
@@ -83,16 +82,13 @@ class EventsPage(DashboardPage, frozen=True):
             kept_from=floor.position,
         )
 
-    async def show_event(self, request: Request, viewer: MemberViewer) -> Response:
+    async def show_event(self, viewer: MemberViewer) -> Response:
         scope = Scope(viewer.organisation_id, "", viewer.mode)
         async with self.database.connection() as connection:
-            row = await find_event(connection, scope, request.path("event_id"))
-            if row is None:
-                raise DashboardPageNotFound
+            row = existing(await find_event(connection, scope, viewer.request.path("event_id")))
             deliveries = await event_deliveries(connection, scope, row["position"])
         payload = event_payload(row["head"], row["document"])
         return self.layout.page(
-            request,
             viewer,
             "event.html",
             event=_decode(payload),

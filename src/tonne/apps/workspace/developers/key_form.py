@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from msgspec import Struct, field
 
 from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.viewer import Fields
 from tonne.apps.workspace.developers.key_text import group_choices
 from tonne.platform.values.context import Mode
 from tonne.selling.accounts.errors import KeyRestrictionInvalid
@@ -46,14 +45,14 @@ class KeyForm(Struct):
         return cls(mode, access="some", expires="365")
 
     @classmethod
-    def of(cls, mode: Mode, form: Form, fields: Fields) -> "KeyForm":
+    def of(cls, mode: Mode, form: Form) -> "KeyForm":
         return cls(
             mode,
             name=form.text("name", "Enter what the key is for."),
             access=form.value("access"),
             chosen={each.group.value: form.value(f"group_{each.group}") for each in group_choices(mode)},
             accounts=form.value("accounts"),
-            account_ids=[each.strip() for text in fields.get("account_ids", []) for each in text.split() if each],
+            account_ids=[each.strip() for text in form.fields.get("account_ids", []) for each in text.split() if each],
             default_account_id=form.value("default_account_id"),
             networks=form.value("networks"),
             expires=form.value("expires"),

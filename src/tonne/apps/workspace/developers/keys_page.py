@@ -8,14 +8,13 @@ from msgspec import Struct
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer, existing
 from tonne.apps.workspace.developers.key_form import EXPIRIES, KeyForm
 from tonne.apps.workspace.developers.key_text import access_text, creator_of, group_choices, short_access, state_of
 from tonne.platform.db.database import Connection
 from tonne.platform.http.errors import AccountNotFound
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.values.context import Mode, Scope
-from tonne.platform.values.errors import TonneError
 from tonne.platform.values.paging import START
 from tonne.platform.web.fields import fields_of
 from tonne.platform.web.render import see_other
@@ -62,89 +61,66 @@ class KeysPage(DashboardPage, frozen=True):
             },
         )
 
-    async def show(self, request: Request, viewer: MemberViewer) -> Response:
+    async def show(self, viewer: MemberViewer) -> Response:
         shown = await self._list(viewer)
         return self._page(
-            request,
             viewer,
             "keys.html",
             working=[each for each in shown if each.state in {"Works", "Rotated"}],
             ended=[each for each in shown if each.state not in {"Works", "Rotated"}],
         )
 
-    async def show_form(self, request: Request, viewer: MemberViewer) -> Response:
+    async def show_form(self, viewer: MemberViewer) -> Response:
         _require_right(viewer)
-        return await self._form_page(request, viewer, KeyForm.empty(viewer.mode), Form())
+        return await self._form_page(viewer, KeyForm.empty(viewer.mode), Form())
 
-    async def create(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
+    async def create(self, viewer: MemberViewer, form: Form) -> Response:
         _require_right(viewer)
-        form, now = Form(fields), self.clock()
-        values = KeyForm.of(viewer.mode, form, fields)
+        now = self.clock()
+        values = KeyForm.of(viewer.mode, form)
         restrictions = values.restrictions(form, now)
         if not form.faults:
-            try:
-                async with self.database.transaction() as tx:
-                    key, secret = await issue_key(
-                        tx,
-                        await _default_account(tx, viewer, values),
-                        values.name,
-                        actor=viewer.actor,
-                        now=now,
-                        restrictions=restrictions,
-                    )
-            except TonneError as error:
-                form.fail_with(error)
-            else:
-                return self._secret_page(request, viewer, key, secret)
-        return await self._form_page(request, viewer, values, form)
+            async with self.saving(form) as tx:
+                account = await _default_account(tx, viewer, values)
+                key, secret = await issue_key(
+                    tx, account, values.name, actor=viewer.actor, now=now, restrictions=restrictions
+                )
+        if form.faults:
+            return await self._form_page(viewer, values, form)
+        return self._secret_page(viewer, key, secret)
 
-    async def show_key(self, request: Request, viewer: MemberViewer) -> Response:
-        return await self._key_page(request, viewer, Form())
-
-    async def rotate(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
+    async def rotate(self, viewer: MemberViewer, form: Form) -> Response:
         _require_right(viewer)
-        form, key = Form(fields), await self._find(request, viewer)
+        key = await self._find(viewer)
         if form.value("overlap") not in OVERLAPS:
             form.fail("overlap", "Choose when the old key ends.")
         if not form.faults:
-            try:
-                async with self.database.transaction() as tx:
-                    new, secret = await rotate_key(
-                        tx,
-                        viewer.organisation_id,
-                        viewer.mode,
-                        key.id,
-                        overlap=timedelta(hours=int(form.value("overlap"))),
-                        actor=viewer.actor,
-                        now=self.clock(),
-                    )
-            except TonneError as error:
-                form.fail_with(error)
-            else:
-                return self._secret_page(request, viewer, new, secret, old=key)
-        return await self._key_page(request, viewer, form)
+            overlap, place = timedelta(hours=int(form.value("overlap"))), (viewer.organisation_id, viewer.mode)
+            async with self.saving(form) as tx:
+                new, secret = await rotate_key(
+                    tx, *place, key.id, overlap=overlap, actor=viewer.actor, now=self.clock()
+                )
+        if form.faults:
+            return await self.show_key(viewer, form)
+        return self._secret_page(viewer, new, secret, old=key)
 
-    async def confirm_revocation(self, request: Request, viewer: MemberViewer) -> Response:
+    async def confirm_revocation(self, viewer: MemberViewer) -> Response:
         _require_right(viewer)
-        key = await self._find(request, viewer)
-        return self._page(request, viewer, "key_revoke.html", key=key, access=short_access(key))
+        key = await self._find(viewer)
+        return self._page(viewer, "key_revoke.html", key=key, access=short_access(key))
 
-    async def revoke(self, request: Request, viewer: MemberViewer, _: Fields) -> Response:
+    async def revoke(self, viewer: MemberViewer, _: Form) -> Response:
         _require_right(viewer)
         place = (viewer.organisation_id, viewer.mode)
         try:
             async with self.database.transaction() as tx:
-                await revoke_key(tx, request.path("key_id"), actor=viewer.actor, now=self.clock(), place=place)
+                await revoke_key(tx, viewer.request.path("key_id"), actor=viewer.actor, now=self.clock(), place=place)
         except KeyNotFound as error:
             raise DashboardPageNotFound from error
         return see_other(f"{viewer.base}/keys?done=key_revoked")
 
-    async def _find(self, request: Request, viewer: MemberViewer) -> ApiKey:
-        async with self.database.connection() as connection:
-            key = await key_store.find_key(connection, viewer.organisation_id, viewer.mode, request.path("key_id"))
-        if key is None:
-            raise DashboardPageNotFound
-        return key
+    async def _find(self, viewer: MemberViewer) -> ApiKey:
+        return await self.find(key_store.find_key, viewer.organisation_id, viewer.mode, viewer.request.path("key_id"))
 
     async def _list(self, viewer: MemberViewer) -> list[ShownKey]:
         now = self.clock()
@@ -155,17 +131,14 @@ class KeysPage(DashboardPage, frozen=True):
         key_names = {key.id: key.name for key in keys}
         return [_shown(key, names, key_names, now) for key in keys]
 
-    async def _key_page(self, request: Request, viewer: MemberViewer, form: Form) -> Response:
-        key_id = (await self._find(request, viewer)).id
-        shown = next((each for each in await self._list(viewer) if each.key.id == key_id), None)
-        if shown is None:
-            raise DashboardPageNotFound
-        async with self.database.connection() as connection:
-            accounts = await key_store.list_account_names(
-                connection, viewer.organisation_id, viewer.mode, _named_accounts(shown.key)
-            )
+    async def show_key(self, viewer: MemberViewer, form: Form | None = None) -> Response:
+        form = form or Form()
+        key_id = (await self._find(viewer)).id
+        shown = existing(next((each for each in await self._list(viewer) if each.key.id == key_id), None))
+        accounts = await self.database.run(
+            key_store.list_account_names, viewer.organisation_id, viewer.mode, _named_accounts(shown.key)
+        )
         return self._page(
-            request,
             viewer,
             "key.html",
             form,
@@ -177,13 +150,11 @@ class KeysPage(DashboardPage, frozen=True):
             can_rotate=shown.state == "Works",
         )
 
-    async def _form_page(self, request: Request, viewer: MemberViewer, values: KeyForm, form: Form) -> Response:
-        async with self.database.connection() as connection:
-            accounts = await key_store.list_first_accounts(
-                connection, viewer.organisation_id, viewer.mode, MAX_CHOICES + 1
-            )
+    async def _form_page(self, viewer: MemberViewer, values: KeyForm, form: Form) -> Response:
+        accounts = await self.database.run(
+            key_store.list_first_accounts, viewer.organisation_id, viewer.mode, MAX_CHOICES + 1
+        )
         return self._page(
-            request,
             viewer,
             "key_new.html",
             form,
@@ -193,18 +164,14 @@ class KeysPage(DashboardPage, frozen=True):
             expiries=EXPIRIES,
             accounts=accounts[:MAX_CHOICES],
             are_all_accounts=len(accounts) <= MAX_CHOICES,
-            client=request.client,
+            client=viewer.request.client,
         )
 
-    def _secret_page(
-        self, request: Request, viewer: MemberViewer, key: ApiKey, secret: str, old: ApiKey | None = None
-    ) -> Response:
-        return self._page(request, viewer, "key_secret.html", key=key, secret=secret, old=old)
+    def _secret_page(self, viewer: MemberViewer, key: ApiKey, secret: str, old: ApiKey | None = None) -> Response:
+        return self._page(viewer, "key_secret.html", key=key, secret=secret, old=old)
 
-    def _page(
-        self, request: Request, viewer: MemberViewer, template: str, form: Form | None = None, **values: Any
-    ) -> Response:
-        return self.layout.page(request, viewer, template, form, here="keys", may_change=_may_change(viewer), **values)
+    def _page(self, viewer: MemberViewer, template: str, form: Form | None = None, **values: Any) -> Response:
+        return self.layout.page(viewer, template, form, here="keys", may_change=_may_change(viewer), **values)
 
 
 def _may_change(viewer: MemberViewer) -> bool:

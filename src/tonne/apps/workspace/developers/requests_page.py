@@ -20,7 +20,7 @@ from tonne.platform.http.request_log.store import (
     find_requests,
     list_requests,
 )
-from tonne.platform.http.route import Request, Response, Route
+from tonne.platform.http.route import Response, Route
 from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.keys.store import list_mode_keys
@@ -76,9 +76,9 @@ class RequestsPage(DashboardPage, frozen=True, dict=True):
             if route.permission
         }
 
-    async def show(self, request: Request, viewer: MemberViewer) -> Response:
+    async def show(self, viewer: MemberViewer) -> Response:
         status, endpoint, key_id, since, sought, after = (
-            value or "" for value in request.query(*_FILTERS, "id", "after")
+            value or "" for value in viewer.request.query(*_FILTERS, "id", "after")
         )
         if sought.strip():
             return see_other(f"{viewer.base}/requests/{quote(sought.strip(), safe='')}")
@@ -112,7 +112,6 @@ class RequestsPage(DashboardPage, frozen=True, dict=True):
         elif not given:
             following = None
         return self.layout.page(
-            request,
             viewer,
             "requests.html",
             rows=[self._shown(row, names) for row in rows],
@@ -126,8 +125,8 @@ class RequestsPage(DashboardPage, frozen=True, dict=True):
             next_page=following and f"?{urlencode({**given, 'after': make_cursor(following, list_name)})}",
         )
 
-    async def show_request(self, request: Request, viewer: MemberViewer) -> Response:
-        place, request_id = (viewer.organisation_id, viewer.mode), request.path("request_id")
+    async def show_request(self, viewer: MemberViewer) -> Response:
+        place, request_id = (viewer.organisation_id, viewer.mode), viewer.request.path("request_id")
         async with self.database.connection() as connection:
             found = await find_requests(connection, *place, request_id, self.clock() - SHOWN)
             keys = await list_mode_keys(connection, *place, START, MAX_KEYS) if found else []
@@ -137,7 +136,7 @@ class RequestsPage(DashboardPage, frozen=True, dict=True):
             )
         names = {key.id: key.name for key in keys}
         return self.layout.page(
-            request, viewer, "request.html", request_id=request_id, requests=[self._shown(row, names) for row in found]
+            viewer, "request.html", request_id=request_id, requests=[self._shown(row, names) for row in found]
         )
 
     def _shown(self, row: RequestRow, key_names: dict[str, str]) -> ShownRequest:

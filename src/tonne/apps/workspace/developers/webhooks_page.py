@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer, existing
 from tonne.apps.workspace.developers.json_view import indented_json
 from tonne.apps.workspace.developers.webhook_forms import (
     CAUSES,
@@ -32,7 +32,7 @@ from tonne.platform.db.database import Connection
 from tonne.platform.events.payload import event_payload
 from tonne.platform.events.store import list_events_at
 from tonne.platform.http.limits.rate_limit import TokenBuckets
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.values.context import Scope
 from tonne.platform.values.errors import TonneError
@@ -86,11 +86,7 @@ class WebhooksPage(DashboardPage, frozen=True):
             limits=(self.tests,),
         )
 
-    async def show(self, request: Request, viewer: MemberViewer) -> Response:
-        return await self._list(request, viewer, Form())
-
-    async def register(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
-        form = Form(fields)
+    async def register(self, viewer: MemberViewer, form: Form) -> Response:
         url, account_ids, types, disable_on_gone = read_receiver(form)
         if not form.faults:
             try:
@@ -110,118 +106,103 @@ class WebhooksPage(DashboardPage, frozen=True):
             except TonneError as error:
                 _fail(form, error)
             else:
-                return self._secret(request, viewer, webhook, secret, is_new=True)
-        return await self._list(request, viewer, form)
+                return self._secret(viewer, webhook, secret, is_new=True)
+        return await self.show(viewer, form)
 
-    async def show_one(self, request: Request, viewer: MemberViewer) -> Response:
-        return await self._one(request, viewer, Form())
-
-    async def change(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
-        form = Form(fields)
+    async def change(self, viewer: MemberViewer, form: Form) -> Response:
         receiver = read_receiver(form)
         if not form.faults:
             try:
                 await register.check_url(self.endpoints.sender, receiver.url)
-                await self._update(request, viewer, **receiver._asdict())
+                await self._update(viewer, **receiver._asdict())
             except TonneError as error:
                 _fail(form, error)
             else:
-                return self._done(request, viewer, "webhook_changed")
-        return await self._one(request, viewer, form)
+                return self._done(viewer, "webhook_changed")
+        return await self.show_one(viewer, form)
 
-    async def switch(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
-        enabled = Form(fields).is_checked("enabled")
-        await self._update(request, viewer, enabled=enabled)
-        return self._done(request, viewer, "webhook_enabled" if enabled else "webhook_disabled")
+    async def switch(self, viewer: MemberViewer, form: Form) -> Response:
+        enabled = form.is_checked("enabled")
+        await self._update(viewer, enabled=enabled)
+        return self._done(viewer, "webhook_enabled" if enabled else "webhook_disabled")
 
-    async def send_test(self, request: Request, viewer: MemberViewer, _: Fields) -> Response:
+    async def send_test(self, viewer: MemberViewer, _: Form) -> Response:
         form = Form()
-        try:
+        sent = None
+        with form.catch():
             self.tests.require(viewer.organisation_id, message=_TOO_MANY)
-            async with self.database.connection() as connection:
-                accounts = await list_accounts(connection, viewer.organisation_id)
+            accounts = await self.database.run(list_accounts, viewer.organisation_id)
             account_id = next((each.scope.account_id for each in accounts if each.scope.mode == viewer.mode), "")
             scope = Scope(viewer.organisation_id, account_id, viewer.mode)
-            sent = await self.endpoints.send_test(scope, request.path("webhook_id"))
-        except TonneError as error:
-            form.fail_with(error)
-            return await self._one(request, viewer, form)
-        return await self._one(request, viewer, form, sent[1])
+            sent = (await self.endpoints.send_test(scope, viewer.request.path("webhook_id")))[1]
+        return await self.show_one(viewer, form, sent)
 
-    async def retry(self, request: Request, viewer: MemberViewer, _: Fields) -> Response:
-        async with self._locked(request, viewer) as (tx, webhook):
+    async def retry(self, viewer: MemberViewer, _: Form) -> Response:
+        async with self._locked(viewer) as (tx, webhook):
             await progress_store.retry_now(tx, webhook)
-        return self._done(request, viewer, "webhook_retried")
+        return self._done(viewer, "webhook_retried")
 
-    async def rewind(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
-        form = Form(fields)
+    async def rewind(self, viewer: MemberViewer, form: Form) -> Response:
         target = read_rewind(form)
         if target is not None:
             try:
-                async with self._locked(request, viewer) as (tx, webhook):
+                async with self._locked(viewer) as (tx, webhook):
                     before = await position_before(tx, _scope(viewer), target)
                     await register.rewind(tx, webhook, before, actor=viewer.actor, now=self.clock())
             except TonneError as error:
                 for fault in error.faults:
                     form.fail("day" if fault.field == "sequence" else "event_id", fault.message)
             else:
-                return self._done(request, viewer, "webhook_rewound")
-        return await self._one(request, viewer, form)
+                return self._done(viewer, "webhook_rewound")
+        return await self.show_one(viewer, form)
 
-    async def rotate(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
-        form = Form(fields)
+    async def rotate(self, viewer: MemberViewer, form: Form) -> Response:
         if (hours := form.value("overlap")) not in OVERLAPS:
             form.fail("overlap", "Choose for how long both secrets sign.")
-            return await self._one(request, viewer, form)
-        async with self._locked(request, viewer) as (tx, webhook):
+            return await self.show_one(viewer, form)
+        async with self._locked(viewer) as (tx, webhook):
             overlap_s = int(hours) * 3600
             rotated, secret = await register.rotate_secret(
                 tx, webhook, overlap_s, box=self.box, actor=viewer.actor, now=self.clock()
             )
-        return self._secret(request, viewer, rotated, secret, is_new=False, overlap=OVERLAPS[hours])
+        return self._secret(viewer, rotated, secret, is_new=False, overlap=OVERLAPS[hours])
 
-    async def confirm_skip(self, request: Request, viewer: MemberViewer) -> Response:
-        event_id = request.query("event_id")[0]
-        async with self.database.connection() as connection:
-            shown = await _read(connection, _scope(viewer), request.path("webhook_id"))
+    async def confirm_skip(self, viewer: MemberViewer) -> Response:
+        event_id = viewer.request.query("event_id")[0]
+        shown = await self.database.run(_read, _scope(viewer), viewer.request.path("webhook_id"))
         for parked in shown.progress.parked:
             if parked.event_id == event_id:
-                return self.layout.page(request, viewer, "webhook_skip.html", shown=shown, parked=parked)
+                return self.layout.page(viewer, "webhook_skip.html", shown=shown, parked=parked)
         raise DashboardPageNotFound
 
-    async def skip(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
-        form = Form(fields)
+    async def skip(self, viewer: MemberViewer, form: Form) -> Response:
         try:
-            async with self._locked(request, viewer) as (tx, webhook):
+            async with self._locked(viewer) as (tx, webhook):
                 event_id = form.value("event_id")
                 await register.skip_event(tx, webhook, event_id, actor=viewer.actor, now=self.clock())
         except TonneError as error:
             form.fail("", error.faults[0].message)
-            return await self._one(request, viewer, form)
-        return self._done(request, viewer, "webhook_skipped")
+            return await self.show_one(viewer, form)
+        return self._done(viewer, "webhook_skipped")
 
-    async def confirm_delete(self, request: Request, viewer: MemberViewer) -> Response:
-        async with self.database.connection() as connection:
-            shown = await _read(connection, _scope(viewer), request.path("webhook_id"))
-        return self.layout.page(request, viewer, "webhook_delete.html", shown=shown)
+    async def confirm_delete(self, viewer: MemberViewer) -> Response:
+        shown = await self.database.run(_read, _scope(viewer), viewer.request.path("webhook_id"))
+        return self.layout.page(viewer, "webhook_delete.html", shown=shown)
 
-    async def delete(self, request: Request, viewer: MemberViewer, _: Fields) -> Response:
+    async def delete(self, viewer: MemberViewer, _: Form) -> Response:
         async with self.database.transaction() as tx:
-            webhook_id = request.path("webhook_id")
+            webhook_id = viewer.request.path("webhook_id")
             await register.remove_webhook(tx, _scope(viewer), webhook_id, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}/webhooks?done=webhook_deleted")
 
-    async def show_attempt(self, request: Request, viewer: MemberViewer) -> Response:
+    async def show_attempt(self, viewer: MemberViewer) -> Response:
         scope = _scope(viewer)
         async with self.database.connection() as connection:
-            webhook = await registration_store.find_webhook(connection, scope, request.path("webhook_id"))
-            attempt = await attempt_store.find_attempt(connection, webhook, request.path("attempt_id"))
-            if attempt is None:
-                raise DashboardPageNotFound
+            webhook = await registration_store.find_webhook(connection, scope, viewer.request.path("webhook_id"))
+            attempt = existing(await attempt_store.find_attempt(connection, webhook, viewer.request.path("attempt_id")))
             events = await list_events_at(connection, scope, attempt["positions"])
         body = b'{"events":[%b]}' % b",".join(event_payload(row["head"], row["document"]) for row in events)
         return self.layout.page(
-            request,
             viewer,
             "webhook_attempt.html",
             webhook=webhook,
@@ -231,22 +212,22 @@ class WebhooksPage(DashboardPage, frozen=True):
             cause=CAUSES.get(attempt["error"] or ""),
         )
 
-    async def _update(self, request: Request, viewer: MemberViewer, **changes: object) -> None:
-        async with self._locked(request, viewer) as (tx, webhook):
+    async def _update(self, viewer: MemberViewer, **changes: object) -> None:
+        async with self._locked(viewer) as (tx, webhook):
             changed = replace(webhook, **changes)  # type: ignore[arg-type]
             await register.change_webhook(tx, _scope(viewer), webhook, changed, actor=viewer.actor, now=self.clock())
 
     @asynccontextmanager
-    async def _locked(self, request: Request, viewer: MemberViewer) -> AsyncIterator[tuple[Connection, Webhook]]:
+    async def _locked(self, viewer: MemberViewer) -> AsyncIterator[tuple[Connection, Webhook]]:
         async with self.database.transaction() as tx:
-            yield tx, await registration_store.lock_webhook(tx, _scope(viewer), request.path("webhook_id"))
+            yield tx, await registration_store.lock_webhook(tx, _scope(viewer), viewer.request.path("webhook_id"))
 
-    async def _list(self, request: Request, viewer: MemberViewer, form: Form) -> Response:
+    async def show(self, viewer: MemberViewer, form: Form | None = None) -> Response:
+        form = form or Form()
         async with self.database.connection() as connection:
             found = await registration_store.list_webhooks(connection, _scope(viewer), START, register.MAX_WEBHOOKS)
             shown = [await _with_progress(connection, webhook) for webhook in found]
         return self.layout.page(
-            request,
             viewer,
             "webhooks.html",
             form,
@@ -257,16 +238,16 @@ class WebhooksPage(DashboardPage, frozen=True):
             at_limit=len(shown) >= register.MAX_WEBHOOKS,
         )
 
-    async def _one(
-        self, request: Request, viewer: MemberViewer, form: Form, tested: SendOutcome | None = None
+    async def show_one(
+        self, viewer: MemberViewer, form: Form | None = None, tested: SendOutcome | None = None
     ) -> Response:
-        scope, name = _scope(viewer), f"attempts {request.path('webhook_id')}"
+        form = form or Form()
+        scope, name = _scope(viewer), f"attempts {viewer.request.path('webhook_id')}"
         async with self.database.connection() as connection:
-            shown = await _read(connection, scope, request.path("webhook_id"))
-            start = parse_cursor(request.query("after")[0], name)
+            shown = await _read(connection, scope, viewer.request.path("webhook_id"))
+            start = parse_cursor(viewer.request.query("after")[0], name)
             rows = await attempt_store.list_attempts(connection, shown.webhook, start, ATTEMPTS + 1)
         return self.layout.page(
-            request,
             viewer,
             "webhook.html",
             form,
@@ -279,7 +260,7 @@ class WebhooksPage(DashboardPage, frozen=True):
             fields=FIELDS,
             entered=form if "url" in form.names() else form_of(shown.webhook),
             type_choices=type_choices(form, shown.webhook.delivered_types),
-            event_id=form.value("event_id") or request.query("event_id")[0] or "",
+            event_id=form.value("event_id") or viewer.request.query("event_id")[0] or "",
             day=form.value("day"),
             time=form.value("time"),
             overlap=form.value("overlap") or FIRST_OVERLAP,
@@ -287,7 +268,6 @@ class WebhooksPage(DashboardPage, frozen=True):
 
     def _secret(
         self,
-        request: Request,
         viewer: MemberViewer,
         webhook: Webhook,
         secret: str,
@@ -295,12 +275,12 @@ class WebhooksPage(DashboardPage, frozen=True):
         is_new: bool,
         overlap: str | None = None,
     ) -> Response:
-        page = (request, viewer, "webhook_secret.html")
+        page = (viewer, "webhook_secret.html")
         return self.layout.page(*page, webhook=webhook, secret=secret, is_new=is_new, overlap=overlap)
 
     @staticmethod
-    def _done(request: Request, viewer: MemberViewer, notice: str) -> Response:
-        return see_other(f"{viewer.base}/webhooks/{request.path('webhook_id')}?done={notice}")
+    def _done(viewer: MemberViewer, notice: str) -> Response:
+        return see_other(f"{viewer.base}/webhooks/{viewer.request.path('webhook_id')}?done={notice}")
 
 
 def _scope(viewer: MemberViewer) -> Scope:

@@ -17,7 +17,7 @@ from tonne.platform.db.database import Database
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.rate_limit import TokenBuckets
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import format_money, format_tonnes
 from tonne.platform.values.context import Clock, is_id
 from tonne.selling.accounts.model import Account
@@ -46,25 +46,24 @@ class LinkExport(Struct, frozen=True):
             limits=(self.limit,),
         )
 
-    async def export_account(self, request: Request, viewer: MemberViewer) -> Response:
+    async def export_account(self, viewer: MemberViewer) -> Response:
         """All links of an account."""
-        async with self.database.connection() as connection:
-            account = await require_chosen(connection, viewer, request.query("account")[0])
-        return self._file(request, viewer, account, None)
+        account = await self.database.run(require_chosen, viewer, viewer.request.query("account")[0])
+        return self._file(viewer, account, None)
 
-    async def export_link(self, request: Request, viewer: MemberViewer) -> Response:
-        link_id = request.path("offset_link_id")
+    async def export_link(self, viewer: MemberViewer) -> Response:
+        link_id = viewer.request.path("offset_link_id")
         async with self.database.connection() as connection:
-            account = await require_account(connection, viewer, request.path("account_id"))
+            account = await require_account(connection, viewer, viewer.request.path("account_id"))
             link = await find_link(connection, account.scope, link_id) if is_id("lnk", link_id) else None
         if link is None:
             raise DashboardPageNotFound
-        return self._file(request, viewer, account, link.id)
+        return self._file(viewer, account, link.id)
 
-    def _file(self, request: Request, viewer: MemberViewer, account: Account, link_id: str | None) -> Response:
+    def _file(self, viewer: MemberViewer, account: Account, link_id: str | None) -> Response:
         self.limit.require(viewer.organisation_id, message="Too many exports. Wait a minute, then try again.")
         today = self.clock().date()
-        first = read_period(request).first_day(today)
+        first = read_period(viewer.request).first_day(today)
         name = f"{link_id or 'offset-links'}-{viewer.mode}-{first}-{today}.csv"
         headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
         parts = self._parts(account, link_id, first, today)
@@ -74,8 +73,7 @@ class LinkExport(Struct, frozen=True):
         yield _csv([HEAD])
         while first <= last:
             until = min(last, first + PART - timedelta(days=1))
-            async with self.database.connection() as connection:
-                days = await list_export(connection, account.scope, link_id, first, until)
+            days = await self.database.run(list_export, account.scope, link_id, first, until)
             if days:
                 yield _csv(_row(day, account.currency) for day in days)
             first = until + timedelta(days=1)

@@ -7,7 +7,7 @@ from msgspec import Struct
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, Fields, MemberViewer
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer
 from tonne.apps.workspace.accounts_of_viewer import require_account
 from tonne.apps.workspace.links.link_figures import ShownPeriod, figures_of, read_period
 from tonne.apps.workspace.links.link_form import FIELDS, fail_link, form_values, read_link_form
@@ -20,7 +20,7 @@ from tonne.channels.checkout.links.secret import rotate_link_secret
 from tonne.channels.checkout.links.settings import LinkOwner
 from tonne.channels.checkout.links.store import find_link
 from tonne.money.cards.gateways.card_gateways import takes_cards
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.values.context import is_id
 from tonne.platform.values.errors import TonneError
@@ -60,42 +60,40 @@ class LinkPage(DashboardPage, frozen=True):
             },
         )
 
-    async def show(self, request: Request, viewer: MemberViewer) -> Response:
-        return await self._page(request, viewer, await self._find(request, viewer))
+    async def show(self, viewer: MemberViewer) -> Response:
+        return await self._page(viewer, await self._find(viewer))
 
-    async def save(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
-        form, found = Form(fields), await self._find(request, viewer)
+    async def save(self, viewer: MemberViewer, form: Form) -> Response:
+        found = await self._find(viewer)
         body = read_link_form(form, await self.catalogues.current(viewer.mode), found.link)
-        return await self._replace(request, viewer, found, form, body)
+        return await self._replace(viewer, found, form, body)
 
-    async def switch(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
+    async def switch(self, viewer: MemberViewer, form: Form) -> Response:
         """Close or open the link."""
-        form, found = Form(fields), await self._find(request, viewer)
+        found = await self._find(viewer)
         body = replace(settings_of(found.link, found.account.currency), enabled=form.is_checked("enabled"))
-        return await self._replace(request, viewer, found, form, body)
+        return await self._replace(viewer, found, form, body)
 
-    async def rotate_secret(self, request: Request, viewer: MemberViewer, _: Fields) -> Response:
+    async def rotate_secret(self, viewer: MemberViewer, _: Form) -> Response:
         """The secret is shown once, on this page."""
-        found = await self._find(request, viewer)
+        found = await self._find(viewer)
         async with self.database.transaction() as tx:
             link = await lock_link(tx, found.link.scope, found.link.id)
             secret = await rotate_link_secret(
                 tx, link, self.box, overlap_seconds=OVERLAP_S, actor=viewer.actor, now=self.clock()
             )
-        return await self._page(request, viewer, found, secret=secret)
+        return await self._page(viewer, found, secret=secret)
 
-    async def _find(self, request: Request, viewer: MemberViewer) -> _Found:
-        link_id = request.path("offset_link_id")
+    async def _find(self, viewer: MemberViewer) -> _Found:
+        link_id = viewer.request.path("offset_link_id")
         async with self.database.connection() as connection:
-            account = await require_account(connection, viewer, request.path("account_id"))
+            account = await require_account(connection, viewer, viewer.request.path("account_id"))
             link = await find_link(connection, account.scope, link_id) if is_id("lnk", link_id) else None
         if link is None:
             raise DashboardPageNotFound
         return _Found(account, link)
 
-    async def _replace(
-        self, request: Request, viewer: MemberViewer, found: _Found, form: Form, body: OffsetLinkIn | None
-    ) -> Response:
+    async def _replace(self, viewer: MemberViewer, found: _Found, form: Form, body: OffsetLinkIn | None) -> Response:
         catalogue = await self.catalogues.current(viewer.mode)
         if body is not None:
             account = found.account
@@ -108,21 +106,20 @@ class LinkPage(DashboardPage, frozen=True):
                 fail_link(form, error)
             else:
                 return see_other(f"{viewer.base}{_path(found)}?done=link_saved")
-        return await self._page(request, viewer, found, form)
+        return await self._page(viewer, found, form)
 
     async def _page(
-        self, request: Request, viewer: MemberViewer, found: _Found, form: Form | None = None, *, secret: str = ""
+        self, viewer: MemberViewer, found: _Found, form: Form | None = None, *, secret: str = ""
     ) -> Response:
         account, link = found.account, found.link
         catalogue, terms = await self.catalogues.current(viewer.mode), await self.directory.terms_of(account.scope)
-        now, period = self.clock(), read_period(request)
+        now, period = self.clock(), read_period(viewer.request)
         today = now.date()
         async with self.database.connection() as connection:
             days = await list_link_days(connection, account.scope, link.id, period.first_day(today), today)
             orders = await count_orders_of_link(connection, account.scope, link.id, MAX_COUNTED + 1)
         url = link.address(self.settings.base_url)
         return self.layout.page(
-            request,
             viewer,
             "link.html",
             form,
@@ -132,7 +129,7 @@ class LinkPage(DashboardPage, frozen=True):
             is_open=link.is_open(now),
             url=url,
             qr_svg=Markup(segno.make(url, error="m").svg_inline(scale=4, border=2, light="#fff")),  # noqa: S704 - ours
-            figures=figures_of(days, period, today, request),
+            figures=figures_of(days, period, today, viewer.request),
             periods=tuple(ShownPeriod),
             orders=orders,
             max_counted=MAX_COUNTED,

@@ -3,7 +3,7 @@
 from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.section import OrganisationSection
-from tonne.apps.dashboard.viewer import Fields, MemberViewer
+from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.apps.workspace.accounts_of_viewer import list_choices, require_account, require_chosen
 from tonne.apps.workspace.links.link_figures import ShownPeriod, figures_of, read_period
 from tonne.apps.workspace.links.link_form import FIELDS, fail_link, form_values, read_link_form
@@ -14,7 +14,7 @@ from tonne.channels.checkout.links.settings import LinkOwner
 from tonne.channels.checkout.links.store import list_links
 from tonne.money.cards.gateways.card_gateways import takes_cards
 from tonne.platform.http.lists import Paging
-from tonne.platform.http.route import Request, Response
+from tonne.platform.http.route import Response
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.paging import CursorInvalid, parse_cursor
@@ -39,15 +39,15 @@ class LinksPage(DashboardPage, frozen=True):
             errors=(CursorInvalid,),
         )
 
-    async def show(self, request: Request, viewer: MemberViewer) -> Response:
-        account_id, after = request.query("account", "after")
-        now, period = self.clock(), read_period(request)
+    async def show(self, viewer: MemberViewer) -> Response:
+        account_id, after = viewer.request.query("account", "after")
+        now, period = self.clock(), read_period(viewer.request)
         today = now.date()
         first = period.first_day(today)
         async with self.database.connection() as connection:
             choices = await list_choices(connection, viewer)
             if not account_id and not choices:
-                return self.layout.page(request, viewer, "links.html", account=None, choices=(), links=())
+                return self.layout.page(viewer, "links.html", account=None, choices=(), links=())
             account = await require_account(connection, viewer, account_id or choices[0].id)
             list_name = f"links of {account.scope.account_id}"
             paging = Paging(PER_PAGE, parse_cursor(after, list_name), list_name)
@@ -56,52 +56,45 @@ class LinksPage(DashboardPage, frozen=True):
             ids = [link.id for link in links]
             totals = await sum_links(connection, account.scope, ids, first, today)
         return self.layout.page(
-            request,
             viewer,
             "links.html",
             account=account,
             choices=choices,
             links=links,
             now=now,
-            figures=figures_of(days, period, today, request),
+            figures=figures_of(days, period, today, viewer.request),
             totals={link_id: totals.get(link_id, LinkTotals()) for link_id in ids},
             periods=tuple(ShownPeriod),
             older=older,
             is_first=after is None,
         )
 
-    async def show_new(self, request: Request, viewer: MemberViewer) -> Response:
-        async with self.database.connection() as connection:
-            account = await require_chosen(connection, viewer, request.query("account")[0])
-        return await self._new_page(request, viewer, account, Form(form_values(None, account.currency)), is_new=True)
+    async def show_new(self, viewer: MemberViewer) -> Response:
+        account = await self.database.run(require_chosen, viewer, viewer.request.query("account")[0])
+        return await self._new_page(viewer, account, Form(form_values(None, account.currency)), is_new=True)
 
-    async def create(self, request: Request, viewer: MemberViewer, fields: Fields) -> Response:
-        form = Form(fields)
+    async def create(self, viewer: MemberViewer, form: Form) -> Response:
         account = await self._find(viewer, form.value("account"))
         catalogue = await self.catalogues.current(viewer.mode)
         body = read_link_form(form, catalogue, None)
         if body is None:
-            return await self._new_page(request, viewer, account, form)
+            return await self._new_page(viewer, account, form)
         owner = LinkOwner(account.scope, account.currency, catalogue, takes_cards(self.settings, viewer.mode))
         try:
             async with self.database.transaction() as tx:
                 link, _ = await create_link(tx, owner, body, box=self.box, actor=viewer.actor, now=self.clock())
         except TonneError as error:
             fail_link(form, error)
-            return await self._new_page(request, viewer, account, form)
+            return await self._new_page(viewer, account, form)
         return see_other(f"{viewer.base}/accounts/{account.scope.account_id}/links/{link.id}?done=link_created")
 
     async def _find(self, viewer: MemberViewer, account_id: str) -> Account:
-        async with self.database.connection() as connection:
-            return await require_account(connection, viewer, account_id)
+        return await self.database.run(require_account, viewer, account_id)
 
-    async def _new_page(
-        self, request: Request, viewer: MemberViewer, account: Account, form: Form, *, is_new: bool = False
-    ) -> Response:
+    async def _new_page(self, viewer: MemberViewer, account: Account, form: Form, *, is_new: bool = False) -> Response:
         catalogue = await self.catalogues.current(viewer.mode)
         terms = await self.directory.terms_of(account.scope)
         return self.layout.page(
-            request,
             viewer,
             "link_new.html",
             form,

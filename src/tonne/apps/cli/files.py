@@ -1,4 +1,4 @@
-"""Importing CSV files: the same for every command."""
+"""Files that commands read and write: the same for every command."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +10,11 @@ from tonne.platform.documents.sheets.errors import SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import MAX_BYTES, SheetFile
 
 FILE = click.argument("file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+
+
+OUTPUT = click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The file to write."
+)
 
 
 def read_file(path: Path) -> SheetFile:
@@ -31,3 +36,21 @@ def reported_errors() -> Iterator[None]:
             click.echo(str(each), err=True)
         count = "1 error" if len(error.errors) == 1 else f"{len(error.errors):,} errors"
         raise click.ClickException(f"Nothing was imported: {count}.") from error
+
+
+def write_file(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise click.ClickException(f"{path} cannot be written: {error.strerror}.") from error
+
+
+@contextmanager
+def creating(path: Path) -> Iterator[None]:
+    """Explain why the file could not be created: none is overwritten."""
+    try:
+        yield
+    except FileExistsError as error:
+        raise click.ClickException(f"{path} already exists: choose another name, or move the file.") from error
+    except OSError as error:
+        raise click.ClickException(f"Cannot write {path}: {error.strerror}.") from error
