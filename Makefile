@@ -16,7 +16,7 @@ SITE := src/tonne/channels/public_pages/site/documentation/index.html.gz
 SITE_SOURCES := $(shell find docs tools/docs deploy examples clients -type f -not -name '*.pyc' 2>/dev/null) $(shell find src/tonne -name '*.py' 2>/dev/null) \
 	CHANGELOG.md CONTRIBUTING.md SECURITY.md tonne.example.toml
 
-.PHONY: run test test-integration test-random docs setup lint format translations clients pages audit bench chaos lock clean
+.PHONY: run test test-integration test-random docs setup lint format translations clients pages audit bench chaos conformance lock clean
 
 # The documentation is built in the background, once the service answers.
 run: .venv/runtime.done
@@ -59,8 +59,8 @@ translations: .venv/dev.done
 clients: .venv/dev.done
 	@$(BIN)/python -m clients.generate
 
-# Writes the generated tables of docs/errors.md and docs/command-line.md, and what --help prints, anew, after a change
-# of errors or commands.
+# Writes the generated tables of docs/errors.md, docs/command-line.md and docs/conformance.md, and what --help prints,
+# anew, after a change of errors, commands or conformance checks.
 pages: .venv/dev.done
 	@$(BIN)/python -m tools.docs.generated
 
@@ -77,6 +77,10 @@ bench: .venv/dev.done
 
 chaos: .venv/dev.done
 	@$(BIN)/python -m chaos
+
+# Proves from outside, sentence by sentence, that the service keeps its interface; with real limits of time, about a minute.
+conformance: .venv/dev.done
+	@$(BIN)/python -m tests.conformance --report-dir build/conformance
 
 lock: .venv/dev.done
 	@$(LOCK) requirements/uv.in -o requirements/uv.txt

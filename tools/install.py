@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 UV_LOCK = ROOT / "requirements" / "uv.txt"
-SOURCES = ("src", "clients/verify/src", "clients/python/src")
+SOURCES = ("src", "clients/verify/src", "clients/python/src", "clients/conformance/src")
 # pip's option, and uv's for each of its values.
 OPTIONS = {
     "index-url": "--default-index",

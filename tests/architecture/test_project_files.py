@@ -60,7 +60,7 @@ def test_node_packages_are_pinned_with_hashes_and_name_no_registry(folder: str, 
     assert [name for name, package in lock["packages"].items() if "integrity" not in package] == []
 
 
-OWN = {"tonne", "tests", "bench", "chaos", "tools", "clients", "tonne_client", "tonne_verify"}
+OWN = {"tonne", "tests", "bench", "chaos", "tools", "clients", "tonne_client", "tonne_verify", "tonne_conformance"}
 # Optional packages, and the only modules that may import them: everything else runs without.
 EXTRAS = {
     "otel.in": "src/tonne/platform/process/telemetry/tracing_sdk.py",
@@ -106,6 +106,7 @@ def test_every_imported_package_is_a_requirement_of_its_own() -> None:
         "clients",
         "bench",
         "chaos",
+        "conformance",
         "tools",
         "lock",
         "clean",

@@ -14,6 +14,8 @@ EXCEPTIONS = {
     ("docs/benchmarks.md", "make bench"): LONG,
     ("docs/benchmarks.md", ".venv/bin/python -m bench"): LONG,
     ("docs/chaos.md", "make chaos"): LONG,
+    ("docs/conformance.md", "pip install"): "tests/conformance runs the suite against a service of its own",
+    ("docs/conformance.md", "eval"): "starts another service; tests/conformance does that with these settings",
     ("docs/webhooks.md", "export TONNE_API_KEY"): FOREVER,
     ("docs/clients.md", "pip install"): "tests/integration/test_client_libraries.py installs it",
     ("docs/clients.md", "npm ci"): "tests/integration/test_client_libraries.py builds it",

@@ -1,9 +1,15 @@
-"""Pages that are generated from the code: tables of errors and commands, and all helps. `make pages` writes them."""
+"""Pages that are generated from the code: tables of errors, commands and checks, and all helps.
+
+`make pages` writes them.
+"""
 
 import importlib
 import inspect
 import json
+import os
 import pkgutil
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -19,6 +25,8 @@ from tools.docs.sources import ROOT
 
 ERRORS_PAGE = ROOT / "docs" / "errors.md"
 COMMANDS_PAGE = ROOT / "docs" / "command-line.md"
+CONFORMANCE_PAGE = ROOT / "docs" / "conformance.md"
+CONFORMANCE_SOURCE = ROOT / "clients" / "conformance" / "src"
 NamedCommand = tuple[tuple[str, ...], click.Command]
 # How the docstring of an error begins that only the command line shows.
 COMMAND_LINE = "On the command line: "
@@ -29,6 +37,7 @@ def write_pages() -> None:
         (ERRORS_PAGE, "errors", http_errors_table()),
         (ERRORS_PAGE, "command line errors", command_line_errors_table()),
         (COMMANDS_PAGE, "commands", commands_table()),
+        (CONFORMANCE_PAGE, "checks", conformance_tables()),
     ):
         text = page.read_text(encoding="utf-8")
         begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
@@ -118,6 +127,13 @@ def commands_table() -> str:
             name = " ".join(("tonne", *words, *arguments)).replace("|", "\\|")
             lines.append(f"| `{name}` | {command.get_short_help_str(200)} |")
     return "\n".join([*lines, ""])
+
+
+def conformance_tables() -> str:
+    """What `tonne-conformance --list` prints. It runs alone, because the suite knows nothing of the service."""
+    command = [sys.executable, "-m", "tonne_conformance", "--list"]
+    environment = {**os.environ, "PYTHONPATH": str(CONFORMANCE_SOURCE)}
+    return subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout
 
 
 def help_pages() -> dict[str, HelpPage]:

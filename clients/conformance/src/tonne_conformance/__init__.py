@@ -1,0 +1,1 @@
+"""Proves, from outside, that an installation keeps every sentence of its interface."""
