@@ -12,7 +12,7 @@ import httpx
 import pytest
 from lxml import etree
 
-from tests.conformance.own_service import OwnService
+from tests.conformance.own_installation import OwnInstallation
 from tests.support.processes import ROOT
 from tonne_conformance import cli
 from tonne_conformance.checks import Check, Skip
@@ -218,14 +218,14 @@ def test_the_settings_are_printed_for_a_shell(capsys: pytest.CaptureFixture[str]
     )
 
 
-def _webhooks(own: OwnService) -> int:
+def _webhooks(own: OwnInstallation) -> int:
     headers = {"Authorization": f"Bearer {own.options.key}"}
     found = httpx.get(f"{own.options.url}/webhooks", headers=headers).json()
     return len(found if isinstance(found, list) else found["data"])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_deletes_its_webhooks(own: OwnService, tmp_path: Path, number: signal.Signals) -> None:
+def test_an_interrupted_run_deletes_its_webhooks(own: OwnInstallation, tmp_path: Path, number: signal.Signals) -> None:
     options = own.options
     given = ["--url", options.url, "--key", options.key, "--receiver", options.receiver.base_url, "--only", "timeouts"]
     folder = ["--certificate", str(own.certificate.chain), "--certificate-key", str(own.certificate.key)]

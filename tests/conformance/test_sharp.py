@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.own_service import OwnService
-from tests.conformance.wrong_service import Change, Message, Wrong, in_front_of
+from tests.conformance.own_installation import OwnInstallation
+from tests.conformance.wrong_proxies import Change, Message, Wrong, in_front_of
 from tonne_conformance.options import ReceiverAddress
 from tonne_conformance.run import Result, Verdict, run
 from tonne_conformance.text_report import text_report
@@ -155,7 +155,7 @@ WRONGS: dict[str, tuple[Wrong, tuple[str, ...]]] = {
 }
 
 
-def _run(own: OwnService, wrong: Wrong, only: tuple[str, ...]) -> Result:
+def _run(own: OwnInstallation, wrong: Wrong, only: tuple[str, ...]) -> Result:
     options = own.options
     api = options.url.removesuffix("/v1")
     with in_front_of(api, options.receiver.base_url, wrong, own.certificate) as (url, hook_url):
@@ -165,7 +165,7 @@ def _run(own: OwnService, wrong: Wrong, only: tuple[str, ...]) -> Result:
         return run(changed, own.certificate)
 
 
-def test_through_the_proxies_a_right_service_is_right(own: OwnService) -> None:
+def test_through_the_proxies_a_right_service_is_right(own: OwnInstallation) -> None:
     only = tuple({name for _, names in WRONGS.values() for name in names})
     result = _run(own, Wrong(), only)
     assert result.exit_code == 0, text_report(result)
@@ -173,7 +173,7 @@ def test_through_the_proxies_a_right_service_is_right(own: OwnService) -> None:
 
 
 @pytest.mark.parametrize("name", WRONGS)
-def test_what_is_wrong_is_found(own: OwnService, name: str) -> None:
+def test_what_is_wrong_is_found(own: OwnInstallation, name: str) -> None:
     wrong, only = WRONGS[name]
     result = _run(own, wrong, only)
     assert {outcome.verdict for outcome in result.outcomes} == {Verdict.FAILED}, text_report(result)

@@ -27,8 +27,9 @@ class Failed(Exception):
 
 
 def show(value: object) -> str:
-    """As JSON where possible, shortened."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    """Texts as they are, everything else and the empty text as JSON, shortened."""
+    is_text = isinstance(value, str) and value != ""
+    text = str(value) if is_text else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
 
 

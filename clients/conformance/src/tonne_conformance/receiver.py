@@ -7,7 +7,8 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -51,14 +52,14 @@ class Delivery:
     def request_id(self) -> str:
         return f"delivery {self.header('webhook-id') or self.path}"
 
-    @property
+    @cached_property
     def document(self) -> Any:
         try:
             return json.loads(self.body)
         except ValueError:
             return None
 
-    @property
+    @cached_property
     def events(self) -> list[Event]:
         """Without anything that is no object: the checks of the format report it."""
         events = self.document.get("events") if isinstance(self.document, dict) else None
@@ -115,7 +116,7 @@ class Inbox:
         """Record the request with the reply that the rule chooses."""
         with self._changed:
             reply = self.rule(delivery)
-            recorded = Delivery(**{**vars(delivery), "reply": reply})
+            recorded = replace(delivery, reply=reply)
             self._deliveries.append(recorded)
             self._changed.notify_all()
         return recorded

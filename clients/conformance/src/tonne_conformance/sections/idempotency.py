@@ -121,9 +121,10 @@ def a_retry_returns_the_current_state_of_a_complete_order(service: Service, rece
 
 @check("2.1", f"idempotency_key: {RETRY}")
 def a_retry_returns_the_current_state_of_a_cancelled_order(service: Service, receiver: Receiver) -> None:
-    order = cancelled(service, receiver).last
+    journey = cancelled(service, receiver)
+    order = journey.last
     body = {"estimate_id": order["estimate_id"], "idempotency_key": order["idempotency_key"]}
-    again = service.post("/orders/by-estimate", body).object()
+    again = service.post("/orders/by-estimate", body, headers=service.acting_as(journey.account)).object()
     equal([again.get("id"), again.get("status")], [order["id"], "cancelled"], again)
 
 

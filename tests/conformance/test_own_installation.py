@@ -5,7 +5,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.conformance.own_service import OwnService
+from tests.conformance.own_installation import OwnInstallation
 from tests.support.rounds import ROUNDS
 from tonne_conformance.run import ALL_CHECKS, Verdict, run
 from tonne_conformance.text_report import text_report
@@ -18,7 +18,7 @@ NEED_PATIENCE = {
 }
 
 
-def test_every_check_passes(own: OwnService, tmp_path: Path) -> None:
+def test_every_check_passes(own: OwnInstallation, tmp_path: Path) -> None:
     """Real waits above five seconds are left out here; `make conformance` and `make test-random` include them."""
     is_fast = ROUNDS == 1
     options = dataclasses.replace(own.options, fast=is_fast, report_dir=tmp_path)

@@ -16,7 +16,7 @@ from tonne_conformance.options import DEFAULT_REDIRECT_URL, Options, ReceiverAdd
 REDIRECT_HOST = urlsplit(DEFAULT_REDIRECT_URL).netloc
 
 
-class OwnService(msgspec.Struct, frozen=True):
+class OwnInstallation(msgspec.Struct, frozen=True):
     """What a stranger who runs the suite knows, and the certificate of the receiver."""
 
     options: Options
@@ -24,7 +24,7 @@ class OwnService(msgspec.Struct, frozen=True):
 
 
 @contextlib.contextmanager
-def own_service(folder: Path, **settings: Any) -> Iterator[OwnService]:
+def own_installation(folder: Path, **settings: Any) -> Iterator[OwnInstallation]:
     """Without the setting `database_url`, the service starts a PostgreSQL of its own in the folder."""
     port = free_port()
     url = f"http://{HOST}:{port}"
@@ -39,6 +39,6 @@ def own_service(folder: Path, **settings: Any) -> Iterator[OwnService]:
         allowed = tonne("org", "allow-redirect", demo["organisation_id"], REDIRECT_HOST, **all_settings)
         assert allowed.returncode == 0, allowed.stderr
         keys = {"key": demo["test"]["api_key"], "live_key": demo["live"]["api_key"]}
-        yield OwnService(Options(url=f"{url}/v1", receiver=receiver, certificate=certificate, **keys), certificate)
+        yield OwnInstallation(Options(url=f"{url}/v1", receiver=receiver, certificate=certificate, **keys), certificate)
     finally:
         process.stop()
