@@ -87,6 +87,7 @@ ACROSS_ACCOUNTS = {
     "apps/lookup/find_orders.py": "the operator's: lists of orders of all organisations",
     "apps/backoffice/orders_page.py": "the operator's: orders of all organisations",
     "apps/backoffice/order_page.py": "the operator's: finds an order by its id alone",
+    "selling/orders/rewrite_urls.py": "an operator has moved the service to another address",
     "apps/privacy/erase_person.py": "an operator erases a person in all organisations",
     "apps/privacy/export_person.py": "the operator's: a bank transfer may name no account",
     "apps/privacy/repeat_erasures.py": "the operator's: compares the addresses of all accounts",

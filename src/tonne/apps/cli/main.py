@@ -24,6 +24,7 @@ COMMANDS = (
     "resume",
     "doctor",
     "archive",
+    "urls",
     "log",
     "verify",
     "audit",
@@ -162,6 +163,8 @@ def _load_operations(name: str) -> click.Command | None:
             from tonne.apps.cli.operations.doctor import doctor as command
         case "archive":
             from tonne.apps.cli.operations.archive import archive as command
+        case "urls":
+            from tonne.apps.cli.operations.urls import urls as command
         case "mail":
             from tonne.apps.cli.operations.mails import mail as command
         case "person":

@@ -354,3 +354,41 @@ def tax_columns(tax: OrderTax) -> tuple[object, ...]:
 
 def _numeric(rate: Fraction) -> Decimal:
     return Decimal(rate.numerator) / rate.denominator
+
+
+COUNT_ORDERS = "SELECT count(*) FROM orders"
+
+
+async def count_orders(connection: Connection) -> int:
+    count: int = await connection.fetchval(COUNT_ORDERS)
+    return count
+
+
+# A batch is read by its key, so that it takes the same time whether or not its orders contain the bytes.
+LOCK_DOCUMENTS = """
+WITH batch AS MATERIALIZED (
+    SELECT account_id, id, wire_document FROM orders WHERE (account_id, id) > ($1, $2)
+    ORDER BY account_id, id LIMIT $3 FOR NO KEY UPDATE
+)
+SELECT account_id, id, CASE WHEN position($4::bytea IN wire_document) > 0 THEN wire_document END AS document
+FROM batch ORDER BY account_id, id
+"""
+
+
+async def lock_documents_any_account(
+    tx: Connection, after: OrderKey, part: bytes, limit: int
+) -> list[tuple[OrderKey, bytes | None]]:
+    """The next orders in the order of their keys, with the JSON of those that contain `part`."""
+    rows = await tx.fetch(LOCK_DOCUMENTS, *after, limit, part)
+    return [(OrderKey(row["account_id"], row["id"]), row["document"]) for row in rows]
+
+
+STORE_DOCUMENTS = """
+UPDATE orders SET wire_document = item.document
+FROM unnest($1::text[], $2::text[], $3::bytea[]) AS item (account_id, id, document)
+WHERE orders.account_id = item.account_id AND orders.id = item.id
+"""
+
+
+async def store_documents(tx: Connection, keys: Sequence[OrderKey], documents: Sequence[bytes]) -> None:
+    await tx.execute(STORE_DOCUMENTS, *columns(keys, "account_id, id"), documents)
