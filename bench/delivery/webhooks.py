@@ -13,7 +13,7 @@ from bench.delivery.receivers import Receiver, start_receivers
 from bench.environment import SECRET_KEY, Environment, Worker, open_environment
 from bench.tenants import MODE, Tenant
 from tests.support.processes import HOST
-from tonne.channels.webhooks import progress_store
+from tonne.channels.webhooks import registration_store
 from tonne.channels.webhooks.model import Webhook
 from tonne.channels.webhooks.register import register_webhook, remove_webhook
 from tonne.platform.events.notification import EVERYTHING, send
@@ -62,7 +62,7 @@ class Delivery:
                 webhook, _ = await register_webhook(
                     tx, tenant.scope, receiver.url, [], box=box, actor=_ACTOR, now=utc_now()
                 )
-                progress = await progress_store.read_progress(tx, webhook)
+                progress = await registration_store.read_progress(tx, webhook)
                 hooks.append(Hook(webhook, tenant, progress.cursor_position))
         yield hooks
         async with self.environment.connection() as tx, tx.transaction():
@@ -84,8 +84,8 @@ class Delivery:
                 for hook in hooks:
                     start = hook.start
                     if last is not None:
-                        start = (await progress_store.read_progress(connection, hook.webhook)).last_position - last
-                    await progress_store.rewind(connection, hook.webhook, start)
+                        start = (await registration_store.read_progress(connection, hook.webhook)).last_position - last
+                    await registration_store.rewind(connection, hook.webhook, start)
                 started = time.perf_counter()
             await send(connection, EVERYTHING)
         return started

@@ -16,7 +16,7 @@ from tonne.apps.wiring.app import Services
 from tonne.apps.workspace.attention_store import RetiredShares
 from tonne.apps.workspace.overview_figures import RemovalShare, figures_of, removal_share
 from tonne.platform.web.visitor import DEFAULT
-from tonne.selling.accounts.target_store import YearlyTarget
+from tonne.selling.accounts.set_target import YearlyTarget
 from tonne.selling.orders.model import OrderStatus
 from tonne.selling.orders.totals.totals import OrderTotal
 from tonne.selling.users.model import Role

@@ -23,7 +23,7 @@ from tonne.channels.checkout.link_counts.count_store import (
 from tonne.channels.checkout.link_counts.counts import LinkCounts
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.platform.values.context import utc_now
-from tonne.selling.orders import paid_listener
+from tonne.selling.orders import move_order
 from tonne.selling.orders.move_order import mark_paid
 
 TODAY = utc_now().date()
@@ -119,7 +119,7 @@ async def test_a_process_that_counts_no_payments_cannot_mark_orders_as_paid(
 ) -> None:
     """Otherwise a new command would lose payments without a trace."""
     order = await place(scene.services, world.ours_test.scope, utc_now())
-    monkeypatch.setattr(paid_listener, "_listeners", [])
+    monkeypatch.setattr(move_order, "_listeners", [])
     with pytest.raises(LookupError, match="nobody listens for paid orders"):
         async with scene.database.transaction() as tx:
             await mark_paid(tx, order, utc_now())

@@ -19,8 +19,7 @@ from tests.support.processes import HOST, free_port
 from tests.support.receivers import Receiver, listening, receiving
 from tests.support.tls import Authority
 from tonne.channels.webhooks.delivery.outcomes import Delivered, SendOutcome
-from tonne.channels.webhooks.sending.client_identity import ClientIdentity
-from tonne.channels.webhooks.sending.sender import Sender
+from tonne.channels.webhooks.sending.sender import ClientIdentity, Sender
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings, SettingsError
 
@@ -167,7 +166,7 @@ async def test_a_receiver_that_demands_a_certificate_gets_ours(
 def test_a_renewed_certificate_is_loaded_and_a_broken_file_keeps_the_former_one(
     authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tonne.channels.webhooks.sending.client_identity.CHECK_EVERY_S", 0.0)
+    monkeypatch.setattr("tonne.channels.webhooks.sending.sender.CHECK_EVERY_S", 0.0)
     both = tmp_path / "client.pem"
     authority.write_client_certificate(both, "Tonne")
     identity = ClientIdentity(str(both), "")

@@ -12,9 +12,9 @@ from tonne.platform.db.database import Connection, Database
 from tonne.platform.values.context import Mode, Scope, new_id
 from tonne.platform.values.replace import replace
 from tonne.selling.accounts import store
+from tonne.selling.accounts.change_account import open_account
 from tonne.selling.accounts.errors import CurrencyUnknown, FeeRateInvalid, NameInvalid, OrganisationNotFound
 from tonne.selling.accounts.model import Account, AccountKind, PaymentMethod
-from tonne.selling.accounts.open_account import open_account
 from tonne.selling.accounts.organisations.open_organisation import open_organisation
 
 

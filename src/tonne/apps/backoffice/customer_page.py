@@ -17,8 +17,7 @@ from tonne.apps.lookup.audit_text import audit_rows, find_actor_names
 from tonne.apps.lookup.customer_store import Customer
 from tonne.channels.public_pages.close_customer import close_customer, reopen_customer
 from tonne.channels.webhooks.model import Progress, Webhook
-from tonne.channels.webhooks.progress_store import read_progress
-from tonne.channels.webhooks.registration_store import list_webhooks
+from tonne.channels.webhooks.registration_store import list_webhooks, read_progress
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.store import AuditFilter, search_entries_any_account
 from tonne.platform.http.route import Request, Response

@@ -21,8 +21,7 @@ from tonne.selling.accounts.organisations.change_billing import BillingChange
 from tonne.selling.accounts.store import find_account
 from tonne.selling.orders.placing.set_limits import NONE, LimitChange, set_account_limits, set_key_limit
 from tonne.selling.orders.quotes.errors import HoldQuotaInvalid
-from tonne.selling.orders.quotes.hold_quota_store import find_quota_grams
-from tonne.selling.orders.quotes.set_hold_quota import read_quota, set_hold_quota
+from tonne.selling.orders.quotes.set_hold_quota import find_quota_grams, read_quota, set_hold_quota
 
 ACCOUNT = f"{BASE}/accounts/{{account_id}}"
 KEY = f"{BASE}/keys/{{key_id}}"

@@ -6,7 +6,7 @@ from tonne.channels.webhooks.sealed import SEALED as WEBHOOKS
 from tonne.money.cards.stored_cards.sealed import SEALED as CARD_LINKS
 from tonne.platform.keys.sealed import SealedSecrets
 from tonne.platform.keys.signing.sealed import SEALED as SIGNING_KEYS
-from tonne.selling.orders.mails.order_link_store import SEALED as ORDER_LINKS
+from tonne.selling.orders.mails.order_links import SEALED as ORDER_LINKS
 from tonne.selling.users.second_factor.sealed import SEALED as AUTHENTICATOR_APPS
 
 ALL_SEALED: tuple[SealedSecrets, ...] = (

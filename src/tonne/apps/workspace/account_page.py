@@ -24,9 +24,8 @@ from tonne.platform.web.fields import fields_of
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.account_list_store import has_own_selection
 from tonne.selling.accounts.account_schemas import is_handle
-from tonne.selling.accounts.archive_account import archive_account
 from tonne.selling.accounts.change_account import AccountChange, change_account
-from tonne.selling.accounts.close_account import close_account
+from tonne.selling.accounts.close_account import archive_account, close_account
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.errors import BillingInvalid
 from tonne.selling.accounts.limit_store import find_limits

@@ -10,10 +10,9 @@ from tonne.platform.values.context import is_id, new_id
 from tonne.platform.web.fields import fields_of
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.account_list_store import list_accounts_after
-from tonne.selling.accounts.change_account import AccountChange
+from tonne.selling.accounts.change_account import AccountChange, open_account
 from tonne.selling.accounts.errors import NameInvalid
 from tonne.selling.accounts.model import Account, AccountKind, PaymentMethod
-from tonne.selling.accounts.open_account import open_account
 from tonne.selling.accounts.organisations.open_organisation import check_name
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.snapshot import Catalogues

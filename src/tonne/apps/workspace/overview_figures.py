@@ -11,7 +11,7 @@ from msgspec import Struct
 from tonne.apps.workspace.attention_store import RetiredShares
 from tonne.platform.web import visitor
 from tonne.platform.web.charts import ColumnChart, column_chart
-from tonne.selling.accounts.target_store import YearlyTarget
+from tonne.selling.accounts.set_target import YearlyTarget
 from tonne.selling.orders.totals.totals import BOUGHT, OPEN, OrderTotal
 
 MONTHS = 12

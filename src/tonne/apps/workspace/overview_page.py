@@ -24,8 +24,7 @@ from tonne.platform.values.amounts import (
 )
 from tonne.platform.web.render import see_other
 from tonne.platform.web.visitor import locale_of
-from tonne.selling.accounts.set_target import set_target
-from tonne.selling.accounts.target_store import YearlyTarget, find_target
+from tonne.selling.accounts.set_target import YearlyTarget, find_target, set_target
 from tonne.selling.orders.totals.totals import list_totals
 from tonne.selling.users.model import Right
 

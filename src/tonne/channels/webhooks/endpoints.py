@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from tonne.channels.webhooks import attempt_store, progress_store, register, registration_store, schemas
+from tonne.channels.webhooks import attempt_store, register, registration_store, schemas
 from tonne.channels.webhooks.delivery.outcomes import NOT_SIGNED, SendOutcome
 from tonne.channels.webhooks.errors import RewindInvalid
 from tonne.channels.webhooks.model import Webhook
@@ -83,7 +83,7 @@ class WebhookEndpoints:
         async with self._database.connection() as connection:
             found = await registration_store.list_webhooks(connection, scope, paging.start, paging.fetch, account_ids)
             page, cursor = paging.cut(found)
-            shown = [schemas.webhook_out(w, await progress_store.read_progress(connection, w)) for w in page]
+            shown = [schemas.webhook_out(w, await registration_store.read_progress(connection, w)) for w in page]
         return list_response(shown, cursor)
 
     async def read_webhook(self, request: Request) -> Response:
@@ -192,7 +192,7 @@ class WebhookEndpoints:
         Retries the next delivery of a webhook now instead of after the back-off.
         """
         async with self._locked(request) as (tx, webhook):
-            await progress_store.retry_now(tx, webhook)
+            await registration_store.retry_now(tx, webhook)
             return await _show(tx, webhook)
 
     async def skip_event(self, request: Request) -> Response:
@@ -212,7 +212,7 @@ class WebhookEndpoints:
 
 
 async def _show(connection: Connection, webhook: Webhook, secret: str | None = None, status: int = 200) -> Response:
-    progress = await progress_store.read_progress(connection, webhook)
+    progress = await registration_store.read_progress(connection, webhook)
     return json_response(schemas.webhook_out(webhook, progress, secret), status)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from tonne.channels.webhooks import progress_store, registration_store
+from tonne.channels.webhooks import registration_store
 from tonne.channels.webhooks.delivery import parked_store
 from tonne.channels.webhooks.errors import EventNotParked, WebhookAccountInvalid, WebhookLimitReached, WebhookUrlInvalid
 from tonne.channels.webhooks.event_types import in_order
@@ -122,7 +122,7 @@ async def skip_event(tx: Connection, webhook: Webhook, event_id: str, *, actor: 
 
 
 async def rewind(tx: Connection, webhook: Webhook, before_position: int, *, actor: Actor, now: datetime) -> None:
-    await progress_store.rewind(tx, webhook, before_position)
+    await registration_store.rewind(tx, webhook, before_position)
     await _record(tx, webhook, "webhook.rewound", actor, now, before_position=before_position)
 
 

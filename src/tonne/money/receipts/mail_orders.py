@@ -24,8 +24,7 @@ from tonne.platform.values.context import Clock
 from tonne.platform.values.replace import replace
 from tonne.selling.accounts.customer_mail import enqueue_customer_mail
 from tonne.selling.orders.load import load_orders
-from tonne.selling.orders.mails.order_link_store import LinkedOrder
-from tonne.selling.orders.mails.order_links import order_urls
+from tonne.selling.orders.mails.order_links import LinkedOrder, order_urls
 from tonne.selling.orders.mails.order_mail_store import DueOrderMail, OrderMailKind, claim_mails, finish_mails
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.person_store import find_cancel_reason

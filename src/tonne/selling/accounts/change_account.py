@@ -2,23 +2,75 @@ from datetime import datetime
 from typing import Annotated
 
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.events.audit import record as audit
+from tonne.platform.values.amounts import DECIMALS
 from tonne.platform.values.context import Actor, Mode, Scope
 from tonne.platform.values.language import LanguageCode
 from tonne.platform.values.replace import replace
 from tonne.platform.web.fields import described
-from tonne.selling.accounts import store
+from tonne.selling.accounts import errors, store
 from tonne.selling.accounts.account_schemas import BENEFICIARY, HANDLE, LANGUAGE, METHOD, NAME, REFERENCE, VISIBILITY
-from tonne.selling.accounts.errors import LiveAccountCannotWait, MailAddressInvalid
-from tonne.selling.accounts.lookup import require_account
+from tonne.selling.accounts.lookup import require_account, require_organisation
 from tonne.selling.accounts.model import Account, PagesVisibility, PaymentMethod
-from tonne.selling.accounts.open_account import audited_values
 from tonne.selling.accounts.organisations.change_billing import BillingChange, with_billing
 from tonne.selling.accounts.organisations.open_organisation import check_name
-from tonne.selling.accounts.unique_fields import require_unique_fields
+
+
+async def require_unique_fields(tx: Connection, account: Account) -> None:
+    """Raises HandleNotUnique or AccountIdempotencyExists if another account has the handle or the key.
+
+    Locks the organisation's mode until the commit, so that two requests cannot choose the same at once.
+    """
+    if account.handle is None and account.idempotency_key is None:
+        return
+    await store.lock_organisation_mode(tx, account.scope)
+    own_id = account.scope.account_id
+    if account.handle is not None:
+        owner = await store.find_handle_owner(tx, account.scope, account.handle)
+        if owner not in {None, own_id}:
+            raise errors.HandleNotUnique(field="handle")
+    if account.idempotency_key is not None:
+        found = await store.find_by_idempotency_key(tx, account.scope, account.idempotency_key)
+        if found is not None and found.scope.account_id != own_id:
+            raise errors.AccountIdempotencyExists(field="idempotency_key")
+
+
+async def open_account(tx: Connection, account: Account, *, actor: Actor) -> Account:
+    """The currency can never change: the account's orders and invoices are in it."""
+    await require_organisation(tx, account.scope.organisation_id)
+    check_name(account.name)
+    check_name(account.beneficiary)
+    if account.currency not in DECIMALS:
+        raise errors.CurrencyUnknown(
+            f"{account.currency} is not a known currency. Use an ISO 4217 code such as EUR.", field="currency"
+        )
+    await require_unique_fields(tx, account)
+    scope = account.scope
+    await store.insert_account(tx, account)
+    await audit.record(tx, scope, "account.opened", actor=actor, at=account.created_at, after=audited_values(account))
+    return account
+
+
+_AUDITED = (
+    *("name", "kind", "currency", "beneficiary", "payment_method", "auto_advance", "billing"),
+    *("billing_threshold_minor", "fulfil", "credit_limit_minor", "refunds_by_api", "language"),
+    "external_pages_visibility",
+)
+# Only if they are set.
+_AUDITED_OPTIONS = ("handle", "sibling_id", "idempotency_key", "reference", "receipt_email", "card_email")
+
+
+def audited_values(account: Account) -> audit.Values:
+    """The account's values, as they are stored in the audit log."""
+    values = asdict(account)
+    own = {} if account.has_own_beneficiary else {"has_own_beneficiary": False}
+    options = {name: values[name] for name in _AUDITED_OPTIONS if values[name]}
+    return {name: values[name] for name in _AUDITED} | own | options
+
 
 _AUTO_ADVANCE = described(
     "Test accounts: advance orders automatically, or wait for the test helpers.",
@@ -72,7 +124,7 @@ async def change_account(
     await store.lock_account(tx, scope)
     account = await require_account(tx, scope)
     if change.auto_advance is False and scope.mode is Mode.LIVE:
-        raise LiveAccountCannotWait
+        raise errors.LiveAccountCannotWait
     name = check_name(change.name or account.name)
     has_own = not change.removes_beneficiary and (account.has_own_beneficiary or bool(change.beneficiary))
     changed = replace(
@@ -108,5 +160,5 @@ def _changed_address(old: str | None, new: str | None) -> str | None:
     if new is None:
         return old
     if new and not is_mail_address(new):
-        raise MailAddressInvalid
+        raise errors.MailAddressInvalid
     return new or None

@@ -10,8 +10,10 @@ from typing import Any
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor, Scope
+from tonne.platform.values.replace import replace
 from tonne.selling.accounts import errors, limit_store, store
-from tonne.selling.accounts.lookup import require_organisation
+from tonne.selling.accounts.lookup import require_account, require_organisation
+from tonne.selling.accounts.model import Account
 
 
 async def close_account(tx: Connection, scope: Scope, reason: str, *, actor: Actor, now: datetime) -> None:
@@ -60,3 +62,26 @@ async def _record(
 ) -> None:
     before, after = {"closed": not is_closed}, {"closed": is_closed}
     await audit.record(tx, owner, action, actor=actor, at=now, before=before, after=after, **details)
+
+
+# Archive client accounts, and end it. Of an archived account nothing new is ordered; everything can be read.
+
+
+async def archive_account(tx: Connection, scope: Scope, *, archived: bool, actor: Actor, now: datetime) -> Account:
+    """Repeating it changes nothing: the first time is kept."""
+    await store.lock_account(tx, scope)
+    account = await require_account(tx, scope)
+    if (account.archived_at is not None) is archived:
+        return account
+    archived_at = now if archived else None
+    await store.set_archived(tx, scope, archived_at)
+    await audit.record(
+        tx,
+        scope,
+        "account.archived" if archived else "account.unarchived",
+        actor=actor,
+        at=now,
+        before={"archived": not archived},
+        after={"archived": archived},
+    )
+    return replace(account, archived_at=archived_at)

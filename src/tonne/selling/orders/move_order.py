@@ -1,6 +1,6 @@
 """Changes the status of orders: checks the transition table, updates by compare-and-set, and appends the event."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -14,8 +14,27 @@ from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import Scope
 from tonne.selling.orders import model, store
 from tonne.selling.orders.errors import TransitionInvalid
-from tonne.selling.orders.paid_listener import report_paid
+from tonne.selling.orders.model import Order
 from tonne.selling.orders.schemas import OrderOut, order_document
+
+OnPaid = Callable[[Connection, Sequence[Order], datetime], Awaitable[None]]
+
+_listeners: list[OnPaid] = []
+
+
+def listen_for_paid_orders(listener: OnPaid) -> None:
+    """Call `listener(tx, orders, now)` whenever orders are paid. A process connects the one listener at its start."""
+    _listeners[:] = [listener]
+
+
+async def report_paid(tx: Connection, orders: Sequence[Order], now: datetime) -> None:
+    """Raises LookupError in a process that has not connected the listener: it would lose payments without a trace."""
+    if not orders:
+        return
+    if not _listeners:
+        raise LookupError("nobody listens for paid orders: call connect_listeners of apps/wiring first")
+    for listener in _listeners:
+        await listener(tx, orders, now)
 
 
 async def move_order(

@@ -26,8 +26,7 @@ from tonne.selling.orders.errors import (
     SupplyInsufficient,
 )
 from tonne.selling.orders.order_filter import FILTER_PARAMETERS
-from tonne.selling.orders.placing.batch_endpoints import BatchEndpoints
-from tonne.selling.orders.placing.batch_schemas import MAX_BATCH_BYTES, OrderBatchIn, OrderBatchOut
+from tonne.selling.orders.placing.batch_endpoints import MAX_BATCH_BYTES, BatchEndpoints, OrderBatchIn, OrderBatchOut
 from tonne.selling.orders.placing.bodies import OrderByEstimateIn, OrderByMassIn, OrderByValueIn
 from tonne.selling.orders.schemas import OrderOut
 

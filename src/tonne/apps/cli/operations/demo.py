@@ -24,10 +24,10 @@ from tonne.platform.values.context import Mode, Scope, new_id, utc_now
 from tonne.platform.values.replace import replace
 from tonne.platform.values.urls import is_loopback
 from tonne.selling.accounts import store
+from tonne.selling.accounts.change_account import open_account
 from tonne.selling.accounts.keys import store as key_store
 from tonne.selling.accounts.keys.api_keys import issue_key
 from tonne.selling.accounts.model import Account, AccountKind, PaymentMethod
-from tonne.selling.accounts.open_account import open_account
 from tonne.selling.accounts.organisations.change_organisation import add_admin, set_address
 from tonne.selling.accounts.organisations.open_organisation import DEFAULT_FEE_RATE, open_organisation
 from tonne.selling.catalogue.demo import demo_files

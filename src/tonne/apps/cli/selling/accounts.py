@@ -19,10 +19,9 @@ from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.values.context import Mode, Scope, new_id, utc_now
 from tonne.platform.values.spending_limit import month_of
 from tonne.selling.accounts import lookup
-from tonne.selling.accounts.change_account import AccountChange, change_account
+from tonne.selling.accounts.change_account import AccountChange, change_account, open_account
 from tonne.selling.accounts.limit_store import AccountLimits, find_limits, list_closed_accounts
 from tonne.selling.accounts.model import Account, AccountKind, PaymentMethod
-from tonne.selling.accounts.open_account import open_account
 from tonne.selling.accounts.organisations.change_billing import BillingChange
 from tonne.selling.catalogue.selection import BundleChoiceIn
 from tonne.selling.catalogue.set_default_selection import set_account_default

@@ -9,8 +9,7 @@ from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_tonnes
 from tonne.platform.values.context import Mode, utc_now
 from tonne.selling.accounts.lookup import require_account_any_account, require_organisation
-from tonne.selling.orders.quotes.hold_quota_store import HoldQuota, list_quotas_any_account
-from tonne.selling.orders.quotes.set_hold_quota import read_quota, set_hold_quota
+from tonne.selling.orders.quotes.set_hold_quota import HoldQuota, list_quotas_any_account, read_quota, set_hold_quota
 
 COLUMNS: tuple[ValueColumn[HoldQuota], ...] = (
     *columns("subject_id: account or organisation", "mode", "quota_grams: tonnes"),

@@ -21,7 +21,7 @@ from tonne.apps.workspace.developers.webhook_forms import (
     read_rewind,
     type_choices,
 )
-from tonne.channels.webhooks import attempt_store, progress_store, register, registration_store
+from tonne.channels.webhooks import attempt_store, register, registration_store
 from tonne.channels.webhooks.delivery.outcomes import SendOutcome
 from tonne.channels.webhooks.endpoints import WebhookEndpoints, position_before
 from tonne.channels.webhooks.errors import WebhookNotFound
@@ -139,7 +139,7 @@ class WebhooksPage(DashboardPage, frozen=True):
 
     async def retry(self, viewer: MemberViewer, _: Form) -> Response:
         async with self._locked(viewer) as (tx, webhook):
-            await progress_store.retry_now(tx, webhook)
+            await registration_store.retry_now(tx, webhook)
         return self._done(viewer, "webhook_retried")
 
     async def rewind(self, viewer: MemberViewer, form: Form) -> Response:
@@ -293,7 +293,7 @@ async def _read(connection: Connection, scope: Scope, webhook_id: str) -> ShownW
 
 
 async def _with_progress(connection: Connection, webhook: Webhook) -> ShownWebhook:
-    progress = await progress_store.read_progress(connection, webhook)
+    progress = await registration_store.read_progress(connection, webhook)
     return ShownWebhook(webhook, progress, delivery_state(webhook, progress))
 
 

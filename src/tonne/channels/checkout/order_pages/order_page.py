@@ -25,7 +25,7 @@ from tonne.platform.web.shown_errors import shown
 from tonne.platform.web.visitor_language import visitor_language
 from tonne.platform.web.wording import LocalWording, wording_in
 from tonne.selling.orders.load import load_orders
-from tonne.selling.orders.mails.order_link_store import find_linked_order
+from tonne.selling.orders.mails.order_links import find_linked_order
 from tonne.selling.orders.model import Order, OrderKey, OrderStatus
 from tonne.supply.certificates.credentials.render_certificate import PDF, RenderCertificate
 

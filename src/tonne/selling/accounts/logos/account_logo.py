@@ -18,7 +18,7 @@ from tonne.selling.accounts.logos.change_logo import change_logo
 from tonne.selling.accounts.logos.logo import logo_of
 from tonne.selling.accounts.logos.store import Logo, find_logo_any_account
 from tonne.selling.accounts.model import AccountKind
-from tonne.selling.accounts.organisations.managed_accounts import require_managed
+from tonne.selling.accounts.organisations.manage_endpoints import require_managed
 
 _FIELD = "logo"
 _URL = "https://offsets.example.com/logo/acc_06dq2k8v7p3h5n9s4t1w0x2y6z/5f2b8c01d9e3"

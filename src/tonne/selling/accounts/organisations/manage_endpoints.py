@@ -3,12 +3,15 @@
 from datetime import datetime
 from typing import TypeVar
 
+from msgspec import Struct
+
 from tonne.platform.db.database import Connection, Database
+from tonne.platform.http.errors import AccountNotFound, KeyAccountNotAllowed
 from tonne.platform.http.json_body import Document, read
 from tonne.platform.http.lists import Paging, list_response
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Clock, Mode, Scope, new_id
+from tonne.platform.values.context import Clock, Mode, Scope, is_id, new_id
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.platform.values.paging import Position
@@ -27,36 +30,66 @@ from tonne.selling.accounts.account_schemas import (
     listed_client_account_out,
     own_account_out,
 )
-from tonne.selling.accounts.archive_account import archive_account
-from tonne.selling.accounts.change_account import AccountChange, change_account
+from tonne.selling.accounts.change_account import AccountChange, change_account, open_account
+from tonne.selling.accounts.close_account import archive_account
 from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.accounts.errors import AccountScopeIncorrect
+from tonne.selling.accounts.keys import store as key_store
 from tonne.selling.accounts.lookup import require_account
 from tonne.selling.accounts.model import Account, AccountKind, PagesVisibility, PaymentMethod
-from tonne.selling.accounts.open_account import open_account
 from tonne.selling.accounts.organisations.activity import AccountActivity, ActivityReaders, find_activity
-from tonne.selling.accounts.organisations.managed_accounts import require_creator, require_managed, require_manager
 from tonne.selling.accounts.organisations.open_organisation import check_name
+
+
+async def require_manager(connection: Connection, request: Request) -> None:
+    """Raises AccountScopeIncorrect for keys of client accounts, and for requests that act for one."""
+    acting = await store.find_account(connection, request.scope)
+    is_own = acting is not None and acting.kind is AccountKind.ACCOUNT
+    if not is_own or not await _is_own_key(connection, request):
+        raise AccountScopeIncorrect
+
+
+async def require_creator(connection: Connection, request: Request) -> None:
+    await require_manager(connection, request)
+    if request.accounts is not None:
+        raise KeyAccountNotAllowed(
+            "This API key is restricted to some accounts, so it cannot create others. Use a key for all accounts."
+        )
+
+
+async def require_managed(connection: Connection, request: Request, account_id: str, kind: AccountKind) -> Scope:
+    """The scope of the account that the path names.
+
+    An account of another organisation, mode or kind is not found, and for keys of client accounts none is.
+    """
+    scope = replace(request.scope, account_id=account_id)
+    account: Account | None = None
+    if is_id("acc", account_id) and await _is_own_key(connection, request):
+        account = await store.find_account(connection, scope)
+    if account is None or account.kind is not kind:
+        raise AccountNotFound
+    if request.accounts is not None and account_id not in request.accounts:
+        raise KeyAccountNotAllowed
+    return scope
+
+
+async def _is_own_key(connection: Connection, request: Request) -> bool:
+    scope = request.scope
+    kind = await key_store.find_key_kind(connection, scope.organisation_id, request.actor.name)
+    return kind is AccountKind.ACCOUNT
+
 
 _CLIENT = AccountKind.CLIENT_ACCOUNT
 _CARD = "The billing of this account does not allow payment by card. Ask the operator to change it."
 T = TypeVar("T", bound=AccountPutIn | ClientAccountPutIn)
 
 
-class ManageAccountEndpoints:
-    def __init__(
-        self,
-        database: Database,
-        directory: AccountDirectory,
-        activity: ActivityReaders,
-        *,
-        clock: Clock,
-        settings: Settings,
-    ) -> None:
-        self._database = database
-        self._activity = activity
-        self._directory = directory
-        self._clock = clock
-        self._base_url = settings.base_url
+class ManageAccountEndpoints(Struct, frozen=True):
+    database: Database
+    directory: AccountDirectory
+    activity: ActivityReaders
+    clock: Clock
+    settings: Settings
 
     async def read_own_account(self, request: Request) -> Response:
         """Read the acting account.
@@ -64,14 +97,14 @@ class ManageAccountEndpoints:
         Returns the account that the API key, or the account header, selects. It must not be a client account.
         """
         account = await self._acting(request, AccountKind.ACCOUNT)
-        return json_response(own_account_out(account, self._base_url, request.scope.mode))
+        return json_response(own_account_out(account, self.settings.base_url, request.scope.mode))
 
     async def read_own_client_account(self, request: Request) -> Response:
         """Read the acting client account.
 
         Returns the client account that the API key, or the account header, selects.
         """
-        return json_response(client_account_out(await self._acting(request, _CLIENT), self._base_url))
+        return json_response(client_account_out(await self._acting(request, _CLIENT), self.settings.base_url))
 
     async def create_account(self, request: Request) -> Response:
         """Create an account in both modes.
@@ -80,20 +113,22 @@ class ManageAccountEndpoints:
         not restricted to some accounts. The currency cannot be changed later.
         """
         body = read(request.json(), AccountIn)
-        scope, now = request.scope, self._clock()
+        scope, now = request.scope, self.clock()
         if scope.mode is not Mode.LIVE:
             raise errors.LiveAccountRequired
         ids = {mode: new_id("acc") for mode in Mode}
         siblings = {Mode.LIVE: ids[Mode.TEST], Mode.TEST: ids[Mode.LIVE]}
         accounts = {}
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             await require_creator(tx, request)
             # In the order of the enum: two requests lock the modes in the same order.
             for mode in Mode:
                 account = _new_account(body, Scope(scope.organisation_id, ids[mode], mode), now)
                 paired = replace(account, sibling_id=siblings[mode])
                 accounts[mode] = await open_account(tx, paired, actor=request.actor)
-        live, test = (own_account_out(accounts[mode], self._base_url, Mode.LIVE) for mode in (Mode.LIVE, Mode.TEST))
+        live, test = (
+            own_account_out(accounts[mode], self.settings.base_url, Mode.LIVE) for mode in (Mode.LIVE, Mode.TEST)
+        )
         return json_response(AccountPairOut(live, test), 201)
 
     async def list_accounts(self, request: Request) -> Response:
@@ -103,7 +138,9 @@ class ManageAccountEndpoints:
         restricted to some accounts sees only those.
         """
         found, cursor, _ = await self._list(request, AccountKind.ACCOUNT)
-        return list_response([own_account_out(each, self._base_url, request.scope.mode) for each in found], cursor)
+        return list_response(
+            [own_account_out(each, self.settings.base_url, request.scope.mode) for each in found], cursor
+        )
 
     async def read_account(self, request: Request) -> Response:
         """Read an account by its id.
@@ -111,7 +148,7 @@ class ManageAccountEndpoints:
         Returns an account of the organisation in the mode of the key. Client accounts have a path of their own.
         """
         account = await self._managed(request, AccountKind.ACCOUNT)
-        return json_response(own_account_out(account, self._base_url, request.scope.mode))
+        return json_response(own_account_out(account, self.settings.base_url, request.scope.mode))
 
     async def replace_account(self, request: Request) -> Response:
         """Change an account.
@@ -135,7 +172,7 @@ class ManageAccountEndpoints:
         `idempotency_key` and name returns the client account as it is now. The currency cannot be changed later.
         """
         body, scope = read(request.json(), ClientAccountIn), request.scope
-        account = _new_account(body, replace(scope, account_id=new_id("acc")), self._clock())
+        account = _new_account(body, replace(scope, account_id=new_id("acc")), self.clock())
         account = replace(
             account,
             kind=_CLIENT,
@@ -143,13 +180,13 @@ class ManageAccountEndpoints:
             idempotency_key=body.idempotency_key,
             reference=body.reference,
         )
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             await require_creator(tx, request)
             original = await _find_original(tx, account)
             if original is None:
                 opened = await open_account(tx, account, actor=request.actor)
-                return json_response(client_account_out(opened, self._base_url), 201)
-        response = json_response(client_account_out(original, self._base_url))
+                return json_response(client_account_out(opened, self.settings.base_url), 201)
+        response = json_response(client_account_out(original, self.settings.base_url))
         response.headers["Idempotent-Replayed"] = "true"
         return response
 
@@ -163,7 +200,7 @@ class ManageAccountEndpoints:
         listed = [
             listed_client_account_out(
                 each,
-                self._base_url,
+                self.settings.base_url,
                 last_active=(seen := activity.get(each.scope.account_id, AccountActivity())).last_active,
                 estimates=seen.estimates,
                 emission_grams=seen.emission_grams,
@@ -177,7 +214,7 @@ class ManageAccountEndpoints:
 
         Returns a client account of the organisation in the mode of the key, also if it is archived.
         """
-        return json_response(client_account_out(await self._managed(request, _CLIENT), self._base_url))
+        return json_response(client_account_out(await self._managed(request, _CLIENT), self.settings.base_url))
 
     async def replace_client_account(self, request: Request) -> Response:
         """Change a client account.
@@ -210,7 +247,7 @@ class ManageAccountEndpoints:
         return await self._archive(request, archived=False)
 
     async def _acting(self, request: Request, kind: AccountKind) -> Account:
-        account = await self._database.run(require_account, request.scope)
+        account = await self.database.run(require_account, request.scope)
         if account.kind is not kind:
             path = "/v1/accounts/client/me" if account.kind is _CLIENT else "/v1/accounts/me"
             raise errors.AccountScopeIncorrect(
@@ -219,7 +256,7 @@ class ManageAccountEndpoints:
         return account
 
     async def _managed(self, request: Request, kind: AccountKind) -> Account:
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             scope = await require_managed(connection, request, _account_id(request, kind), kind)
             return await require_account(connection, scope)
 
@@ -231,40 +268,40 @@ class ManageAccountEndpoints:
         requested = AccountFilter(kind, (name or "").strip(), archived, request.accounts)
         scope = request.scope
         paging = Paging.of(request, f"accounts {scope.organisation_id} {scope.mode} {kind} {requested.name} {archived}")
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             await require_manager(connection, request)
             found = await list_accounts_before(connection, scope, requested, paging.start, paging.fetch)
             page, cursor = paging.cut(found, lambda each: Position(each.created_at, each.scope.account_id))
             ids = [each.scope.account_id for each in page] if kind is _CLIENT else []
-            activity = await find_activity(connection, self._activity, scope, ids) if ids else {}
+            activity = await find_activity(connection, self.activity, scope, ids) if ids else {}
         return list(page), cursor, activity
 
     async def _change_own(self, request: Request, shape: type[AccountPutIn]) -> Response:
         account = await self._change(request, AccountKind.ACCOUNT, shape)
-        return json_response(own_account_out(account, self._base_url, request.scope.mode))
+        return json_response(own_account_out(account, self.settings.base_url, request.scope.mode))
 
     async def _change_client(self, request: Request, shape: type[ClientAccountPutIn]) -> Response:
-        return json_response(client_account_out(await self._change(request, _CLIENT, shape), self._base_url))
+        return json_response(client_account_out(await self._change(request, _CLIENT, shape), self.settings.base_url))
 
     async def _change(self, request: Request, kind: AccountKind, shape: type[T]) -> Account:
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             # Before the body: other clients must not learn from its errors that the account exists.
             scope = await require_managed(tx, request, _account_id(request, kind), kind)
             document = request.json()
             change = _change_of(document, read(document, shape))
             try:
-                account = await change_account(tx, scope, change, actor=request.actor, now=self._clock())
+                account = await change_account(tx, scope, change, actor=request.actor, now=self.clock())
             except errors.BillingInvalid as error:
                 raise errors.BillingInvalid(_CARD, field="payment_method") from error
-        self._directory.forget_terms(scope)
+        self.directory.forget_terms(scope)
         return account
 
     async def _archive(self, request: Request, *, archived: bool) -> Response:
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             scope = await require_managed(tx, request, _account_id(request, _CLIENT), _CLIENT)
-            account = await archive_account(tx, scope, archived=archived, actor=request.actor, now=self._clock())
-        self._directory.forget_terms(scope)
-        return json_response(client_account_out(account, self._base_url))
+            account = await archive_account(tx, scope, archived=archived, actor=request.actor, now=self.clock())
+        self.directory.forget_terms(scope)
+        return json_response(client_account_out(account, self.settings.base_url))
 
 
 def _account_id(request: Request, kind: AccountKind) -> str:

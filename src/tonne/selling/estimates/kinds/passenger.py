@@ -2,9 +2,14 @@
 
 from collections.abc import Sequence
 from decimal import Decimal
+from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
+from tonne.platform.http.client_fields import IdempotencyKey, Metadata
+from tonne.platform.values.context import Timestamp
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.selling.estimates.calculated import (
     Annotations,
@@ -16,9 +21,9 @@ from tonne.selling.estimates.calculated import (
     split_grams,
     step,
 )
-from tonne.selling.estimates.calculated_schemas import ExplainStepOut
+from tonne.selling.estimates.calculated_schemas import CalculatedOut, CommonIn, EstimateMassOut, ExplainStepOut, Moment
 from tonne.selling.estimates.factors.model import Factor, FactorSet
-from tonne.selling.estimates.factors.schemas import factor_out
+from tonne.selling.estimates.factors.schemas import EmissionFactorOut, factor_out
 from tonne.selling.estimates.geography.airports import Airport
 from tonne.selling.estimates.geography.errors import (
     AddressNotFound,
@@ -29,33 +34,126 @@ from tonne.selling.estimates.geography.errors import (
 from tonne.selling.estimates.geography.great_circle import great_circle_km
 from tonne.selling.estimates.geography.inland_distance import DETOUR, with_detour
 from tonne.selling.estimates.geography.model import Location
-from tonne.selling.estimates.geography.places import resolve_place
-from tonne.selling.estimates.kinds import passenger_schemas
+from tonne.selling.estimates.geography.places import PlaceIn, resolve_place
 from tonne.selling.estimates.kinds.air import air_emissions
-from tonne.selling.estimates.kinds.distance import Distance, DistanceMethod, given_distance
+from tonne.selling.estimates.kinds.distance import Distance, DistanceMethod, DistanceOut, DistanceUnit, given_distance
 from tonne.selling.estimates.kinds.errors import DistanceInvalid, RouteRequired
+from tonne.selling.estimates.kinds.flight import Cabin, Passengers
+
+MAX_LEGS = 50
+
+
+class VehicleType(StrEnum):
+    """Cars by market segment, of any fuel; motorcycles by size."""
+
+    CAR_MINI = "car_mini"
+    CAR_SUPERMINI = "car_supermini"
+    CAR_LOWER_MEDIUM = "car_lower_medium"
+    CAR_UPPER_MEDIUM = "car_upper_medium"
+    CAR_EXECUTIVE = "car_executive"
+    CAR_LUXURY = "car_luxury"
+    CAR_SPORTS = "car_sports"
+    CAR_DUAL_PURPOSE_4X4 = "car_dual_purpose_4x4"
+    CAR_MPV = "car_mpv"
+    MOTORCYCLE_SMALL = "motorcycle_small"
+    MOTORCYCLE_MEDIUM = "motorcycle_medium"
+    MOTORCYCLE_LARGE = "motorcycle_large"
+    MOTORCYCLE_AVERAGE = "motorcycle_average"
+
+
+class RailType(StrEnum):
+    NATIONAL_RAIL = "national_rail"
+    INTERNATIONAL_RAIL = "international_rail"
+    LIGHT_RAIL_OR_TRAM = "light_rail_or_tram"
+
+
+class JourneyRouteIn(msgspec.Struct, forbid_unknown_fields=True):
+    """Either `source` and `destination`, or `amount` and `unit`."""
+
+    source: Annotated[PlaceIn | None, Meta(description="Where the leg starts.")] = None
+    destination: Annotated[PlaceIn | None, Meta(description="Where the leg ends.")] = None
+    amount: Annotated[Decimal | None, Meta(description="The distance as a decimal string.", examples=["586"])] = None
+    unit: Annotated[DistanceUnit | None, Meta(description="Kilometres, miles or nautical miles.", examples=["km"])] = (
+        None
+    )
+
+
+class JourneyLegIn(msgspec.Struct, forbid_unknown_fields=True):
+    """A leg needs exactly one of `vehicle_type`, `rail_type` and `cabin_class`."""
+
+    route: Annotated[JourneyRouteIn, Meta(description="Two places, or a distance.")]
+    vehicle_type: Annotated[
+        VehicleType | None, Meta(description="By car or motorcycle.", examples=["car_lower_medium"])
+    ] = None
+    rail_type: Annotated[RailType | None, Meta(description="By train or tram.", examples=["national_rail"])] = None
+    cabin_class: Annotated[Cabin, Meta(description="By plane, in this class.", examples=["economy"])] = None
+
+
+_ACTUAL = Meta(description="Whether somebody has really travelled. False if it is left out.", examples=[True])
+_TRAVELLED = Meta(
+    description="When they travelled; a day is midnight UTC.",
+    examples=["2026-11-15T10:00:00Z"],
+    extra_json_schema={"format": "date-time"},
+)
+
+
+class PassengerTransportationEstimateIn(CommonIn, forbid_unknown_fields=True, kw_only=True):
+    legs: Annotated[
+        list[JourneyLegIn], Meta(min_length=1, max_length=MAX_LEGS, description="The legs, one after another.")
+    ]
+    passengers: Passengers = None
+    is_passenger_transportation: Annotated[bool | None, _ACTUAL] = None
+    passenger_transportation_travelled_at: Annotated[Moment | None, _TRAVELLED] = None
+
+
+class PassengerAnnotationsIn(msgspec.Struct, forbid_unknown_fields=True):
+    is_passenger_transportation: Annotated[bool | None, _ACTUAL] = None
+    passenger_transportation_travelled_at: Annotated[Moment | None, _TRAVELLED] = None
+    metadata: Metadata | None = None
+    idempotency_key: IdempotencyKey | None = None
+
+
+class JourneyLegOut(msgspec.Struct):
+    mass: Annotated[EstimateMassOut, Meta(description="Emissions of the leg.")]
+    well_to_tank: Annotated[EstimateMassOut, Meta(description="The part of `mass` for making the fuel.")]
+    distance: Annotated[DistanceOut, Meta(description="The distance that was calculated with.")]
+    distance_calculation_method: Annotated[
+        DistanceMethod, Meta(description="Where the distance comes from.", examples=["inland_distance_algorithm"])
+    ]
+    emission_factor: Annotated[EmissionFactorOut | None, Meta(description="The factor of the leg.")]
+
+
+class PassengerTransportationEstimateOut(CalculatedOut, kw_only=True):
+    legs: Annotated[list[JourneyLegOut], Meta(description="The legs in their order. Their masses add up to `mass`.")]
+    is_passenger_transportation: Annotated[
+        bool, Meta(description="Whether somebody has really travelled.", examples=[True])
+    ]
+    passenger_transportation_travelled_at: Annotated[
+        Timestamp | None, Meta(description="When they travelled, or null.")
+    ]
+
 
 CATEGORY = "Business travel, land"
 _CAR = "Cars (by market segment) / {} / Unknown"
 VEHICLES = {
-    passenger_schemas.VehicleType.CAR_MINI: _CAR.format("Mini"),
-    passenger_schemas.VehicleType.CAR_SUPERMINI: _CAR.format("Supermini"),
-    passenger_schemas.VehicleType.CAR_LOWER_MEDIUM: _CAR.format("Lower medium"),
-    passenger_schemas.VehicleType.CAR_UPPER_MEDIUM: _CAR.format("Upper medium"),
-    passenger_schemas.VehicleType.CAR_EXECUTIVE: _CAR.format("Executive"),
-    passenger_schemas.VehicleType.CAR_LUXURY: _CAR.format("Luxury"),
-    passenger_schemas.VehicleType.CAR_SPORTS: _CAR.format("Sports"),
-    passenger_schemas.VehicleType.CAR_DUAL_PURPOSE_4X4: _CAR.format("Dual purpose 4X4"),
-    passenger_schemas.VehicleType.CAR_MPV: _CAR.format("MPV"),
-    passenger_schemas.VehicleType.MOTORCYCLE_SMALL: "Motorbike / Small",
-    passenger_schemas.VehicleType.MOTORCYCLE_MEDIUM: "Motorbike / Medium",
-    passenger_schemas.VehicleType.MOTORCYCLE_LARGE: "Motorbike / Large",
-    passenger_schemas.VehicleType.MOTORCYCLE_AVERAGE: "Motorbike / Average",
+    VehicleType.CAR_MINI: _CAR.format("Mini"),
+    VehicleType.CAR_SUPERMINI: _CAR.format("Supermini"),
+    VehicleType.CAR_LOWER_MEDIUM: _CAR.format("Lower medium"),
+    VehicleType.CAR_UPPER_MEDIUM: _CAR.format("Upper medium"),
+    VehicleType.CAR_EXECUTIVE: _CAR.format("Executive"),
+    VehicleType.CAR_LUXURY: _CAR.format("Luxury"),
+    VehicleType.CAR_SPORTS: _CAR.format("Sports"),
+    VehicleType.CAR_DUAL_PURPOSE_4X4: _CAR.format("Dual purpose 4X4"),
+    VehicleType.CAR_MPV: _CAR.format("MPV"),
+    VehicleType.MOTORCYCLE_SMALL: "Motorbike / Small",
+    VehicleType.MOTORCYCLE_MEDIUM: "Motorbike / Medium",
+    VehicleType.MOTORCYCLE_LARGE: "Motorbike / Large",
+    VehicleType.MOTORCYCLE_AVERAGE: "Motorbike / Average",
 }
 RAILWAYS = {
-    passenger_schemas.RailType.NATIONAL_RAIL: "Rail / National rail",
-    passenger_schemas.RailType.INTERNATIONAL_RAIL: "Rail / International rail",
-    passenger_schemas.RailType.LIGHT_RAIL_OR_TRAM: "Rail / Light rail and tram",
+    RailType.NATIONAL_RAIL: "Rail / National rail",
+    RailType.INTERNATIONAL_RAIL: "Rail / International rail",
+    RailType.LIGHT_RAIL_OR_TRAM: "Rail / Light rail and tram",
 }
 
 
@@ -70,8 +168,8 @@ class _Leg(msgspec.Struct, frozen=True):
     factor: Factor
 
     @property
-    def shown(self) -> passenger_schemas.JourneyLegOut:
-        return passenger_schemas.JourneyLegOut(
+    def shown(self) -> JourneyLegOut:
+        return JourneyLegOut(
             mass_out(sum(self.grams)),
             mass_out(self.grams[1]),
             self.distance.out,
@@ -80,7 +178,7 @@ class _Leg(msgspec.Struct, frozen=True):
         )
 
 
-def calculate_journey(request: passenger_schemas.PassengerTransportationEstimateIn, factors: FactorSet) -> Calculated:
+def calculate_journey(request: PassengerTransportationEstimateIn, factors: FactorSet) -> Calculated:
     legs = [_leg(leg, request.passengers or 1, factors, f"legs[{i}]") for i, leg in enumerate(request.legs)]
     explain = [
         msgspec.structs.replace(each, description=f"Leg {number}: {each.description}")
@@ -101,7 +199,7 @@ def calculate_journey(request: passenger_schemas.PassengerTransportationEstimate
     return Calculated(total, explain, tuple(used.values()), {"legs": [leg.shown for leg in legs]})
 
 
-def _leg(leg: passenger_schemas.JourneyLegIn, passengers: int, factors: FactorSet, field: str) -> _Leg:
+def _leg(leg: JourneyLegIn, passengers: int, factors: FactorSet, field: str) -> _Leg:
     ways = [name for name in ("vehicle_type", "rail_type", "cabin_class") if getattr(leg, name) is not None]
     if len(ways) != 1:
         message = f"{field} needs exactly one of vehicle_type, rail_type and cabin_class."
@@ -119,7 +217,7 @@ def _leg(leg: passenger_schemas.JourneyLegIn, passengers: int, factors: FactorSe
         count = f"{plain(distance.km)} km × {passengers} passenger{'' if passengers == 1 else 's'}"
         counted = step("Passengers", f"{count} = {plain(amount)} {unit}", amount, unit)
     else:
-        factor = factors.get(CATEGORY, VEHICLES[leg.vehicle_type or passenger_schemas.VehicleType.CAR_MINI], "km")
+        factor = factors.get(CATEGORY, VEHICLES[leg.vehicle_type or VehicleType.CAR_MINI], "km")
         amount, unit = distance.km, "km"
         counted = step("The whole vehicle counts, for any number of passengers", f"{plain(amount)} km", amount, unit)
     fuel_value = factor.well_to_tank or Decimal(0)
@@ -135,7 +233,7 @@ def _leg(leg: passenger_schemas.JourneyLegIn, passengers: int, factors: FactorSe
     return _Leg((direct, making), distance, explain, (factor,), factor)
 
 
-def _distance(route: passenger_schemas.JourneyRouteIn, field: str, *, by_air: bool) -> Distance:
+def _distance(route: JourneyRouteIn, field: str, *, by_air: bool) -> Distance:
     has_places = route.source is not None or route.destination is not None
     if route.amount is not None and route.unit is not None and not has_places:
         return given_distance(route.amount, route.unit, field)
@@ -187,8 +285,8 @@ PASSENGER_TRANSPORTATION = EstimateKind(
     "cars and motorcycles as a whole.",
     operation="PassengerTransportationEstimate",
     parameter="passenger_transportation_estimate_id",
-    request=passenger_schemas.PassengerTransportationEstimateIn,
-    answer=passenger_schemas.PassengerTransportationEstimateOut,
+    request=PassengerTransportationEstimateIn,
+    answer=PassengerTransportationEstimateOut,
     calculate=calculate_journey,
     errors=(RouteRequired, DistanceInvalid, AddressNotFound, LocodeNotFound, SourceCodeInvalid, DestinationCodeInvalid),
     example={
@@ -205,7 +303,7 @@ PASSENGER_TRANSPORTATION = EstimateKind(
         "passengers": 1,
     },
     annotations=Annotations(
-        "is_passenger_transportation", "passenger_transportation_travelled_at", passenger_schemas.PassengerAnnotationsIn
+        "is_passenger_transportation", "passenger_transportation_travelled_at", PassengerAnnotationsIn
     ),
     in_thread=True,
 )

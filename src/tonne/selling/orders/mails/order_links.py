@@ -1,18 +1,91 @@
 """The page of an order: a link that is the same in all mails about the order, and works as long as the order exists."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
+from typing import NamedTuple
 
 import structlog
 
-from tonne.platform.db.database import Connection
+from tonne.platform.db.database import Connection, columns, scope_of
 from tonne.platform.documents.mail.link_token import hash_link_token, new_link_token
+from tonne.platform.keys.sealed import SealedSecrets
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
 from tonne.platform.settings.settings import Settings, SettingsError
 from tonne.platform.values.context import Scope
-from tonne.selling.orders.mails.order_link_store import LinkedOrder, find_boxes, insert_links
 from tonne.selling.orders.model import Order, OrderKey
+
+
+class LinkedOrder(NamedTuple):
+    """What the link of an order needs to know of it."""
+
+    scope: Scope
+    id: str
+
+
+INSERT_LINKS = """
+INSERT INTO order_links (account_id, order_id, organisation_id, mode, token_hash, token_box, created_at)
+SELECT account_id, order_id, organisation_id, mode, token_hash, token_box, $1
+FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::bytea[])
+     AS new (account_id, order_id, organisation_id, mode, token_hash, token_box)
+ON CONFLICT (account_id, order_id) DO NOTHING
+"""
+
+
+async def insert_links(
+    tx: Connection,
+    orders: Sequence[Order | LinkedOrder],
+    hashes: Sequence[bytes],
+    boxes: Sequence[bytes],
+    now: datetime,
+) -> None:
+    """Orders that have a link keep it."""
+    values = columns(orders, "scope.account_id, id, scope.organisation_id, scope.mode")
+    await tx.execute(INSERT_LINKS, now, *values, hashes, boxes)
+
+
+FIND_BOXES = """
+SELECT link.order_id, link.token_box FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN order_links link ON link.account_id = keys.account_id AND link.order_id = keys.id
+"""
+
+
+async def find_boxes(connection: Connection, keys: Sequence[OrderKey]) -> Mapping[str, bytes]:
+    """The sealed tokens by order id."""
+    rows = await connection.fetch(FIND_BOXES, *columns(keys, "account_id, id"))
+    return {row["order_id"]: row["token_box"] for row in rows}
+
+
+FIND_LINK = "SELECT organisation_id, account_id, mode, order_id FROM order_links WHERE token_hash = $1"
+
+
+async def find_linked_order(connection: Connection, secret_hash: bytes) -> tuple[Scope, str] | None:
+    """The order whose link has this token."""
+    row = await connection.fetchrow(FIND_LINK, secret_hash)
+    if row is None:
+        return None
+    return scope_of(row), row["order_id"]
+
+
+SEALED = SealedSecrets(
+    owner="page of order",
+    action="order.link_resealed",
+    list_in_use="""
+    SELECT order_id AS id, token_box AS sealed FROM order_links
+    ORDER BY order_id LIMIT $1
+    """,
+    count="""
+    SELECT substring(token_box FROM 1 FOR $1) AS header, count(*) AS count FROM order_links GROUP BY 1
+    """,
+    lock_others="""
+    SELECT organisation_id, mode, account_id, order_id AS id, token_box AS sealed FROM order_links
+    WHERE order_id > $1 AND substring(token_box FROM 1 FOR $3) <> $2::bytea
+    ORDER BY order_id LIMIT $4 FOR UPDATE
+    """,
+    update="UPDATE order_links SET token_box = $3 WHERE account_id = $1 AND order_id = $2",
+    key=("account_id", "id"),
+)
+
 
 _log = structlog.get_logger()
 

@@ -26,10 +26,9 @@ from tonne.selling.orders.move_order import event_of, order_event
 from tonne.selling.orders.order_tax import tax_of
 from tonne.selling.orders.placing.insert_store import NewOrder, insert_order
 from tonne.selling.orders.placing.spending import count_spending
-from tonne.selling.orders.quotes.locked_price import LockedPrice
+from tonne.selling.orders.quotes.locked_price import LockedPrice, QuotedOrder, require_open_quote
 from tonne.selling.orders.quotes.offer_digest import digest_offer
 from tonne.selling.orders.quotes.store import use_quote
-from tonne.selling.orders.quotes.use_quote import QuotedOrder, require_open_quote
 from tonne.selling.orders.schemas import order_document, placing_documents
 
 

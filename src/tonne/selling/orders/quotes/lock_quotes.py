@@ -28,9 +28,9 @@ from tonne.selling.orders.placing.bodies import price_request
 from tonne.selling.orders.placing.place_order import with_mass_of_estimate
 from tonne.selling.orders.placing.quote_order import quote_order
 from tonne.selling.orders.quotes.errors import HoldQuotaExceeded
-from tonne.selling.orders.quotes.hold_quota_store import HoldQuota, has_quota, list_of_organisation, lock_quota
 from tonne.selling.orders.quotes.locked_price import LockedPrice, encode_locked
 from tonne.selling.orders.quotes.schemas import LockedQuoteIn, quote_document, with_status
+from tonne.selling.orders.quotes.set_hold_quota import HoldQuota, has_quota, list_of_organisation, lock_quota
 from tonne.selling.orders.quotes.store import NewQuote, StoredQuote, find_quote_by_key, insert_quotes, sum_held_grams
 
 QUOTE_LIFE = timedelta(minutes=30)
