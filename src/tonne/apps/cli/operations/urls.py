@@ -21,9 +21,9 @@ def urls() -> None:
 @click.argument("new")
 @click.option("--dry-run", is_flag=True, help="Only count the orders.")
 def rewrite(old: str, new: str, *, dry_run: bool) -> None:
-    """Rewrite URLs in stored orders from the address OLD to NEW, such as https://offsets.example.com.
+    """Rewrite the URLs in stored orders from OLD to NEW.
 
-    NEW is the present TONNE_PUBLIC_URL. The service can keep running, and an interrupted run can be repeated. Events,
+    Both are addresses such as https://offsets.example.com; NEW is the present TONNE_PUBLIC_URL. The service can keep running, and an interrupted run can be repeated. Events,
     certificates, credentials and the public log keep their bytes: keep the old host redirecting to the new one.
     """
     old, new = _read(old, "OLD"), _read(new, "NEW")
