@@ -23,8 +23,9 @@ def urls() -> None:
 def rewrite(old: str, new: str, *, dry_run: bool) -> None:
     """Rewrite the URLs in stored orders from OLD to NEW.
 
-    Both are addresses such as https://offsets.example.com; NEW is the present TONNE_PUBLIC_URL. The service can keep running, and an interrupted run can be repeated. Events,
-    certificates, credentials and the public log keep their bytes: keep the old host redirecting to the new one.
+    Both are addresses such as https://offsets.example.com; NEW is the present TONNE_PUBLIC_URL. The service can keep
+    running, and an interrupted run can be repeated. Events, certificates, credentials and the public log keep their
+    bytes: keep the old host redirecting to the new one.
     """
     old, new = _read(old, "OLD"), _read(new, "NEW")
 
