@@ -1,12 +1,12 @@
 """Bank transfers, what was done with them, and money that goes back."""
 
-from datetime import date, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
 from msgspec import Struct
 
-from tonne.money.bank.formats.statement import signed_money
+from tonne.money.bank.formats.statement import BankLine
 from tonne.platform.values.amounts import DECIMALS, format_money
 from tonne.platform.values.context import Mode
 
@@ -35,7 +35,7 @@ class ReturnStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
-class Transfer(Struct, frozen=True, kw_only=True):
+class Transfer(BankLine, frozen=True, kw_only=True):
     """A booked line of a bank statement with what was done about it.
 
     `invoice_id` and `invoice_reference` are the invoice that the payer named. `returning_minor` is planned or exported,
@@ -44,16 +44,6 @@ class Transfer(Struct, frozen=True, kw_only=True):
 
     id: str
     mode: Mode
-    own_account: str
-    booked_on: date
-    amount_minor: int
-    currency: str
-    payer: str
-    payer_iban: str
-    payer_bic: str
-    reference: str
-    end_to_end_id: str
-    is_reversal: bool
     state: TransferState
     invoice_id: str | None
     invoice_reference: str | None
@@ -72,10 +62,6 @@ class Transfer(Struct, frozen=True, kw_only=True):
         """What nobody has dealt with yet."""
         sent_back = self.returning_minor + self.returned_minor - self.refunded_minor
         return abs(self.amount_minor) - self.assigned_minor - sent_back - self.resolved_minor
-
-    @property
-    def amount(self) -> str:
-        return signed_money(self.amount_minor, self.currency)
 
     @property
     def rest(self) -> str:

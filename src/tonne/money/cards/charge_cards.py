@@ -99,8 +99,7 @@ class ChargeCards(Struct, frozen=True):
     async def claim(self) -> OpenedCharges:
         """Claim due pending charges, and open a charge for each due order. Skips locked rows."""
         now = self.clock()
-        async with self.database.transaction() as tx:
-            unclear = await claim_pending(tx, self.mode, now, now + self.schedule.lease(), limit=BATCH)
+        unclear = await self.database.commit(claim_pending, self.mode, now, now + self.schedule.lease(), limit=BATCH)
         opened: list[OpenedCharges] = []
         await run_due(
             self.database,
@@ -145,5 +144,4 @@ class ChargeCards(Struct, frozen=True):
     async def _settle(self, rows: Sequence[Answer | OrderKey]) -> None:
         results = [row for row in rows if not isinstance(row, OrderKey)]
         free = [row for row in rows if isinstance(row, OrderKey)]
-        async with self.database.transaction() as tx:
-            await settle_charges(tx, results, free, self.clock(), self.schedule)
+        await self.database.commit(settle_charges, results, free, self.clock(), self.schedule)

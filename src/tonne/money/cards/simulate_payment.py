@@ -47,8 +47,7 @@ class SimulatePayment(Struct, frozen=True):
             results, opened = [(waiting, confirmed)], OpenedCharges([], [])
         else:
             results = [(attempt, await self.gateway.charge(attempt.request)) for attempt in opened.attempts]
-        async with self.database.transaction() as tx:
-            [order] = await settle_charges(tx, results, opened.free, self.clock(), self.schedule)
+        [order] = await self.database.commit(settle_charges, results, opened.free, self.clock(), self.schedule)
         if order.status is not OrderStatus.PAID:
             raise TransitionInvalid(f"The order became {order.status} before it was paid.")
         return order
@@ -71,8 +70,7 @@ class SimulatePayment(Struct, frozen=True):
                 [order] = await settle_charges(tx, [(attempt, result)], [], self.clock(), self.schedule)
                 return order
         result = await self.gateway.charge(attempt.request)
-        async with self.database.transaction() as tx:
-            [order] = await settle_charges(tx, [(attempt, result)], [], self.clock(), self.schedule)
+        [order] = await self.database.commit(settle_charges, [(attempt, result)], [], self.clock(), self.schedule)
         return order
 
     async def _lock(self, tx: Connection, scope: Scope, order_id: str) -> Order:

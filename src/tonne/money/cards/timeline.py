@@ -3,7 +3,7 @@
 from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import Scope
-from tonne.platform.values.timeline import TimelineEntry
+from tonne.platform.values.timeline import TimelineEntry, entries_of
 
 LIST_CHARGES_OF_ORDER = """
 SELECT id, attempt, gateway, amount_minor, currency, status, outcome, reference, code, message, created_at, settled_at,
@@ -20,17 +20,15 @@ ORDER BY created_at, attempt
 async def charge_timeline(connection: Connection, scope: Scope, order_id: str) -> list[TimelineEntry]:
     entries = []
     for row in await connection.fetch(LIST_CHARGES_OF_ORDER, scope.account_id, order_id):
-        id_, amount = row["id"], f"{format_money(row['amount_minor'], row['currency'])} {row['currency']}"
+        amount = f"{format_money(row['amount_minor'], row['currency'])} {row['currency']}"
         what = "" if row["invoice"] is None else f" for invoice {row['invoice']}"
-        begun = f"attempt {row['attempt']} to charge {amount}{what} ({row['gateway']})"
-        entries.append(TimelineEntry(at=row["created_at"], kind="charge", text=begun, subject_id=id_))
-        if row["settled_at"] is not None:
-            details = ", ".join(filter(None, (row["reference"], row["outcome"], row["code"], row["message"])))
-            result = "failed" if row["status"] == "failed" else "captured"
-            text = f"{amount} {result}{f' ({details})' if details else ''}"
-            entries.append(TimelineEntry(at=row["settled_at"], kind="charge", text=text, subject_id=id_))
-        if row["refunded_at"] is not None:
-            entries.append(
-                TimelineEntry(at=row["refunded_at"], kind="charge", text=f"{amount} refunded", subject_id=id_)
-            )
+        details = ", ".join(filter(None, (row["reference"], row["outcome"], row["code"], row["message"])))
+        result = f"{'failed' if row['status'] == 'failed' else 'captured'}{f' ({details})' if details else ''}"
+        entries += entries_of(
+            "charge",
+            row["id"],
+            (row["created_at"], f"attempt {row['attempt']} to charge {amount}{what} ({row['gateway']})"),
+            (row["settled_at"], f"{amount} {result}"),
+            (row["refunded_at"], f"{amount} refunded"),
+        )
     return entries

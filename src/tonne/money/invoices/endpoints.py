@@ -92,15 +92,14 @@ class InvoiceEndpoints(Struct, frozen=True):
             )
             self.notifier.notify()
             return Response(order_document(charged))
-        async with self.database.transaction() as tx:
-            paid = await settle_test_invoice(
-                tx,
-                request.scope,
-                request.path("order_id"),
-                settings=self.settings,
-                actor=request.actor,
-                now=self.clock(),
-            )
+        paid = await self.database.commit(
+            settle_test_invoice,
+            request.scope,
+            request.path("order_id"),
+            settings=self.settings,
+            actor=request.actor,
+            now=self.clock(),
+        )
         self.notifier.notify(*work_after(paid), WorkKind.INVOICES, WorkKind.MAILS, scope=request.scope)
         return Response(order_document(paid))
 

@@ -79,8 +79,7 @@ class FollowUpInvoices(Struct, frozen=True):
             _, due_at = schedule.next_step(reminded, now, settles_itself=False)
             await self._send(reminded, compose_reminder, invoice_store.mark_reminded, due_at)
         elif step is InvoiceStep.SETTLE:
-            async with self.database.transaction() as tx:
-                await settle_if_covered(tx, invoice, actor=ACTOR, now=now)
+            await self.database.commit(settle_if_covered, invoice, actor=ACTOR, now=now)
         else:
             await self._cancel(invoice, now)
 
@@ -108,5 +107,4 @@ class FollowUpInvoices(Struct, frozen=True):
     async def _cancel(self, invoice: Invoice, now: datetime) -> None:
         today = day_text(now.astimezone(UTC).date())
         reason = f"Invoice {invoice.reference} was due on {day_text(invoice.due_on)} and was not paid by {today}."
-        async with self.database.transaction() as tx:
-            await cancel_invoice(tx, invoice, actor=ACTOR, reason=reason, now=now)
+        await self.database.commit(cancel_invoice, invoice, actor=ACTOR, reason=reason, now=now)

@@ -35,32 +35,45 @@ class InvoiceStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
-class Invoice(msgspec.Struct, frozen=True, kw_only=True):
-    """`record` is the issued content as JSON. In test mode `mailed_at` is also set if there was no recipient.
+class IssuedDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What invoices and credit notes have in common. `record` is the issued content as JSON."""
+
+    id: str
+    organisation_id: str
+    mode: Mode
+    number: int
+    reference: str
+    currency: str
+    total_minor: int
+    tax_minor: int | None = None
+    issued_on: date
+    record: bytes
+    mailed_at: datetime | None = None
+
+    @property
+    def total(self) -> str:
+        """For people: `27.78 EUR`."""
+        return self.money(self.total_minor)
+
+    def money(self, amount_minor: int) -> str:
+        return f"{format_money(amount_minor, self.currency)} {self.currency}"
+
+
+class Invoice(IssuedDocument, frozen=True, kw_only=True):
+    """In test mode `mailed_at` is also set if there was no recipient.
 
     `first_order_id` is one of its orders, and the only one unless it is consolidated. `credited_minor` is the sum of
     its credit notes.
     """
 
-    id: str
-    organisation_id: str
-    mode: Mode
     order_count: int
     first_order_id: str
-    number: int
-    reference: str
-    currency: str
-    total_minor: int
     status: InvoiceStatus
-    issued_on: date
     due_on: date
-    record: bytes
     billing: Billing = Billing.PER_ORDER
     payment_method: PaymentMethod = PaymentMethod.INVOICE
-    tax_minor: int | None = None
     credited_minor: int = 0
     settled_minor: int | None = None
-    mailed_at: datetime | None = None
     reminded_at: datetime | None = None
     settled_at: datetime | None = None
     settled_by: str | None = None
@@ -87,16 +100,8 @@ class Invoice(msgspec.Struct, frozen=True, kw_only=True):
         return f"order {self.first_order_id}" if self.order_count == 1 else f"{self.order_count:,} orders"
 
     @property
-    def total(self) -> str:
-        """For people: `27.78 EUR`."""
-        return self.money(self.total_minor)
-
-    @property
     def due(self) -> str:
         return self.money(self.due_minor)
-
-    def money(self, amount_minor: int) -> str:
-        return f"{format_money(amount_minor, self.currency)} {self.currency}"
 
     @property
     def closing(self) -> Closing | None:

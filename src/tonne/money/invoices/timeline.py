@@ -1,11 +1,9 @@
 """The invoices of an order and the bank transfers that pay them."""
 
-import asyncpg
-
 from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import Scope
-from tonne.platform.values.timeline import TimelineEntry
+from tonne.platform.values.timeline import TimelineEntry, entries_of
 
 LIST_INVOICES_OF_ORDER = """
 SELECT invoices.id, invoices.reference, invoices.status, invoices.total_minor, invoices.currency, invoices.order_count,
@@ -17,23 +15,17 @@ WHERE billed.account_id = $1 AND billed.order_id = $2 ORDER BY invoices.created_
 
 
 async def invoice_timeline(connection: Connection, scope: Scope, order_id: str) -> list[TimelineEntry]:
-    rows = await connection.fetch(LIST_INVOICES_OF_ORDER, scope.account_id, order_id)
-    return [entry for row in rows for entry in _entries(row)]
-
-
-def _entries(row: asyncpg.Record) -> list[TimelineEntry]:
-    id_, reference = row["id"], row["reference"]
-    total = f"{format_money(row['total_minor'], row['currency'])} {row['currency']}"
-    others = f", with {row['order_count'] - 1:,} other orders" if row["order_count"] > 1 else ""
-    issued = f"{reference} over {total} issued, due on {row['due_on']}{others}"
-    entries = [TimelineEntry(at=row["created_at"], kind="invoice", text=issued, subject_id=id_)]
-    for at, done in ((row["mailed_at"], "mailed"), (row["reminded_at"], "reminded of")):
-        if at is not None:
-            entries.append(TimelineEntry(at=at, kind="invoice", text=f"{reference} {done}", subject_id=id_))
-    if row["settled_at"] is not None:
-        text = f"{reference} {row['status']}"
-        entries.append(
-            TimelineEntry(at=row["settled_at"], kind="invoice", text=text, actor=row["settled_by"], subject_id=id_)
+    entries = []
+    for row in await connection.fetch(LIST_INVOICES_OF_ORDER, scope.account_id, order_id):
+        reference, total = row["reference"], f"{format_money(row['total_minor'], row['currency'])} {row['currency']}"
+        others = f", with {row['order_count'] - 1:,} other orders" if row["order_count"] > 1 else ""
+        entries += entries_of(
+            "invoice",
+            row["id"],
+            (row["created_at"], f"{reference} over {total} issued, due on {row['due_on']}{others}"),
+            (row["mailed_at"], f"{reference} mailed"),
+            (row["reminded_at"], f"{reference} reminded of"),
+            (row["settled_at"], f"{reference} {row['status']}", row["settled_by"]),
         )
     return entries
 
@@ -53,16 +45,13 @@ async def write_off_timeline(connection: Connection, scope: Scope, order_id: str
     entries = []
     for row in await connection.fetch(LIST_WRITE_OFFS_OF_ORDER, scope.account_id, order_id):
         amount, reference = f"{format_money(row['amount_minor'], row['currency'])} {row['currency']}", row["reference"]
-        text = f"{amount} of {reference} written off: {row['reason']}"
-        actor = row["approved_by"] or row["requested_by"]
-        entry = TimelineEntry(at=row["booked_at"], kind="invoice", text=text, actor=actor, subject_id=row["id"])
-        entries.append(entry)
-        if row["undone_at"] is not None:
-            text = f"{reference} reinstated: {row['undo_reason']}"
-            entry = TimelineEntry(
-                at=row["undone_at"], kind="invoice", text=text, actor=row["undone_by"], subject_id=row["id"]
-            )
-            entries.append(entry)
+        written_off = f"{amount} of {reference} written off: {row['reason']}"
+        entries += entries_of(
+            "invoice",
+            row["id"],
+            (row["booked_at"], written_off, row["approved_by"] or row["requested_by"]),
+            (row["undone_at"], f"{reference} reinstated: {row['undo_reason']}", row["undone_by"]),
+        )
     return entries
 
 
@@ -85,15 +74,8 @@ async def transfer_timeline(connection: Connection, scope: Scope, order_id: str)
         amount = f"{format_money(abs(minor), currency)} {currency}"
         done = "assigned to" if minor > 0 else "no longer assigned to"
         text = f"{amount} of “{row['payer']}”, booked on {row['booked_on']}, {done} {row['reference']}"
-        entries.append(
-            TimelineEntry(
-                at=row["created_at"],
-                kind="transfer",
-                text=f"{text}: {row['note']}" if row["note"] else text,
-                actor=row["created_by"],
-                subject_id=row["transfer_id"],
-            )
-        )
+        text = f"{text}: {row['note']}" if row["note"] else text
+        entries += entries_of("transfer", row["transfer_id"], (row["created_at"], text, row["created_by"]))
     return entries
 
 
@@ -111,13 +93,13 @@ async def return_timeline(connection: Connection, scope: Scope, order_id: str) -
     """Money that goes back by bank."""
     entries = []
     for row in await connection.fetch(LIST_RETURNS_OF_ORDER, scope.account_id, order_id):
-        amount, id_ = f"{format_money(row['amount_minor'], row['currency'])} {row['currency']}", row["id"]
-        planned = f"return of {amount} planned: {row['reason']}"
-        actor = row["created_by"]
-        entries.append(TimelineEntry(at=row["created_at"], kind="return", text=planned, actor=actor, subject_id=id_))
-        if row["closed_at"] is not None:
-            text = f"return of {amount} {row['status']}"
-            entries.append(TimelineEntry(at=row["closed_at"], kind="return", text=text, subject_id=id_))
+        returned = f"return of {format_money(row['amount_minor'], row['currency'])} {row['currency']}"
+        entries += entries_of(
+            "return",
+            row["id"],
+            (row["created_at"], f"{returned} planned: {row['reason']}", row["created_by"]),
+            (row["closed_at"], f"{returned} {row['status']}"),
+        )
     return entries
 
 
@@ -134,11 +116,10 @@ async def credit_note_timeline(connection: Connection, scope: Scope, order_id: s
     for row in await connection.fetch(LIST_CREDIT_NOTES_OF_ORDER, scope.account_id, order_id):
         amount, reason = f"{format_money(row['total_minor'], row['currency'])} {row['currency']}", row["reason"]
         text = f"{row['reference']} over {amount} issued ({row['cause']}){f': {reason}' if reason else ''}"
-        issued = TimelineEntry(
-            at=row["created_at"], kind="credit note", text=text, actor=row["issued_by"], subject_id=row["id"]
+        entries += entries_of(
+            "credit note",
+            row["id"],
+            (row["created_at"], text, row["issued_by"]),
+            (row["mailed_at"], f"{row['reference']} mailed"),
         )
-        entries.append(issued)
-        if row["mailed_at"] is not None:
-            text = f"{row['reference']} mailed"
-            entries.append(TimelineEntry(at=row["mailed_at"], kind="credit note", text=text, subject_id=row["id"]))
     return entries

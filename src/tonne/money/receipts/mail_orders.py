@@ -186,8 +186,7 @@ class MailOrders(Struct, frozen=True):
         if not due:
             return {}
         orders = {each.order_id: LinkedOrder(each.scope, each.order_id) for each in due}
-        async with self.database.transaction() as tx:
-            return await order_urls(tx, list(orders.values()), settings=self.settings, now=self.clock())
+        return await self.database.commit(order_urls, list(orders.values()), settings=self.settings, now=self.clock())
 
 
 async def _enqueue(tx: Connection, due: DueOrderMail, letter: OrderLetter) -> None:

@@ -74,8 +74,7 @@ class SettleBankRefunds(Struct, frozen=True):
     async def run_once(self) -> bool:
         """False if no refund is to be looked at."""
         now = self.clock()
-        async with self.database.transaction() as tx:
-            due = await claim_bank_refunds(tx, now, now + LOOK_EVERY, limit=BATCH)
+        due = await self.database.commit(claim_bank_refunds, now, now + LOOK_EVERY, limit=BATCH)
         return await run_each(
             due,
             self._look,

@@ -45,16 +45,15 @@ class RefundEndpoints(msgspec.Struct, frozen=True):
         allowed to refund by API. From `retiring` on, no order can be cancelled.
         """
         body = read(request.json_or_empty(), CancelIn)
-        async with self.database.transaction() as tx:
-            cancelled = await cancel_by_id(
-                tx,
-                request.scope,
-                request.path("order_id"),
-                Cancellation(reason=body.reason, with_refund=body.refund),
-                settings=self.settings,
-                actor=request.actor,
-                now=self.clock(),
-            )
+        cancelled = await self.database.commit(
+            cancel_by_id,
+            request.scope,
+            request.path("order_id"),
+            Cancellation(reason=body.reason, with_refund=body.refund),
+            settings=self.settings,
+            actor=request.actor,
+            now=self.clock(),
+        )
         self.notifier.notify(*_AFTER_CANCELLATION, scope=request.scope)
         return Response(order_document(cancelled))
 
@@ -97,10 +96,15 @@ class RefundEndpoints(msgspec.Struct, frozen=True):
     async def _request(self, request: Request, order_id: str, asked: RefundRequest) -> Refund | None:
         """None if the idempotency key is taken."""
         try:
-            async with self.database.transaction() as tx:
-                return await request_refund(
-                    tx, request.scope, order_id, asked, settings=self.settings, actor=request.actor, now=self.clock()
-                )
+            return await self.database.commit(
+                request_refund,
+                request.scope,
+                order_id,
+                asked,
+                settings=self.settings,
+                actor=request.actor,
+                now=self.clock(),
+            )
         except store.RefundKeyTaken:
             return None
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from tonne.money.cards.gateways.payment_record import DisputeState
+from tonne.money.cards.gateways.payment_record import RecordedDispute
 from tonne.platform.values.context import Scope
 from tonne.selling.orders.model import OrderKey
 
@@ -79,8 +79,8 @@ class Refund(Struct, frozen=True, kw_only=True):
         return OrderKey(self.scope.account_id, self.order_id)
 
 
-class Dispute(Struct, frozen=True, kw_only=True):
-    """A payment that the payer disputes at their bank. `withdrawn_minor`: what the gateway has taken back.
+class Dispute(RecordedDispute, frozen=True, kw_only=True):
+    """A payment that the payer disputes at their bank, as the gateway has it on record.
 
     `order_id` is None if the charge paid for an invoice: it concerns all orders.
     """
@@ -89,14 +89,7 @@ class Dispute(Struct, frozen=True, kw_only=True):
     id: str
     order_id: str | None
     charge_id: str
-    reference: str
-    amount_minor: int
-    withdrawn_minor: int
     currency: str
-    reason: str
-    state: DisputeState
-    evidence_due: datetime | None
-    opened_at: datetime
     recorded_at: datetime
     closed_at: datetime | None
 

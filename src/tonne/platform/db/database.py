@@ -147,6 +147,13 @@ class Database:
         async with self.connection() as connection:
             return await query(connection, *args, **kwargs)
 
+    async def commit(
+        self, change: Callable[Concatenate[Connection, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """What `change` returns when it is called in a transaction of its own."""
+        async with self.transaction() as tx:
+            return await change(tx, *args, **kwargs)
+
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Connection]:
         """A read-only transaction in which all statements see the same snapshot."""

@@ -27,3 +27,14 @@ class TimelineEntry(Struct, frozen=True, kw_only=True):
     actor: str | None = None
     subject_id: str | None = None
     is_planned: bool = False
+
+
+def entries_of(
+    kind: str, subject_id: str, *happened: tuple[datetime | None, str] | tuple[datetime | None, str, str | None]
+) -> list[TimelineEntry]:
+    """An entry for each thing that happened to one object: when (None if it has not), what, and the actor."""
+    return [
+        TimelineEntry(at=at, kind=kind, text=text, actor=actor[0] if actor else None, subject_id=subject_id)
+        for at, text, *actor in happened
+        if at is not None
+    ]

@@ -101,8 +101,7 @@ class RetirementEndpoints(Struct, frozen=True):
         require_test_mode(request.scope)
         requested = read(request.json(), SupplyIn).available_quantity
         grams = None if requested is None else min(MAX_GRAMS, to_grams(requested, MassUnit.T))
-        async with self.database.transaction() as tx:
-            await simulate_supply(tx, request.scope, grams, actor=request.actor, now=self.clock())
+        await self.database.commit(simulate_supply, request.scope, grams, actor=request.actor, now=self.clock())
         self.directory.forget_terms(request.scope)
         self.notifier.notify(WorkKind.PAID_ORDERS)
         return json_response(SupplyOut(None if grams is None else format_tonnes(grams)))

@@ -26,8 +26,7 @@ class RetireTestOrder:
 
     async def retire(self, scope: Scope, order_id: str) -> bytes:
         """Retire the order's credits, and return its JSON. The worker completes it."""
-        async with self._database.transaction() as tx:
-            await self._require_allocated(tx, scope, order_id)
+        await self._database.commit(self._require_allocated, scope, order_id)
         async with self._database.transaction() as tx:
             await retire_test_parcels(tx, scope, order_id, service_name=self._settings.seller_name, now=self._clock())
             order = await _lock(tx, scope, order_id)

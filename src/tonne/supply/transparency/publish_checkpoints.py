@@ -83,8 +83,9 @@ class PublishCheckpoints:
             if note != signed and not await asyncio.to_thread(head_file.replace, note, expected=signed):
                 return False
         now = self._clock()
-        async with self._database.transaction() as tx:
-            is_stored = await store_checkpoint(tx, log, checkpoint.root, note, now=now, next_publish_at=now + PAUSE)
+        is_stored = await self._database.commit(
+            store_checkpoint, log, checkpoint.root, note, now=now, next_publish_at=now + PAUSE
+        )
         if is_stored:
             _log.info("checkpoint_published", origin=log.origin, size=log.size)
         return is_stored

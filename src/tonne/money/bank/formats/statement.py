@@ -23,15 +23,13 @@ class StatementFormat(StrEnum):
     MT940 = "mt940"
 
 
-class StatementLine(Struct, frozen=True, kw_only=True):
-    """One booked line. Incoming amounts are positive, outgoing ones negative; `payer` is the other party of either.
+class BankLine(Struct, frozen=True, kw_only=True):
+    """What the bank says. Incoming amounts are positive, outgoing ones negative; `payer` is the other party of either.
 
-    `own_account` is empty if the file does not say whose statement it is. `bank_reference` is the bank's own reference
-    of this line (camt's AcctSvcrRef, the part behind // in MT940), unique within one account and format, or empty.
-    `end_to_end_id` is chosen by the payer and identifies nothing.
+    `own_account` is empty if the file does not say whose statement it is. `end_to_end_id` is chosen by the payer and
+    identifies nothing.
     """
 
-    line: int
     booked_on: date
     amount_minor: int
     currency: str
@@ -40,13 +38,22 @@ class StatementLine(Struct, frozen=True, kw_only=True):
     own_account: str = ""
     payer_iban: str = ""
     payer_bic: str = ""
-    bank_reference: str = ""
     end_to_end_id: str = ""
     is_reversal: bool = False
 
     @property
     def amount(self) -> str:
         return signed_money(self.amount_minor, self.currency)
+
+
+class StatementLine(BankLine, frozen=True, kw_only=True):
+    """One booked line of a file. `bank_reference` is the bank's own reference of it, or empty.
+
+    That is camt's AcctSvcrRef, or the part behind // in MT940. It is unique within one account and format.
+    """
+
+    line: int
+    bank_reference: str = ""
 
 
 class Statement(Struct, frozen=True):

@@ -85,13 +85,11 @@ class RemoveClosedCards(Struct, frozen=True):
     async def run_once(self) -> bool:
         """Process one card; false if none is due."""
         now = self.clock()
-        async with self.database.transaction() as tx:
-            due = await claim_closed_card(tx, now)
+        due = await self.database.commit(claim_closed_card, now)
         if due is None:
             return False
         if due.is_needed or not await self._forget(due):
-            async with self.database.transaction() as tx:
-                await postpone_removal(tx, due.scope, now + RETRY_AFTER)
+            await self.database.commit(postpone_removal, due.scope, now + RETRY_AFTER)
             return True
         async with self.database.transaction() as tx:
             await lock_account(tx, due.scope)

@@ -61,8 +61,9 @@ class ChargeInvoices(Struct, frozen=True):
 
         async def open_one(invoice: invoice_charge_store.CardInvoice) -> None:
             now = self.clock()
-            async with self.database.transaction() as tx:
-                attempt = await open_invoice_charge(tx, invoice, now=now, held_until=now + self.schedule.lease())
+            attempt = await self.database.commit(
+                open_invoice_charge, invoice, now=now, held_until=now + self.schedule.lease()
+            )
             if attempt is not None:
                 opened.append(attempt)
 
@@ -94,8 +95,7 @@ class ChargeInvoices(Struct, frozen=True):
 
     async def _settle(self, answer: Answer) -> None:
         attempt, result = answer
-        async with self.database.transaction() as tx:
-            await settle_invoice_charge(tx, attempt, result, self.clock(), self.schedule)
+        await self.database.commit(settle_invoice_charge, attempt, result, self.clock(), self.schedule)
 
 
 async def _compare_with_invoices(tx: Connection, attempts: Sequence[ChargeAttempt]) -> list[ChargeAttempt]:

@@ -25,12 +25,10 @@ async def simulate_card_invoice(
 ) -> Order:
     """In the same steps as a worker. All orders of the invoice are paid; an order without one gets its own."""
     schedule, now = RetrySchedule(settings), clock()
-    async with database.transaction() as tx:
-        attempt = await _open(tx, scope, order.id, schedule, clock=clock, settings=settings)
+    attempt = await database.commit(_open, scope, order.id, schedule, clock=clock, settings=settings)
     if attempt is not None:
         result = await SimulatedCardGateway(database).charge(attempt.request)
-        async with database.transaction() as tx:
-            await settle_invoice_charge(tx, attempt, result, now, schedule)
+        await database.commit(settle_invoice_charge, attempt, result, now, schedule)
     async with database.connection() as connection:
         return await load_order(connection, scope, order.id) or order
 

@@ -1,14 +1,14 @@
 """Credit notes as values: what each takes off an order, and how one is composed."""
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date
 from enum import StrEnum
 
 import msgspec
 
 from tonne.money.invoices.documents.credit_note_record import CreditNoteLine, CreditNoteRecord
 from tonne.money.invoices.documents.credit_note_xml import credited_tax
-from tonne.money.invoices.model import BilledOrder, Invoice, InvoiceStatus
+from tonne.money.invoices.model import BilledOrder, Invoice, InvoiceStatus, IssuedDocument
 from tonne.platform.values.amounts import apportion, format_money
 from tonne.platform.values.context import Mode, new_id
 from tonne.platform.values.replace import replace
@@ -44,30 +44,12 @@ class CreditedOrder(msgspec.Struct, frozen=True):
         return OrderKey(self.account_id, self.order_id)
 
 
-class CreditNote(msgspec.Struct, frozen=True, kw_only=True):
-    """`record` is the issued content as JSON."""
-
-    id: str
+class CreditNote(IssuedDocument, frozen=True, kw_only=True):
     invoice_id: str
-    organisation_id: str
-    mode: Mode
-    number: int
-    reference: str
-    currency: str
-    total_minor: int
-    tax_minor: int | None
     cause: CreditCause
     reason: str | None
     refund_id: str | None
-    issued_on: date
     issued_by: str
-    record: bytes
-    mailed_at: datetime | None = None
-
-    @property
-    def total(self) -> str:
-        """For people: `27.78 EUR`."""
-        return f"{format_money(self.total_minor, self.currency)} {self.currency}"
 
     def read_record(self) -> CreditNoteRecord:
         return msgspec.json.decode(self.record, type=CreditNoteRecord)

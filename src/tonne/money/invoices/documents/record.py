@@ -96,27 +96,36 @@ class InvoicePeriod(msgspec.Struct, frozen=True):
     last_day: str
 
 
-class InvoiceRecord(msgspec.Struct, frozen=True):
-    """Dates as `YYYY-MM-DD`. The lines, the fees and the taxes sum to the total, which the buyer pays.
+class DocumentRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What the records of invoices and credit notes have in common. Dates as `YYYY-MM-DD`."""
+
+    number: str
+    mode: Literal["live", "test"]
+    issued_on: str
+    seller: InvoiceSeller
+    buyer: InvoiceBuyer
+    currency: str
+    total: str
+    note: str | None
+    # The stored card of the account pays: the buyer has nothing to do, and the document names no bank account.
+    paid_by_card: bool = False
+    # The language of the document and of the mails about it: that of the first order.
+    language: str = DEFAULT_LANGUAGE
+
+
+class InvoiceRecord(DocumentRecord, frozen=True, kw_only=True):
+    """The lines, the fees and the taxes sum to the total, which the buyer pays.
 
     `fee` and `more_fees`: one per treatment and rate. Without `taxes` the document does not mention tax. Amounts of a
     credit note are positive: what the buyer gets back.
     """
 
-    number: str
-    mode: Literal["live", "test"]
-    issued_on: str
     due_on: str
     order_id: str
-    seller: InvoiceSeller
-    buyer: InvoiceBuyer
-    currency: str
     lines: list[InvoiceLine]
     fee: InvoiceFee
-    total: str
     bank: BankAccount
     reference: str
-    note: str | None
     document: Literal["invoice", "credit_note"] = "invoice"
     taxes: list[InvoiceTax] = []
     more_fees: list[InvoiceFee] = []
@@ -127,12 +136,8 @@ class InvoiceRecord(msgspec.Struct, frozen=True):
     account: str | None = None
     order_reference: str | None = None
     corrects: CorrectedInvoice | None = None
-    # The stored card of the account is charged: the document names no bank account.
-    paid_by_card: bool = False
     # Above 1, `order_id` is empty and the orders are listed in an annex.
     order_count: int = 1
-    # The language of the document and of the mails about it: that of the first order.
-    language: str = DEFAULT_LANGUAGE
 
 
 class Closing(msgspec.Struct, frozen=True):

@@ -55,8 +55,7 @@ class IssueConsolidatedInvoices(Struct, frozen=True):
         )
 
     async def _bill(self, group_id: str) -> None:
-        async with self.database.transaction() as tx:
-            await bill_group(tx, group_id, self.settings, self.clock())
+        await self.database.commit(bill_group, group_id, self.settings, self.clock())
 
 
 async def bill_group(tx: Connection, group_id: str, settings: Settings, now: datetime) -> Invoice | None:

@@ -43,8 +43,7 @@ class CheckPayments(Struct, frozen=True):
         """Process one batch; false if nothing is due."""
         now = self.clock()
         held_until = now + self.schedule.lease()
-        async with self.database.transaction() as tx:
-            due = await captured_store.claim_checks(tx, now, held_until, limit=BATCH)
+        due = await self.database.commit(captured_store.claim_checks, now, held_until, limit=BATCH)
         return await run_each(
             due,
             lambda charge: self._check(charge, held_until),
@@ -61,11 +60,9 @@ class CheckPayments(Struct, frozen=True):
             payment = await gateway.read_payment(charge.reference)
         except PaymentNotRead as error:
             _log.warning("payment_not_read", charge_id=charge.id, order_id=charge.order_id, reason=str(error))
-            async with self.database.transaction() as tx:
-                await captured_store.finish_check(tx, charge, held_until, self.clock() + RETRY_AFTER)
+            await self.database.commit(captured_store.finish_check, charge, held_until, self.clock() + RETRY_AFTER)
             return
-        async with self.database.transaction() as tx:
-            await record_payment(tx, charge, payment, held_until=held_until, now=self.clock())
+        await self.database.commit(record_payment, charge, payment, held_until=held_until, now=self.clock())
 
 
 class PollGateways(Struct, frozen=True):
@@ -85,8 +82,7 @@ class PollGateways(Struct, frozen=True):
 
     async def _poll(self, name: str, gateway: CardGateway, poll: str, every: timedelta, overlap: timedelta) -> bool:
         now = self.clock()
-        async with self.database.transaction() as tx:
-            until = await claim_poll(tx, poll, first=now - FIRST_POLL, now=now, next_at=now + every)
+        until = await self.database.commit(claim_poll, poll, first=now - FIRST_POLL, now=now, next_at=now + every)
         if until is None:
             return False
         try:

@@ -27,8 +27,7 @@ async def simulate_dispute(
     if charge is None or not await gateway.dispute(charge.reference, state, now):
         raise NothingToDispute
     payment = await gateway.read_payment(charge.reference)
-    async with database.transaction() as tx:
-        await record_payment(tx, charge, payment, held_until=None, now=now)
+    await database.commit(record_payment, charge, payment, held_until=None, now=now)
     document = await database.run(find_by_id, scope, order_id)
     if document is None:
         raise OrderNotFound

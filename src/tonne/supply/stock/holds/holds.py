@@ -142,8 +142,7 @@ async def release_hold(database: Database, holder: Holder, held_at: datetime) ->
 
     A later hold of the same checkout stays: the customer is paying in another tab.
     """
-    async with database.transaction() as tx:
-        await hold_store.delete_unordered(tx, holder.scope, holder.checkout_id, held_at + HOLD_LIFE)
+    await database.commit(hold_store.delete_unordered, holder.scope, holder.checkout_id, held_at + HOLD_LIFE)
 
 
 # `checkout` implements it, because it depends on charges: what is held for orders whose payment was declined, or that
