@@ -21,7 +21,7 @@ from tonne_conformance.file_reports import html, junit, write_reports
 from tonne_conformance.installation import Document, Service
 from tonne_conformance.options import Options
 from tonne_conformance.run import ALL_CHECKS, Outcome, Result, UnknownCheck, Verdict, _run_all, chosen
-from tonne_conformance.sections.limits import UNPROVEN
+from tonne_conformance.sections.unproven import UNPROVEN
 from tonne_conformance.text_report import markdown, section_key, text_report
 
 OPTIONS = Options(url="https://offsets.example.com/v1", key="k")

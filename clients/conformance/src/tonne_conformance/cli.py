@@ -14,7 +14,7 @@ from tonne_conformance.certificate import CertificateFiles, make_certificate
 from tonne_conformance.file_reports import write_reports
 from tonne_conformance.options import DEFAULT_REDIRECT_URL, Options, ReceiverAddress, settings_for
 from tonne_conformance.run import ALL_CHECKS, Outcome, Result, UnknownCheck, Verdict, chosen, run
-from tonne_conformance.sections.limits import UNPROVEN
+from tonne_conformance.sections.unproven import UNPROVEN
 from tonne_conformance.text_report import failure_lines, markdown, text_report
 
 DEFAULT_RECEIVER = "127.0.0.1:9443"

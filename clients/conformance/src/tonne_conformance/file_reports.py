@@ -5,7 +5,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from tonne_conformance.run import Outcome, Result, Verdict
-from tonne_conformance.sections.limits import UNPROVEN
+from tonne_conformance.sections.unproven import UNPROVEN
 from tonne_conformance.text_report import section_key, summary, text_report
 
 STYLE = """

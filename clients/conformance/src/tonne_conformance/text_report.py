@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from tonne_conformance.checks import Check, Unproven
 from tonne_conformance.run import Outcome, Result, Verdict
-from tonne_conformance.sections.limits import UNPROVEN
+from tonne_conformance.sections.unproven import UNPROVEN
 
 
 def text_report(result: Result) -> str:
