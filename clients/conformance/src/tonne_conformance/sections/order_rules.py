@@ -145,13 +145,6 @@ def projects_are_not_set_before(name: str, service: Service, receiver: Receiver)
     expect(not order.get("projects"), "no projects", order.get("projects"))
 
 
-@check("2.1", "Orders are placed against bundles, and the projects within a bundle may change with supply.")
-def the_quantities_of_the_projects_add_up(service: Service, receiver: Receiver) -> None:
-    order = completed(service, receiver).last
-    total = sum(Decimal(project["quantity"]) for project in order["projects"])
-    expect(Decimal(order["quantity"]) == total, f"the sum {total}", order["quantity"], order)
-
-
 @check("2.1", CERTIFICATE_SET)
 def the_certificate_is_set_when_complete(service: Service, receiver: Receiver) -> None:
     order = completed(service, receiver).last
