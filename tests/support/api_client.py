@@ -47,6 +47,7 @@ def codes(answer: httpx.Response) -> list[str]:
     body = answer.json()
     assert set(body) == {"error", "errors", "request_id"}
     assert body["error"] == body["errors"][0]
+    assert all(f"/docs/errors/#{each['error_code']}" in each["documentation_url"] for each in body["errors"])
     assert body["request_id"] == answer.headers["x-request-id"]
     assert answer.headers["content-type"] == "application/json"
     return [fault["error_code"] for fault in body["errors"]]

@@ -92,7 +92,9 @@ def http_errors_table() -> str:
         for code, statuses in statuses_by_code().items()
         if not explanations()[code][0][0].startswith(COMMAND_LINE)
     )
-    lines = [f"| `{code}` | {status} | {when} | {what_to_do} |" for status, code, when, what_to_do in rows]
+    lines = [
+        f'| <a id="{code}"></a>`{code}` | {status} | {when} | {what_to_do} |' for status, code, when, what_to_do in rows
+    ]
     return "\n".join(["| Code | Status | When | What to do |", "|---|---|---|---|", *lines, ""])
 
 

@@ -13,12 +13,13 @@ export interface Error {
   request_id: string;
 }
 
-/** One entry of an error response. `field` is a path such as `bundle_selection[1].percentage`. */
 export interface Fault {
   /** Stable: programs may rely on it. */
   error_code: ErrorCode;
   /** For people. It may change. */
   message: string;
+  /** Where the documentation says when this code is used and what to do. */
+  documentation_url: string;
   /** Path of the invalid field or query parameter. Omitted if the whole request is meant. */
   field?: string | null | undefined;
 }

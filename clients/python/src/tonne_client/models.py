@@ -28,12 +28,14 @@ class Error(Model):
 
 
 class Fault(Model):
-    """One entry of an error response. `field` is a path such as `bundle_selection[1].percentage`."""
+    """Fault"""
 
     error_code: ErrorCode
     """Stable: programs may rely on it."""
     message: str
     """For people. It may change."""
+    documentation_url: str
+    """Where the documentation says when this code is used and what to do."""
     field: str | None
     """Path of the invalid field or query parameter. Omitted if the whole request is meant."""
 

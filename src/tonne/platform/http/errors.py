@@ -1,6 +1,7 @@
 """The status code of each kind of error, and the format of all error responses."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
 from typing import Annotated
 
 import msgspec
@@ -9,6 +10,8 @@ from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.errors import Fault, Kind, TonneError
 from tonne.platform.values.language import N_
 
+# The address of the service that handles the request, for links to its documentation.
+BASE_URL: ContextVar[str] = ContextVar("base_url")
 STATUS: dict[Kind, int] = {
     Kind.INVALID: 400,
     Kind.UNAUTHENTICATED: 401,
@@ -25,11 +28,35 @@ STATUS: dict[Kind, int] = {
 }
 
 
+class FaultOut(msgspec.Struct, omit_defaults=True):
+    error_code: Annotated[
+        str, msgspec.Meta(description="Stable: programs may rely on it.", examples=["validation_error"])
+    ]
+    message: Annotated[
+        str, msgspec.Meta(description="For people. It may change.", examples=["mass.amount is required."])
+    ]
+    documentation_url: Annotated[
+        str,
+        msgspec.Meta(
+            description="Where the documentation says when this code is used and what to do.",
+            examples=["https://offsets.example.com/docs/errors/#validation_error"],
+            extra_json_schema={"format": "uri"},
+        ),
+    ]
+    field: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="Path of the invalid field or query parameter. Omitted if the whole request is meant.",
+            examples=["mass.amount"],
+        ),
+    ] = None
+
+
 class ErrorOut(msgspec.Struct):
     """`error` is the first of `errors`; `error_code` is stable, `message` is for people and may change."""
 
-    error: Annotated[Fault, msgspec.Meta(description="The first of `errors`.")]
-    errors: Annotated[list[Fault], msgspec.Meta(description="Everything that is wrong with the request.")]
+    error: Annotated[FaultOut, msgspec.Meta(description="The first of `errors`.")]
+    errors: Annotated[list[FaultOut], msgspec.Meta(description="Everything that is wrong with the request.")]
     request_id: Annotated[
         str,
         msgspec.Meta(
@@ -214,5 +241,11 @@ class ServiceUnavailable(TonneError, kind=Kind.UNAVAILABLE, code="service_unavai
         self.headers["Retry-After"] = "1"
 
 
+def documented(faults: Iterable[Fault]) -> list[FaultOut]:
+    page = f"{BASE_URL.get('')}/docs/errors/"
+    return [FaultOut(each.error_code, each.message, f"{page}#{each.error_code}", each.field) for each in faults]
+
+
 def error_body(faults: Sequence[Fault], request_id: str) -> bytes:
-    return msgspec.json.encode(ErrorOut(faults[0], list(faults), request_id))
+    entries = documented(faults)
+    return msgspec.json.encode(ErrorOut(entries[0], entries, request_id))

@@ -11,7 +11,7 @@ import structlog
 from tonne.platform.http.asgi import AsgiApp, AsgiScope, Message, Receive, Send, send_response
 from tonne.platform.http.authenticator import RawHeaders
 from tonne.platform.http.drain import Drain
-from tonne.platform.http.errors import InternalError, error_body
+from tonne.platform.http.errors import BASE_URL, InternalError, error_body
 from tonne.platform.http.request_log.log import RequestLog
 from tonne.platform.http.route import Response
 from tonne.platform.process.telemetry.logs import REQUEST_ID
@@ -39,7 +39,8 @@ class RequestMiddleware:
         self._metrics = metrics
         self._request_log = request_log
         self._drain = Drain()
-        self._headers = [*_SAFE_HEADERS, _HSTS] if settings.base_url.startswith("https://") else _SAFE_HEADERS
+        self._base_url = settings.base_url
+        self._headers = [*_SAFE_HEADERS, _HSTS] if self._base_url.startswith("https://") else _SAFE_HEADERS
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -52,6 +53,7 @@ class RequestMiddleware:
         # Filled in by the application, and logged here.
         seen: dict[str, Any] = {"request_id": request_id}
         scope["tonne"] = seen
+        BASE_URL.set(self._base_url)
         # Routed while still percent-encoded: an encoded slash does not end a segment.
         scope["raw_path"] = scope["raw_path"].partition(b"?")[0]
         scope["path"] = scope["raw_path"].decode("latin-1")

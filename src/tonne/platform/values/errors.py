@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from enum import Enum, auto
-from typing import Annotated
 
 import msgspec
 
@@ -23,21 +22,11 @@ class Kind(Enum):
 
 
 class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One entry of an error response. `field` is a path such as `bundle_selection[1].percentage`."""
+    """One thing that is wrong. `field` is a path such as `bundle_selection[1].percentage`."""
 
-    error_code: Annotated[
-        str, msgspec.Meta(description="Stable: programs may rely on it.", examples=["validation_error"])
-    ]
-    message: Annotated[
-        str, msgspec.Meta(description="For people. It may change.", examples=["mass.amount is required."])
-    ]
-    field: Annotated[
-        str | None,
-        msgspec.Meta(
-            description="Path of the invalid field or query parameter. Omitted if the whole request is meant.",
-            examples=["mass.amount"],
-        ),
-    ] = None
+    error_code: str
+    message: str
+    field: str | None = None
 
 
 class TonneError(Exception):

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from tonne.platform.http.errors import documented
 from tonne.platform.http.json_body import Document, decode_json, read
 from tonne.platform.values.context import Scope
 from tonne.platform.values.errors import TonneError
@@ -45,7 +46,8 @@ class QuoteEstimate:
                 # It says why there is no price.
                 priced = price(request, terms, catalogue)
         except TonneError as error:
-            return msgspec.Raw(msgspec.json.encode({"error": error.faults[0], "errors": error.faults}))
+            faults = documented(error.faults)
+            return msgspec.Raw(msgspec.json.encode({"error": faults[0], "errors": faults}))
         return msgspec.Raw(msgspec.json.encode(quote_out(priced, request, terms, estimate_id=estimate.id)))
 
 

@@ -193,7 +193,7 @@ def _error_responses(route: Route, schemas: Schemas) -> dict[str, Any]:
 
 
 def _with_error_codes(components: Mapping[str, Any], routes: Sequence[Route]) -> dict[str, Any]:
-    """With the codes of all errors as a schema of its own. `Fault` cannot know them: it is in `base`."""
+    """With the codes of all errors as a schema of its own. `Fault` cannot know them: it is defined before them."""
     errors = {error for route in routes for error in _errors(route)} | {
         http_errors.RouteNotFound,
         http_errors.MethodNotAllowed,

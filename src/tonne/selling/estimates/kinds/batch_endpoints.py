@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 import structlog
 
-from tonne.platform.http.errors import InternalError, ServiceUnavailable
+from tonne.platform.http.errors import InternalError, ServiceUnavailable, documented
 from tonne.platform.http.json_body import Document
 from tonne.platform.http.refusals import refusal_for
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
@@ -81,7 +81,8 @@ class EstimateBatchEndpoints:
             refusal = refusal_for(error)
             if isinstance(refusal, (InternalError, ServiceUnavailable)):
                 _log.error("estimate_of_batch_failed", exc_info=error)
-            return {"error": refusal.faults[0], "errors": refusal.faults}
+            faults = documented(refusal.faults)
+            return {"error": faults[0], "errors": faults}
 
     def _kind(self, members: Any) -> EstimateKind[Any]:
         name = members.get("kind") if isinstance(members, dict) else None

@@ -8,7 +8,7 @@ import msgspec
 import structlog
 
 from tonne.platform.db.database import Database
-from tonne.platform.http.errors import InternalError, ServiceUnavailable
+from tonne.platform.http.errors import InternalError, ServiceUnavailable, documented
 from tonne.platform.http.json_body import Document
 from tonne.platform.http.refusals import refusal_for
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
@@ -99,7 +99,8 @@ class TransactionEndpoints(CalculatedEstimateEndpoints):
             refusal = refusal_for(error)
             if isinstance(refusal, (InternalError, ServiceUnavailable)):
                 _log.error("transaction_of_batch_failed", exc_info=error)
-            return {"error": refusal.faults[0], "errors": refusal.faults}
+            faults = documented(refusal.faults)
+            return {"error": faults[0], "errors": faults}
 
     def transaction_routes(self) -> list[Route]:
         route, path = RouteMaker("Estimates"), f"/v1/estimates/{TRANSACTIONS.name}"

@@ -9,7 +9,7 @@ import structlog
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from tonne.platform.http.client_fields import IdempotencyKey, Metadata, idempotency_of, read_idempotency_key
-from tonne.platform.http.errors import STATUS, InternalError, ServiceUnavailable
+from tonne.platform.http.errors import STATUS, FaultOut, InternalError, ServiceUnavailable, documented
 from tonne.platform.http.json_body import Document, read
 from tonne.platform.http.refusals import refusal_for
 from tonne.platform.http.route import Request, Response, json_response
@@ -98,9 +98,9 @@ class OrderResultOut(msgspec.Struct):
         bool | UnsetType,
         Meta(description="True if the original was placed with a different body.", examples=[False]),
     ] = UNSET
-    error: Annotated[Fault | UnsetType, Meta(description="The first of `errors`.")] = UNSET
+    error: Annotated[FaultOut | UnsetType, Meta(description="The first of `errors`.")] = UNSET
     errors: Annotated[
-        list[Fault] | UnsetType,
+        list[FaultOut] | UnsetType,
         Meta(description="Everything that is wrong with this order. Fields are named as in the order alone."),
     ] = UNSET
 
@@ -176,4 +176,5 @@ class BatchEndpoints(Struct, frozen=True):
 
 
 def _refused(refusal: TonneError) -> OrderResultOut:
-    return OrderResultOut(STATUS[refusal.kind], error=refusal.faults[0], errors=list(refusal.faults))
+    faults = documented(refusal.faults)
+    return OrderResultOut(STATUS[refusal.kind], error=faults[0], errors=faults)
