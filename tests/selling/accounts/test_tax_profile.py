@@ -99,3 +99,8 @@ async def test_an_unknown_organisation_has_no_profile(populated_db: Database) ->
     async with populated_db.transaction() as tx:
         with pytest.raises(OrganisationNotFound):
             await read_tax_profile(tx, "org_unknown")
+
+
+@pytest.mark.parametrize("code", ["DE", "de", "DEU", " deu "])
+def test_a_country_has_two_or_three_letters_in_any_case(code: str) -> None:
+    assert check_tax_profile(TaxProfile(country=code)).country == "DE"

@@ -105,7 +105,7 @@ async def test_factors_can_be_found_by_name_source_year_region_and_unit(api: Api
 
     grid = "owid-2023/electricity-deu/kwh"
     assert await ids("name=germany+grid") == [grid]
-    assert await ids("region=DEU&unit=energy") == [grid]
+    assert await ids("region=DEU&unit=energy") == await ids("region=de&unit=energy") == [grid]
     both = await ids("region=DEU&region=FRA&source=ember&publication_year=2023&limit=100")
     assert both == [grid, "owid-2023/electricity-fra/kwh"]
     assert await ids("source=beis&region=DEU") == []

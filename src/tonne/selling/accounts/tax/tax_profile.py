@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from msgspec import Struct
 
-from tonne.platform.values.countries import COUNTRIES
+from tonne.platform.values.countries import alpha_2
 from tonne.platform.values.tax import TaxTerms, TaxTreatment
 from tonne.platform.values.tax_ids import parse_tax_id
 from tonne.selling.accounts.errors import TaxProfileInvalid
@@ -40,9 +40,9 @@ PROFILE_FIELDS = TaxProfile.__struct_fields__
 def check_tax_profile(profile: TaxProfile) -> TaxProfile:
     """The profile in its canonical spelling. Raises TaxProfileInvalid with what is wrong."""
     texts = {name: _text(name, getattr(profile, name), longest) for name, longest in _MAX_LENGTHS.items()}
-    country = None if profile.country is None else profile.country.strip().upper()
-    if country is not None and country not in COUNTRIES:
-        raise TaxProfileInvalid(f"{country} is not a country. Use an ISO 3166 code of two letters, such as DE.")
+    country = None if profile.country is None else alpha_2(profile.country)
+    if country is None and profile.country is not None:
+        raise TaxProfileInvalid(f"{profile.country} is not a country. Use an ISO 3166 code, such as DE or DEU.")
     treatment, rate = profile.treatment, profile.rate
     if treatment is TaxTreatment.STANDARD:
         if rate is None or not is_tax_rate(rate):

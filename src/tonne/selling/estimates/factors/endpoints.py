@@ -12,6 +12,7 @@ from tonne.selling.estimates.factors.errors import FactorNotFound
 from tonne.selling.estimates.factors.model import Factor, FactorSearch
 from tonne.selling.estimates.factors.schemas import EmissionFactorOut, factor_out
 from tonne.selling.estimates.factors.snapshot import Factors
+from tonne.selling.estimates.geography.countries import alpha_3
 
 MAX_NAME_LENGTH = 200
 Region = Annotated[str, msgspec.Meta(description="ISO 3166 alpha-3 code, or WLD.", examples=["DEU"])]
@@ -20,7 +21,7 @@ _FILTERS = (
     Parameter("name", "Words that name, category or id contain.", {**_TEXT, "maxLength": MAX_NAME_LENGTH}),
     Parameter("source", "Code of the publisher, such as `beis`. May be repeated.", _TEXT),
     Parameter("publication_year", "Year of the data. May be repeated.", {**_TEXT, "pattern": "^[0-9]{4}$"}),
-    Parameter("region", "ISO 3166 alpha-3 code. May be repeated.", _TEXT),
+    Parameter("region", "ISO 3166 code, or WLD. May be repeated.", _TEXT),
     Parameter(
         "unit",
         "What the activity is measured in: `energy`, `distance`, `person-distance`, `mass-distance`, `room-time`, "
@@ -46,7 +47,7 @@ class FactorEndpoints:
             name or "",
             frozenset(request.query_values("source")),
             frozenset(map(_year, request.query_values("publication_year"))),
-            frozenset(request.query_values("region")),
+            frozenset(alpha_3(code) or code.upper() for code in request.query_values("region")),
             frozenset(request.query_values("unit")),
         )
         paging = Paging.of(request, f"emission-factors {_list_name(requested)}")

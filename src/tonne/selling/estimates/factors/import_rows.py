@@ -17,6 +17,7 @@ from tonne.platform.values.same_named import same_named
 from tonne.selling.estimates.factors.errors import UnitInvalid
 from tonne.selling.estimates.factors.model import Factor
 from tonne.selling.estimates.factors.units import parse_unit
+from tonne.selling.estimates.geography.countries import alpha_3
 
 MAX_KG = 10**9
 DECIMALS = 12
@@ -55,9 +56,10 @@ def _kilograms(cell: str) -> Decimal:
 
 
 def _region(cell: str) -> str:
-    if not _REGION.fullmatch(cell):
-        raise CellError(f"{quoted(cell)} is not a region: write an ISO 3166 alpha-3 code such as DEU, or WLD.")
-    return cell
+    region = alpha_3(cell) or cell.upper()
+    if not _REGION.fullmatch(region):
+        raise CellError(f"{quoted(cell)} is not a region: write an ISO 3166 code such as DEU, or WLD.")
+    return region
 
 
 def _code(cell: str) -> str:

@@ -1,17 +1,20 @@
 """Estimates of electricity from the grid."""
 
+import re
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from tonne.platform.http.json_body import JsonNumber
 from tonne.selling.estimates.calculated import Calculated, EstimateKind, emission_step, plain, step, to_grams
 from tonne.selling.estimates.calculated_schemas import CalculatedOut, CommonIn
 from tonne.selling.estimates.errors import MassInvalid
 from tonne.selling.estimates.factors.model import WORLD, Factor, FactorSet
 from tonne.selling.estimates.factors.schemas import EmissionFactorOut, factor_out
+from tonne.selling.estimates.geography.countries import alpha_3
 from tonne.selling.estimates.kinds.errors import CountryInvalid
 
 CATEGORY = "Electricity"
@@ -27,7 +30,21 @@ class EnergyUnit(StrEnum):
 
 
 KWH_PER_UNIT = {EnergyUnit.KWH: 1, EnergyUnit.MWH: 1_000, EnergyUnit.GWH: 1_000_000}
-CountryCode = Annotated[str, Meta(pattern="^[A-Z]{3}$", description="ISO 3166 alpha-3 code.", examples=["DEU"])]
+_CODE = re.compile("[A-Za-z]{2,3}", re.ASCII)
+
+
+def _read_country(value: Any) -> str:
+    """As alpha-3, which the factors have. A country that is not known stays as it is, for the message."""
+    if not isinstance(value, str) or isinstance(value, JsonNumber) or not _CODE.fullmatch(value):
+        raise ValueError("expected an ISO 3166 code of two or three letters, such as DEU")
+    return alpha_3(value) or value.upper()
+
+
+CountryCode = Annotated[
+    str,
+    _read_country,
+    Meta(description="ISO 3166 code.", examples=["DEU"], extra_json_schema={"pattern": "^[A-Za-z]{2,3}$"}),
+]
 
 
 class ConsumptionIn(msgspec.Struct, forbid_unknown_fields=True):

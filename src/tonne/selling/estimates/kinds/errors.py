@@ -33,7 +33,7 @@ class DistanceInvalid(TonneError, kind=Kind.INVALID, code="distance_invalid"):
 class CountryInvalid(TonneError, kind=Kind.INVALID, code="estimate_country_invalid"):
     """There is no emission factor for the country.
 
-    Send another ISO 3166 alpha-3 code; the message says which exist or what else to do.
+    Send another ISO 3166 code; the message says which exist or what else to do.
     """
 
-    message = "There is no emission factor for this country. Send an ISO 3166 alpha-3 code, such as DEU."
+    message = "There is no emission factor for this country. Send an ISO 3166 code, such as DEU."
