@@ -53,7 +53,7 @@ for await (const each of client.orders.list()) {
 }
 const events = (await client.events.list({ order: "asc" }).page()).data;
 const first = events.find((event) => event.event_type === "order.placed");
-const [hook] = (await client.webhooks.list().page()).data;
+const [hook] = await client.webhooks.list();
 if (hook !== undefined) {
   await client.webhooks.delete(hook.id);
 }

@@ -3526,15 +3526,6 @@ export interface ParkedAccount {
   next_attempt_at: string;
 }
 
-export interface WebhookList {
-  /** Whether there is a next page. */
-  has_more: boolean;
-  /** Pass it as `after` to get the next page. Null if there is none. */
-  next_cursor: string | null;
-  /** The items of this page. */
-  data: Webhook[];
-}
-
 /** Fields that are left out keep their values. */
 export interface WebhookChangeInput {
   /** The new address. */

@@ -1373,14 +1373,14 @@ export class WebhooksResource {
   }
 
   /**
-   * List the webhooks. Returns the organisation's webhooks in the API key's mode, newest first. With `account_id`, only
-   * those that get events of that account. It may be repeated.
+   * List the webhooks. Returns an array of all webhooks of the organisation in the API key's mode, newest first. There
+   * are at most 16. With `account_id`, only those that get events of that account. It may be repeated.
    */
   list(
     query: { limit?: number | undefined; after?: string | undefined; account_id?: string[] | undefined } = {},
     options: CallOptions = {},
-  ): Pages<models.Webhook> {
-    return this.#caller.pages("/v1/webhooks", query, options);
+  ): Promise<models.Webhook[]> {
+    return this.#caller.call("GET", "/v1/webhooks", { query }, options);
   }
 
   /**

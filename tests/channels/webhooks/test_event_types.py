@@ -104,11 +104,9 @@ async def test_types_are_validated_changed_and_shown(api: ApiClient, world: Worl
     one, two = world.ours_test.scope.account_id, world.ours_test.client_account_id
     own = await register(api, account_ids=[two])
     await register(api, account_ids=[one])
-    listed = (await api.get(f"/v1/webhooks?account_id={two}&limit=1")).json()
-    after = (await api.get(f"/v1/webhooks?account_id={two}&limit=1&after={listed['next_cursor']}")).json()
-    found = [item["id"] for page in (listed, after) for item in page["data"]]
-    assert found == [own["id"], webhook["id"]], "also one for all accounts"
+    listed = (await api.get(f"/v1/webhooks?account_id={two}")).json()
+    assert [item["id"] for item in listed] == [own["id"], webhook["id"]], "also one for all accounts"
     both = (await api.get(f"/v1/webhooks?account_id={one}&account_id={two}")).json()
-    assert len(both["data"]) == 3
+    assert len(both) == 3
     theirs = (await api.get(f"/v1/webhooks?account_id={world.theirs_test.scope.account_id}")).json()
-    assert [item["id"] for item in theirs["data"]] == [webhook["id"]]
+    assert [item["id"] for item in theirs] == [webhook["id"]]

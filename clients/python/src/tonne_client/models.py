@@ -3880,17 +3880,6 @@ class ParkedAccount(Model):
     """When the event is sent again."""
 
 
-class WebhookList(Model):
-    """WebhookList"""
-
-    has_more: bool
-    """Whether there is a next page."""
-    next_cursor: str | None
-    """Pass it as `after` to get the next page. Null if there is none."""
-    data: list[Webhook]
-    """The items of this page."""
-
-
 class WebhookChangeInput(TypedDict):
     """Fields that are left out keep their values."""
 

@@ -2661,14 +2661,17 @@ class WebhooksResource:
 
     def list(
         self, *, limit: int | Omit = OMIT, after: str | Omit = OMIT, account_id: Sequence[str] | Omit = OMIT
-    ) -> Pages[models.Webhook]:
+    ) -> builtins.list[models.Webhook]:
         """List the webhooks.
 
-        Returns the organisation's webhooks in the API key's mode, newest first. With `account_id`, only those that
-        get events of that account. It may be repeated.
+        Returns an array of all webhooks of the organisation in the API key's mode, newest first. There are at most
+        16. With `account_id`, only those that get events of that account. It may be repeated.
         """
-        return self._caller.pages(
-            models.Webhook, "/v1/webhooks", {"limit": limit, "after": after, "account_id": account_id}
+        return self._caller.call(
+            builtins.list[models.Webhook],
+            "GET",
+            "/v1/webhooks",
+            query={"limit": limit, "after": after, "account_id": account_id},
         )
 
     def get(self, webhook_id: str) -> models.Webhook:

@@ -32,7 +32,6 @@ from tonne.selling.users.link_store import list_invitations
 from tonne.selling.users.store import list_members
 
 ACCOUNTS = 25
-WEBHOOKS = 20
 AUDIT_ENTRIES = 8
 MAX_REASON = 500
 BASE = "/customers/{organisation_id}"
@@ -210,7 +209,7 @@ async def find_customer(connection: Connection, request: Request) -> Customer:
 
 async def _webhooks(connection: Connection, organisation_id: str, mode: Mode) -> list[WebhookHealth]:
     # Webhooks belong to the organisation: no account is needed to list them.
-    webhooks = await list_webhooks(connection, Scope(organisation_id, "", mode), START, WEBHOOKS)
+    webhooks = await list_webhooks(connection, Scope(organisation_id, "", mode))
     return [WebhookHealth(each, await read_progress(connection, each)) for each in webhooks]
 
 

@@ -9,7 +9,6 @@ from tonne.channels.webhooks.errors import WebhookNotFound
 from tonne.channels.webhooks.model import DisabledReason, Progress, Webhook
 from tonne.platform.db.database import Connection, parameters_of
 from tonne.platform.values.context import Mode, Scope
-from tonne.platform.values.paging import Position
 from tonne.selling.accounts.store import lock_organisation_mode
 
 _COLUMNS = """organisation_id, mode, id, url, enabled, account_ids, created_at, secret_last_four, event_types, \
@@ -65,19 +64,15 @@ async def lock_webhook(tx: Connection, scope: Scope, webhook_id: str) -> Webhook
 
 LIST_WEBHOOKS = f"""
 SELECT {_COLUMNS} FROM webhooks
-WHERE organisation_id = $1 AND mode = $2 AND deleted_at IS NULL AND (created_at, id) < ($3, $4)
-  AND (cardinality($6::text[]) = 0 OR account_ids = '{{}}' OR account_ids && $6)
-ORDER BY created_at DESC, id DESC LIMIT $5
+WHERE organisation_id = $1 AND mode = $2 AND deleted_at IS NULL
+  AND (cardinality($3::text[]) = 0 OR account_ids = '{{}}' OR account_ids && $3)
+ORDER BY created_at DESC, id DESC
 """  # noqa: S608 - only the constant above is inserted
 
 
-async def list_webhooks(
-    connection: Connection, scope: Scope, start: Position, limit: int, account_ids: Sequence[str] = ()
-) -> list[Webhook]:
-    """The webhooks that get events of one of these accounts; without accounts, all webhooks."""
-    rows = await connection.fetch(
-        LIST_WEBHOOKS, scope.organisation_id, scope.mode, start.created_at, start.id, limit, account_ids
-    )
+async def list_webhooks(connection: Connection, scope: Scope, account_ids: Sequence[str] = ()) -> list[Webhook]:
+    """The webhooks that get events of one of these accounts; without accounts, all webhooks, newest first."""
+    rows = await connection.fetch(LIST_WEBHOOKS, scope.organisation_id, scope.mode, account_ids)
     return [_webhook(row) for row in rows]
 
 

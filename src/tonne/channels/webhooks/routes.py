@@ -37,11 +37,12 @@ def _registration_routes(endpoints: WebhookEndpoints) -> list[Route]:
         route(
             "GET /v1/webhooks",
             endpoints.list_webhooks,
-            ListOut[schemas.WebhookOut],
-            *LIST_ERRORS,
+            list[schemas.WebhookOut],
             operation_id="listWebhooks",
             query=(
-                *LIST_PARAMETERS,
+                # Existing clients send them to every list.
+                Parameter("limit", "Accepted and ignored: the array is always complete.", {"type": "string"}),
+                Parameter("after", "Accepted and ignored: the array is always complete.", {"type": "string"}),
                 Parameter(
                     "account_id",
                     "Only webhooks that get events of this account. May be repeated.",

@@ -36,7 +36,7 @@ from tonne.platform.http.route import Response
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.values.context import Scope
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
+from tonne.platform.values.paging import CursorInvalid, Position, make_cursor, parse_cursor
 from tonne.platform.values.replace import replace
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.store import list_accounts
@@ -225,7 +225,7 @@ class WebhooksPage(DashboardPage, frozen=True):
     async def show(self, viewer: MemberViewer, form: Form | None = None) -> Response:
         form = form or Form()
         async with self.database.connection() as connection:
-            found = await registration_store.list_webhooks(connection, _scope(viewer), START, register.MAX_WEBHOOKS)
+            found = await registration_store.list_webhooks(connection, _scope(viewer))
             shown = [await _with_progress(connection, webhook) for webhook in found]
         return self.layout.page(
             viewer,

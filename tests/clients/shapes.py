@@ -1,0 +1,38 @@
+"""JSON schemas of what clients of comparable services expect, written from their description and not from our code."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jsonschema_rs
+
+Schema = Mapping[str, Any]
+
+
+def array(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def an_object(**required: Schema) -> Schema:
+    """All of these members, and any others."""
+    return {"type": "object", "required": list(required), "properties": required}
+
+
+def check(value: object, schema: Schema) -> None:
+    faults = jsonschema_rs.Draft202012Validator(dict(schema), validate_formats=True).iter_errors(value)
+    assert [f"{fault.instance_path}: {fault.message}" for fault in faults] == []
+
+
+STRING: Schema = {"type": "string"}
+BOOLEAN: Schema = {"type": "boolean"}
+DATE_TIME: Schema = {"type": "string", "format": "date-time"}
+
+WEBHOOK = an_object(
+    id=STRING,
+    url={"type": "string", "format": "uri"},
+    enabled=BOOLEAN,
+    account_type={"enum": ["live", "test"]},
+    account_ids=array(STRING),
+    created_at=DATE_TIME,
+    secret={"type": "string", "pattern": "^whsec_"},
+)
+WEBHOOKS = array(WEBHOOK)
