@@ -66,7 +66,7 @@ async def test_an_import_adds_versions_and_leaves_estimates_as_they_are(api: Api
         ("kWh", "furlong", "unit"),
         ("0.4", "-1", "kg_co2e_per_unit"),
         ("0.4", "0", "kg_co2e_per_unit"),
-        ("DEU", "de", "region"),
+        ("DEU", "Germany", "region"),
         ("2023,C", "23,C", "year"),
         (GRID, "../etc", "id"),
         ("CC-BY-4.0", "", "licence"),
