@@ -32,6 +32,7 @@ from tonne.platform.settings.load_settings import load_settings
 
 SNIPPETS = {page.relative_to(ROOT).as_posix(): snippets_of(page) for page in pages()}
 RUN_LANGUAGES = {"bash", "console"}
+PRINTED_NOTHING = re.compile(r'^(null|\{\n(  "\w+": null,?\n)+\})$', re.MULTILINE)
 SCRIPT_TIMEOUT_S = 180
 MARK = "@@snippet "
 
@@ -216,6 +217,8 @@ def test_commands_run(demo: Demo, page: str) -> None:
         raise AssertionError(f"{snippets[last]}\n{done.stdout[-1500:]}\n{done.stderr[-3000:]}")
     # A refused request does not end curl with an error.
     assert '"error_code"' not in done.stdout, f"{page}\n{done.stdout[-3000:]}"
+    # Nor does jq, which prints the members that it was asked for as null.
+    assert not PRINTED_NOTHING.search(done.stdout), f"{page} prints nothing but null\n{done.stdout[-3000:]}"
 
 
 @pytest.mark.parametrize("page", pages_with("python"))
