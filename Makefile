@@ -16,7 +16,7 @@ SITE := src/tonne/channels/public_pages/site/documentation/index.html.gz
 SITE_SOURCES := $(shell find docs tools/docs deploy examples clients -type f -not -name '*.pyc' 2>/dev/null) $(shell find src/tonne -name '*.py' 2>/dev/null) \
 	CHANGELOG.md CONTRIBUTING.md SECURITY.md tonne.example.toml
 
-.PHONY: run test test-integration test-random docs setup lint format translations clients pages audit bench chaos conformance lock clean
+.PHONY: run test test-integration test-random docs setup lint format translations clients pages audit bench chaos conformance mutants lock clean
 
 # The documentation is built in the background, once the service answers.
 run: .venv/runtime.done
@@ -81,6 +81,11 @@ chaos: .venv/dev.done
 # Proves from outside, sentence by sentence, that the service keeps its interface; with real limits of time, about a minute.
 conformance: .venv/dev.done
 	@$(BIN)/python -m tests.conformance --report-dir build/conformance
+
+# Proves that the conformance suite is sharp: breaks one sentence of the interface after the other in a copy of the code,
+# and prints which of these mutants the suite does not notice. Takes up to an hour. `ONLY="metadata payments"` tries few.
+mutants: .venv/dev.done
+	@$(BIN)/python -m tests.mutants $(ONLY)
 
 lock: .venv/dev.done
 	@$(LOCK) requirements/uv.in -o requirements/uv.txt

@@ -146,10 +146,10 @@ def server(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator
         shared = shared.parent
     with _one_at_a_time(shared / "server.lock"):
         # Not below pytest's own folder: as root the server runs as another user, whom a second run would lock out.
-        folder = _fast_folder() / f"tonne-test-{hashlib.sha256(str(shared).encode()).hexdigest()[:12]}"
+        folder = fast_folder() / f"tonne-test-{hashlib.sha256(str(shared).encode()).hexdigest()[:12]}"
         # Creating and dropping a database scans all buffers.
         postmaster.MOST_SHARED_BUFFERS_MB = 64
-        handle = _start(folder)
+        handle = start_server_in(folder)
         # Removed with the server: a process that starts it again makes the templates again.
         facts = folder / "world.json"
         if not facts.exists():
@@ -174,7 +174,7 @@ SERVER_SETTINGS = {
 }
 
 
-def _start(folder: Path) -> EmbeddedServer:
+def start_server_in(folder: Path) -> EmbeddedServer:
     server = postmaster.Postmaster(folder)
     if not server.data.exists():
         server.prepare()
@@ -183,7 +183,7 @@ def _start(folder: Path) -> EmbeddedServer:
     return start_server(folder)
 
 
-def _fast_folder() -> Path:
+def fast_folder() -> Path:
     """In memory if there is room: creating and dropping a database for every test is slow on disks."""
     memory = Path("/dev/shm")  # noqa: S108 - the server makes a folder of its own in it
     if memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > NEEDED_BYTES:

@@ -182,7 +182,7 @@ def linked(service: Service, receiver: Receiver) -> Journey:
     """An order of a customer who paid on the page of an offset link."""
     inbox = healthy(service, receiver)
     link = create_link(service)
-    checkout = create_checkout(service, str(link["id"]), metadata=METADATA)
+    checkout = create_checkout(service, str(link["id"]), metadata=METADATA, external_id=service.key("linked"))
     pay(str(checkout["url"]))
     first = orders_of_link(service, str(link["id"]), 1)[0]
     return _end(service, inbox, first, "complete")

@@ -211,3 +211,10 @@ def an_event_of_a_client_account_names_the_client_account(service: Service, rece
 def metadata_of_a_checkout_is_returned_as_given(service: Service, receiver: Receiver) -> None:
     order = linked(service, receiver).last
     equal(order.get("metadata"), METADATA, order)
+
+
+@check("1", METADATA_UNUSED)
+def the_external_id_of_a_checkout_is_a_field_of_its_own(service: Service, receiver: Receiver) -> None:
+    order = linked(service, receiver).last
+    came = [order.get("external_id"), order.get("external_id_verified"), order.get("metadata")]
+    equal(came, [service.key("linked"), True, METADATA], order)

@@ -8,6 +8,7 @@ from tonne_conformance.expect import Source, date_time, equal, expect, has, one_
 from tonne_conformance.installation import Service
 from tonne_conformance.receiver import Receiver
 from tonne_conformance.scenes import completed, healthy, registration, second
+from tonne_conformance.sections.signatures import is_signed_with
 
 FIELDS = {
     "id": "id: string",
@@ -87,6 +88,15 @@ def two_webhooks_have_two_secrets(service: Service, receiver: Receiver) -> None:
     expect(one != other, "two different secrets", "the same secret")
 
 
+@check("4.5", "Response: a Webhook record (2.6), including the signing secret.")
+def the_secret_in_the_response_signs_the_requests(service: Service, receiver: Receiver) -> None:
+    completed(service, receiver)
+    inbox = healthy(service, receiver)
+    for delivery in inbox.deliveries:
+        signed = is_signed_with(inbox.secret, service, delivery)
+        expect(signed, "a signature with the secret of the response", "another signature", delivery)
+
+
 @check("2.6", FIELDS["id"])
 def two_webhooks_have_two_ids(service: Service, receiver: Receiver) -> None:
     webhook = registration(service, receiver).object()
@@ -113,8 +123,9 @@ def each_other_scheme_is_refused(name: str, service: Service, receiver: Receiver
 
 
 @check("6.4", "HTTPS: Only https is supported.")
-def a_plain_receiver_is_refused(service: Service) -> None:
-    service.register({"url": "http://hooks.example.com/tonne"}).refused()
+def a_plain_receiver_is_refused(service: Service, receiver: Receiver) -> None:
+    """At an address that is accepted with https."""
+    service.register({"url": receiver.inbox("plain").url.replace("https", "http", 1)}).refused()
 
 
 @check("8", SCHEME)

@@ -1,0 +1,161 @@
+"""Sections 4.1, 4.3 and 8: idempotency keys, and placing an order."""
+
+from tests.mutants.mutant import Mutant
+
+FIELDS = "platform/http/client_fields.py"
+STORE = "selling/orders/store.py"
+ENDPOINTS = "selling/orders/endpoints.py"
+PLACE = "selling/orders/placing/place_order.py"
+BODIES = "selling/orders/placing/bodies.py"
+BY_KEY = "FROM orders WHERE account_id = $1 AND idempotency_key = $2"
+NOT_FOUND = "            raise OrderNotFound\n        return Response(found[0])"
+
+
+def _key(name: str, old: str, new: str, check: str) -> Mutant:
+    return Mutant(name, FIELDS, old, new, check)
+
+
+MUTANTS = [
+    _key(
+        "every request places an order",
+        "return Idempotency(key, _request_digest(kind, document))",
+        "return Idempotency(None, _request_digest(kind, document))",
+        "idempotency.a_repeated_request_places_no_second_order",
+    ),
+    _key(
+        "keys are lower case",
+        "    return Idempotency(key, _request_digest(kind, document))",
+        "    return Idempotency(key and key.lower(), _request_digest(kind, document))",
+        "idempotency.each_kind_of_key_is_kept_and_found.upper-case",
+    ),
+    _key(
+        "keys are cut off",
+        "    return Idempotency(key, _request_digest(kind, document))",
+        "    return Idempotency(key and key[:30], _request_digest(kind, document))",
+        "idempotency.a_repeated_request_returns_the_same_order",
+    ),
+    _key(
+        "a replay shows a former state",
+        'Response(body, 200, JSON, {"Idempotent-Replayed": "true"})',
+        """Response(body.replace(b'"complete"', b'"placed"'), 200, JSON, {"Idempotent-Replayed": "true"})""",
+        "idempotency.a_retry_returns_the_current_state_of_a_complete_order",
+    ),
+    _key(
+        "a number is a key",
+        "not isinstance(value, str) or isinstance(value, JsonNumber) or not _KEY",
+        "not isinstance(value, str) or not _KEY",
+        "idempotency.a_key_that_is_no_string_is_refused",
+    ),
+    Mutant(
+        "a key of any account is found",
+        STORE,
+        BY_KEY,
+        "FROM orders WHERE $1 <> '' AND idempotency_key = $2 ORDER BY created_at DESC",
+        "idempotency.the_same_key_of_another_account_is_another_order",
+    ),
+    Mutant(
+        "the first account with the key",
+        STORE,
+        BY_KEY,
+        "FROM orders WHERE $1 <> '' AND idempotency_key = $2 ORDER BY created_at",
+        "idempotency.a_key_finds_the_order_of_its_own_account",
+    ),
+    Mutant(
+        "an account sees orders of its client accounts",
+        STORE,
+        BY_KEY,
+        "FROM orders WHERE $1 <> '' AND idempotency_key = $2",
+        "overview.an_order_of_a_client_account_is_its_own",
+    ),
+    Mutant(
+        "a live key finds test orders",
+        STORE,
+        BY_KEY,
+        "FROM orders WHERE $1 <> '' AND idempotency_key = $2",
+        "modes.a_live_key_does_not_find_a_test_order.completed",
+    ),
+    Mutant(
+        "an unknown key finds an empty order",
+        ENDPOINTS,
+        NOT_FOUND,
+        '            return Response(b"{}")\n        return Response(found[0])',
+        "idempotency.an_unknown_key_finds_nothing",
+    ),
+    Mutant(
+        "a found order has no currency",
+        ENDPOINTS,
+        NOT_FOUND,
+        """            raise OrderNotFound\n        return Response(found[0].replace(b'"currency"', b'"money"'))""",
+        "idempotency.each_field_of_the_found_order_is_there.currency",
+    ),
+    Mutant(
+        "keys are found by their first part",
+        "selling/orders/routes.py",
+        "by-idempotency-key/{idempotency_key:path}",
+        "by-idempotency-key/{idempotency_key}",
+        "idempotency.each_kind_of_key_is_kept_and_found.slash",
+    ),
+    Mutant(
+        "keys are not decoded",
+        ENDPOINTS,
+        'store.find_by_key, request.scope, request.path("idempotency_key")',
+        'store.find_by_key, request.scope, request.path("idempotency_key").replace("+", " ")',
+        "idempotency.each_kind_of_key_is_kept_and_found.plus-and-space",
+    ),
+    Mutant(
+        "orders without a key share one",
+        PLACE,
+        'request.idempotency.key or new_id("auto")',
+        'request.idempotency.key or "none"',
+        "idempotency.orders_without_a_key_are_two_orders",
+    ),
+    Mutant(
+        "an estimate is not required",
+        BODIES,
+        "    estimate_id: Annotated[EstimateId, ESTIMATE]\n",
+        "    estimate_id: Annotated[EstimateId | None, ESTIMATE] = None\n",
+        "placing.each_wrong_estimate_is_refused.missing",
+    ),
+    Mutant(
+        "an unknown estimate is a tonne",
+        PLACE,
+        'raise EstimateUnknown(field="estimate_id")',
+        "mass_grams = 1_000_000",
+        "placing.a_refused_request_places_no_order",
+    ),
+    Mutant(
+        "metadata may be an array",
+        FIELDS,
+        "not isinstance(value, dict) or len(value) > MAX_METADATA_KEYS",
+        "len(value) > MAX_METADATA_KEYS",
+        "placing.metadata_that_is_no_object_is_refused.array",
+    ),
+    Mutant(
+        "metadata that nobody sent",
+        FIELDS,
+        'document.raw_member("metadata") or "{}"',
+        """document.raw_member("metadata") or '{"source":"api"}'""",
+        "placing.metadata_may_be_left_out",
+    ),
+    Mutant(
+        "a response without the requested quantity",
+        "selling/orders/schemas.py",
+        "class OrderOut(msgspec.Struct):",
+        'class OrderOut(msgspec.Struct, rename={"requested_quantity": "wanted_quantity"}):',
+        "placing.the_response_includes.requested_quantity",
+    ),
+    Mutant(
+        "the response to placing says another currency",
+        ENDPOINTS,
+        "return Response(body, 201) if original_digest is None",
+        """return Response(body.replace(b'"currency":"', b'"currency":"X'), 201) if original_digest is None""",
+        "placing.the_response_agrees_with_the_order_read_at_once.currency",
+    ),
+    Mutant(
+        "an order that is not written",
+        ENDPOINTS,
+        NOT_FOUND,
+        "            raise OrderNotFound\n        return Response(found[0][:-1])",
+        "placing.an_order_is_created",
+    ),
+]
