@@ -283,7 +283,7 @@ class Cluster:
     async def rotate(self, hook: Hook, overlap_s: int) -> None:
         started = time.monotonic()
         path = f"/v1/webhooks/{hook.id}/rotate-secret"
-        rotated = await self.call(hook.organisation, "POST", path, {"overlap_seconds": overlap_s})
+        rotated = await self.call(hook.organisation, "POST", path, {"overlap_s": overlap_s})
         hook.secrets[-1].until_s = time.monotonic() + overlap_s
         hook.secrets.append(Secret(rotated["secret"], started))
 

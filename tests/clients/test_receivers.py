@@ -130,7 +130,7 @@ def test_events_arrive_once_and_in_order_also_after_a_crash_and_a_rotation(
         )
         for example, webhook in webhooks.items():
             client.webhooks.rewind(webhook.id, event_id=start.event_id)
-            changed = client.webhooks.rotate_secret(webhook.id, overlap_seconds=0)
+            changed = client.webhooks.rotate_secret(webhook.id, overlap_s=0)
             example.start(changed.secret, webhook.secret)
         for example, webhook in webhooks.items():
             example.wait_until_ready()

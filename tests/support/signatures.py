@@ -11,7 +11,7 @@ _HEADER = re.compile(r"timestamp=(\d+),organisation=(org_\w+)((?:,v1=[0-9a-f]{64
 class Signature(NamedTuple):
     timestamp: int
     organisation_id: str
-    # One, or two while a rotation overlaps.
+    # One, and up to three while rotations overlap.
     values: list[str]
 
 

@@ -1405,16 +1405,16 @@ export class WebhooksResource {
   }
 
   /**
-   * Rotate the signing secret. Replaces the signing secret and returns the new one. For `overlap_seconds`, requests are
-   * signed with both secrets.
+   * Rotate the signing secret. Replaces the signing secret and returns the new one. For `overlap_s` seconds, a day
+   * unless you say otherwise, requests are signed with both secrets. At most three secrets sign at a time.
    */
   rotateSecret(webhookId: string, body: models.RotateInput = {}, options: CallOptions = {}): Promise<models.Webhook> {
     return this.#caller.call("POST", `/v1/webhooks/${segment("webhookId", webhookId)}/rotate-secret`, { body }, options);
   }
 
   /**
-   * Rotate the signing secret. Replaces the signing secret and returns the new one. For `overlap_seconds`, requests are
-   * signed with both secrets.
+   * Rotate the signing secret. Replaces the signing secret and returns the new one. For `overlap_s` seconds, a day
+   * unless you say otherwise, requests are signed with both secrets. At most three secrets sign at a time.
    */
   replaceSecret(webhookId: string, body: models.RotateInput = {}, options: CallOptions = {}): Promise<models.Webhook> {
     return this.#caller.call("PUT", `/v1/webhooks/${segment("webhookId", webhookId)}/rotate-secret`, { body, repeat: "never" }, options);

@@ -192,7 +192,7 @@ ANYWHERE = {
     "actor approved_by cancelled_by computed_by created_by decided_by held_by imported_by invalidated_by": ACTORS,
     "issued_by requested_by settled_by skipped_by started_by undone_by uploaded_by withdrawn_by": ACTORS,
     "token_hash temporary_id_hash secret_hash": "hashes of random secrets",
-    "token_box secret_box old_secret_box": "sealed random secrets",
+    "token_box secret_box old_secret_box older_secret_box": "sealed random secrets",
 }
 
 

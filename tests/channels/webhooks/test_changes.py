@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.channels.webhooks.stage import Hook, Stage, verify
-from tests.support.api_client import ApiClient
+from tests.support.api_client import ApiClient, codes
 from tests.support.receivers import OK, Receiver, after, receiving, reply
 from tests.support.tls import Authority
 from tonne.platform.values.context import to_wire, utc_now
@@ -188,9 +188,9 @@ async def test_the_recorded_scopes_stay_correct_when_a_filter_changes_around_a_r
     assert ids[0] in [event["event_id"] for event in receiver.events]
 
 
-@pytest.mark.parametrize("overlap_seconds", [0, 60])
+@pytest.mark.parametrize("overlap_s", [0, 60])
 async def test_a_rotation_during_a_request_leaves_it_acknowledged_and_signs_the_next_with_the_new_secret(
-    stage: Stage, api: ApiClient, receiver: Receiver, overlap_seconds: int
+    stage: Stage, api: ApiClient, receiver: Receiver, overlap_s: int
 ) -> None:
     released = asyncio.Event()
     receiver.next(after(released))
@@ -198,7 +198,7 @@ async def test_a_rotation_during_a_request_leaves_it_acknowledged_and_signs_the_
     ids = await stage.emit(stage.one)
     async with stage.working():
         await receiver.count(1)
-        fresh = (await act(api, hook, "rotate-secret", {"overlap_seconds": overlap_seconds})).json()["secret"]
+        fresh = (await act(api, hook, "rotate-secret", {"overlap_s": overlap_s})).json()["secret"]
         ids += await stage.emit(stage.one)
         released.set()
         await stage.idle()
@@ -206,7 +206,7 @@ async def test_a_rotation_during_a_request_leaves_it_acknowledged_and_signs_the_
     organisation_id = stage.one.organisation_id
     first, second = receiver.deliveries
     assert (verify(first, hook.secret, organisation_id), verify(first, fresh, organisation_id)) == (True, False)
-    old_too = overlap_seconds > 0
+    old_too = overlap_s > 0
     assert (verify(second, fresh, organisation_id), verify(second, hook.secret, organisation_id)) == (True, old_too)
 
 
@@ -215,7 +215,7 @@ async def test_two_secrets_sign_during_the_overlap_and_one_after_it(
 ) -> None:
     hook = await stage.register(receiver.url)
     before = utc_now()
-    fresh = (await act(api, hook, "rotate-secret", {"overlap_seconds": 3600})).json()["secret"]
+    fresh = (await act(api, hook, "rotate-secret", {"overlap_s": 3600})).json()["secret"]
     rotated_at = (await stage.row(hook))["old_secret_until"] - timedelta(seconds=3600)
     assert before <= rotated_at <= utc_now() + timedelta(milliseconds=1)
     organisation_id = stage.one.organisation_id
@@ -236,17 +236,37 @@ async def test_two_secrets_sign_during_the_overlap_and_one_after_it(
     assert not verify(one, hook.secret, organisation_id)
 
 
-async def test_a_second_rotation_ends_the_overlap_of_the_first(
+async def _signing(stage: Stage, receiver: Receiver, secrets: list[str]) -> list[bool]:
+    """Which of the secrets sign the next request."""
+    await stage.emit()
+    await stage.deliver()
+    delivery = receiver.deliveries[-1]
+    good = [verify(delivery, secret, stage.one.organisation_id) for secret in secrets]
+    assert delivery.headers["service-hmac"].count("v1=") == sum(good)
+    return good
+
+
+async def test_three_secrets_sign_and_a_rotation_never_ends_a_promised_overlap_early(
     stage: Stage, api: ApiClient, receiver: Receiver
 ) -> None:
     hook = await stage.register(receiver.url)
-    second = (await act(api, hook, "rotate-secret", {"overlap_seconds": 60})).json()["secret"]
-    third = (await act(api, hook, "rotate-secret", {"overlap_seconds": 60})).json()["secret"]
-    await stage.emit()
-    await stage.deliver()
-    [delivery] = receiver.deliveries
-    good = [verify(delivery, secret, stage.one.organisation_id) for secret in (hook.secret, second, third)]
-    assert good == [False, True, True]
+    secrets = [hook.secret]
+    secrets.append((await act(api, hook, "rotate-secret", {"overlap_s": 7200})).json()["secret"])
+    secrets.append((await act(api, hook, "rotate-secret", {"overlap_s": 3600})).json()["secret"])
+    assert await _signing(stage, receiver, secrets) == [True, True, True]
+    ends = (await stage.row(hook))["old_secret_until"]
+    for overlap in ({}, {"overlap_s": 1}):
+        refused = await api.post(f"/v1/webhooks/{hook.id}/rotate-secret", overlap)
+        assert (refused.status_code, codes(refused)) == (409, ["webhook_overlap_promised"])
+        assert f"until {to_wire(ends)}" in refused.json()["error"]["message"]
+    assert await _signing(stage, receiver, secrets) == [True, True, True]
+
+    # The shorter overlap of the newer one has ended: the longer one of the first is kept.
+    await stage.fetch("UPDATE webhooks SET old_secret_until = clock_timestamp() WHERE id = $1", hook.id)
+    secrets.append((await act(api, hook, "rotate-secret", {"overlap_s": 60})).json()["secret"])
+    assert await _signing(stage, receiver, secrets) == [True, False, True, True]
+    secrets.append((await act(api, hook, "rotate-secret", {"overlap_s": 0})).json()["secret"])
+    assert await _signing(stage, receiver, secrets) == [False, False, False, False, True]
 
 
 @pytest.mark.parametrize("status", [200, 500])

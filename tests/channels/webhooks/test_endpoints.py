@@ -101,7 +101,7 @@ async def test_the_secret_is_complete_only_at_registration_and_rotation(api: Api
 async def test_interface_8_the_secret_can_be_rotated_with_put(api: ApiClient) -> None:
     webhook = await register(api)
     path = f"/v1/webhooks/{webhook['id']}/rotate-secret"
-    with_body = await api.http.put(path, json={"overlap_seconds": 60}, headers=api._headers({}))
+    with_body = await api.http.put(path, json={"overlap_s": 60}, headers=api._headers({}))
     without_body = await api.http.put(path, headers=api._headers({}))
     secrets = [webhook["secret"]]
     for answer in (with_body, without_body):
@@ -113,7 +113,7 @@ async def test_interface_8_the_secret_can_be_rotated_with_put(api: ApiClient) ->
 
 async def test_the_secret_is_not_in_the_database_in_plain_text(api: ApiClient, stage: Stage) -> None:
     webhook = await register(api)
-    rotated = (await api.post(f"/v1/webhooks/{webhook['id']}/rotate-secret", {"overlap_seconds": 60})).json()
+    rotated = (await api.post(f"/v1/webhooks/{webhook['id']}/rotate-secret", {"overlap_s": 60})).json()
     tables = await stage.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
     searched = 0
     for table in tables:
@@ -310,10 +310,10 @@ async def test_an_overlap_is_an_integer_up_to_seven_days(api: ApiClient) -> None
     webhook = await register(api)
     path = f"/v1/webhooks/{webhook['id']}/rotate-secret"
     for overlap in (-1, 604_801, 1.5, "60", True):
-        answer = await api.post(path, {"overlap_seconds": overlap})
-        assert (answer.status_code, codes(answer), fields(answer)) == (400, ["validation_error"], ["overlap_seconds"])
+        answer = await api.post(path, {"overlap_s": overlap})
+        assert (answer.status_code, codes(answer), fields(answer)) == (400, ["validation_error"], ["overlap_s"])
     assert (await api.get(f"/v1/webhooks/{webhook['id']}")).json()["secret"].endswith(webhook["secret"][-4:])
-    assert (await api.post(path, {"overlap_seconds": 604_800})).status_code == 200
+    assert (await api.post(path, {"overlap_s": 604_800})).status_code == 200
 
 
 async def test_a_rotation_needs_no_body(api: ApiClient) -> None:

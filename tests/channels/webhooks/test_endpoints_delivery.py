@@ -42,7 +42,7 @@ async def test_a_test_event_is_signed_with_both_secrets_during_an_overlap(
 ) -> None:
     webhook = await register(api, receiver.url)
     path = f"/v1/webhooks/{webhook['id']}"
-    fresh = (await api.post(f"{path}/rotate-secret", {"overlap_seconds": 60})).json()["secret"]
+    fresh = (await api.post(f"{path}/rotate-secret", {"overlap_s": 60})).json()["secret"]
     await api.post(f"{path}/test", {})
     for secret in (webhook["secret"], fresh):
         assert verify(receiver.deliveries[0], secret, world.ours_test.scope.organisation_id)

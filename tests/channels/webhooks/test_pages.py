@@ -78,12 +78,16 @@ async def test_a_webhook_is_added_tested_changed_and_deleted(
     [fresh] = set(SECRET.findall(rotated.text))
     assert fresh != secret
     assert "The old secret signs as well for 1 day" in rotated.text
+    assert (await developer.submit(f"{one}/rotate", overlap="1")).status_code == 200
+    refused = await developer.submit(f"{one}/rotate", overlap="1")
+    assert refused.status_code == 422
+    assert "one of the older ones was promised to sign until" in refused.text
     assert "This cannot be undone" in await page(developer, f"{one}/delete")
     await developer.submit(f"{one}/delete")
     assert (await developer.get(one)).status_code == 404
     assert "No webhook yet" in await page(developer, f"{base}/webhooks?done=webhook_deleted")
     changed = ["webhook.changed"] * 3
-    expected = ["webhook.registered", *changed, "webhook.secret_rotated", "webhook.deleted"]
+    expected = ["webhook.registered", *changed, *["webhook.secret_rotated"] * 2, "webhook.deleted"]
     assert await actions(stage) == expected
 
 

@@ -166,9 +166,11 @@ async def test_security_13_rotation_reseals_everything_while_a_worker_delivers(
     box, keys = stage.services.box, _keys(stage)
     old_secret = box.seal("whsec_old", hooks[0].id)
     await stage.fetch(
-        "UPDATE webhooks SET old_secret_box = $2, old_secret_until = now() + interval '1 hour' WHERE id = $1",
+        "UPDATE webhooks SET old_secret_box = $2, old_secret_until = now() + interval '1 hour', "
+        "older_secret_box = $3, older_secret_until = now() + interval '1 hour' WHERE id = $1",
         hooks[0].id,
         old_secret,
+        box.seal("whsec_older", hooks[0].id),
     )
     await stage.fetch(
         "UPDATE webhooks SET old_secret_box = $2, old_secret_until = now() - interval '1 hour' WHERE id = $1",
@@ -194,7 +196,8 @@ async def test_security_13_rotation_reseals_everything_while_a_worker_delivers(
     for hook in hooks:
         signed = [each for each in receiver.deliveries if verify(each, hook.secret, stage.one.organisation_id)]
         assert [event for each in signed for event in each.event_ids] == ids
-    assert any(verify(each, "whsec_old", stage.one.organisation_id) for each in receiver.deliveries[-3:])
+    for secret in ("whsec_old", "whsec_older"):
+        assert any(verify(each, secret, stage.one.organisation_id) for each in receiver.deliveries[-3:]), secret
     assert (await stage.row(hooks[1]))["old_secret_box"] is None, "an expired secret is deleted"
     actions = await stage.fetch("SELECT subject_id, details FROM audit_log WHERE action = 'webhook.secret_resealed'")
     assert {row["subject_id"] for row in actions} == {hook.id for hook in hooks}

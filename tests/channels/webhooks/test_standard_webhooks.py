@@ -60,7 +60,7 @@ async def test_every_request_is_verified_by_the_reference_library(
     with pytest.raises(WebhookVerificationError):
         Webhook(hook.secret).verify(first.body, forged)
 
-    rotated = (await api.post(f"/v1/webhooks/{hook.id}/rotate-secret", {"overlap_seconds": 600})).json()["secret"]
+    rotated = (await api.post(f"/v1/webhooks/{hook.id}/rotate-secret", {"overlap_s": 600})).json()["secret"]
     await stage.emit(stage.one)
     await stage.deliver()
     await api.post(f"/v1/webhooks/{hook.id}/test", {})
@@ -81,7 +81,7 @@ async def test_an_older_secret_gets_the_headers_after_its_rotation(
     await stage.deliver()
     assert verify(receiver.deliveries[0], OLD_SECRET, stage.one.organisation_id)
     assert not any(name.startswith("webhook-") for name in receiver.deliveries[0].headers)
-    rotated = (await api.post(f"/v1/webhooks/{hook.id}/rotate-secret", {"overlap_seconds": 600})).json()["secret"]
+    rotated = (await api.post(f"/v1/webhooks/{hook.id}/rotate-secret", {"overlap_s": 600})).json()["secret"]
     await stage.emit(stage.one)
     await stage.deliver()
     last = receiver.deliveries[-1]

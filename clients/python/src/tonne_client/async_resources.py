@@ -2730,30 +2730,30 @@ class AsyncWebhooksResource:
             type(None), "DELETE", f"/v1/webhooks/{segment('webhook_id', webhook_id)}", repeat="delete"
         )
 
-    async def rotate_secret(self, webhook_id: str, *, overlap_seconds: int | Omit = OMIT) -> models.Webhook:
+    async def rotate_secret(self, webhook_id: str, *, overlap_s: int | Omit = OMIT) -> models.Webhook:
         """Rotate the signing secret.
 
-        Replaces the signing secret and returns the new one. For `overlap_seconds`, requests are signed with both
-        secrets.
+        Replaces the signing secret and returns the new one. For `overlap_s` seconds, a day unless you say otherwise,
+        requests are signed with both secrets. At most three secrets sign at a time.
         """
         return await self._caller.call(
             models.Webhook,
             "POST",
             f"/v1/webhooks/{segment('webhook_id', webhook_id)}/rotate-secret",
-            body={"overlap_seconds": overlap_seconds},
+            body={"overlap_s": overlap_s},
         )
 
-    async def replace_secret(self, webhook_id: str, *, overlap_seconds: int | Omit = OMIT) -> models.Webhook:
+    async def replace_secret(self, webhook_id: str, *, overlap_s: int | Omit = OMIT) -> models.Webhook:
         """Rotate the signing secret.
 
-        Replaces the signing secret and returns the new one. For `overlap_seconds`, requests are signed with both
-        secrets.
+        Replaces the signing secret and returns the new one. For `overlap_s` seconds, a day unless you say otherwise,
+        requests are signed with both secrets. At most three secrets sign at a time.
         """
         return await self._caller.call(
             models.Webhook,
             "PUT",
             f"/v1/webhooks/{segment('webhook_id', webhook_id)}/rotate-secret",
-            body={"overlap_seconds": overlap_seconds},
+            body={"overlap_s": overlap_s},
             repeat="never",
         )
 

@@ -3902,8 +3902,10 @@ class WebhookChangeInput(TypedDict):
 class RotateInput(TypedDict):
     """RotateInput"""
 
-    overlap_seconds: NotRequired[int]
-    """For how long both secrets sign, at most 7 days. Default: `0`."""
+    overlap_s: NotRequired[int]
+    """For how many seconds the replaced secret still signs, at most 7 days. 0 ends it and all older secrets at once.
+    Default: `86400`.
+    """
 
 
 class WebhookTest(Model):
@@ -4713,6 +4715,7 @@ ErrorCode = Literal[
     "webhook_account_invalid",
     "webhook_limit_reached",
     "webhook_not_found",
+    "webhook_overlap_promised",
     "webhook_rewind_invalid",
     "webhook_url_invalid",
 ]

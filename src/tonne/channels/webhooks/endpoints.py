@@ -124,12 +124,13 @@ class WebhookEndpoints:
 
         Replaces the signing secret and returns the new one.
 
-        For `overlap_seconds`, requests are signed with both secrets.
+        For `overlap_s` seconds, a day unless you say otherwise, requests are signed with both secrets. At most three
+        secrets sign at a time.
         """
         body = read(request.json_or_empty(), schemas.RotateIn)
         async with self._locked(request) as (tx, webhook):
             rotated, secret = await register.rotate_secret(
-                tx, webhook, body.overlap_seconds, box=self._box, actor=request.actor, now=self._clock()
+                tx, webhook, body.overlap_s, box=self._box, actor=request.actor, now=self._clock()
             )
             return await _show(tx, rotated, secret)
 

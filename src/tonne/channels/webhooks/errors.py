@@ -37,6 +37,19 @@ class WebhookLimitReached(TonneError, kind=Kind.CONFLICT, code="webhook_limit_re
     message = "An organisation can have at most 16 webhooks in each mode. Delete one first."
 
 
+class OverlapPromised(TonneError, kind=Kind.CONFLICT, code="webhook_overlap_promised"):
+    """Three secrets sign the requests of the webhook. Another rotation would end the overlap of one of them before the
+    promised time, which the message names.
+
+    Rotate again after that time, or with `{"overlap_s": 0}`, which ends all older secrets at once.
+    """
+
+    message = (
+        "Three secrets sign already, and one of the older ones was promised to sign until %(until)s. Replace the "
+        "secret after that time, or without an overlap (overlap_s of 0), which ends all older secrets at once."
+    )
+
+
 class RewindInvalid(TonneError, kind=Kind.INVALID, code="webhook_rewind_invalid"):
     """`sequence` and `event_id` are both given or both missing, or the event does not exist.
 

@@ -82,8 +82,8 @@ class Lease(Struct, frozen=True):
     # The types that the webhook names.
     event_types: tuple[str, ...]
     sealed_secret: bytes
-    # The previous secret, which still signs while a rotation overlaps.
-    old_sealed_secret: bytes | None
+    # Replaced secrets, which still sign while a rotation overlaps; None for one that does not.
+    old_sealed_secrets: Sequence[bytes | None]
     cursor_position: int
     batch_limit: int
     failures: int

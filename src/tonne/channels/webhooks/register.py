@@ -6,7 +6,13 @@ from typing import Any
 
 from tonne.channels.webhooks import registration_store
 from tonne.channels.webhooks.delivery import parked_store
-from tonne.channels.webhooks.errors import EventNotParked, WebhookAccountInvalid, WebhookLimitReached, WebhookUrlInvalid
+from tonne.channels.webhooks.errors import (
+    EventNotParked,
+    OverlapPromised,
+    WebhookAccountInvalid,
+    WebhookLimitReached,
+    WebhookUrlInvalid,
+)
 from tonne.channels.webhooks.event_types import in_order
 from tonne.channels.webhooks.model import Webhook
 from tonne.channels.webhooks.sending.addresses import AddressRefused
@@ -18,7 +24,7 @@ from tonne.platform.events.log import lock_streams
 from tonne.platform.events.notification import Stream
 from tonne.platform.events.optional_events import set_recorded_types
 from tonne.platform.keys.secret_box import SecretBox
-from tonne.platform.values.context import Actor, Scope, new_id
+from tonne.platform.values.context import Actor, Scope, new_id, to_wire
 from tonne.platform.values.replace import replace
 
 MAX_WEBHOOKS = 16
@@ -100,13 +106,18 @@ async def remove_webhook(tx: Connection, scope: Scope, webhook_id: str, *, actor
 
 
 async def rotate_secret(
-    tx: Connection, webhook: Webhook, overlap_seconds: int, *, box: SecretBox, actor: Actor, now: datetime
+    tx: Connection, webhook: Webhook, overlap_s: int, *, box: SecretBox, actor: Actor, now: datetime
 ) -> tuple[Webhook, str]:
-    """For `overlap_seconds` both secrets sign, so that the receiver can switch without refusing a request."""
+    """For `overlap_s` seconds both secrets sign, so that the receiver can switch without refusing a request.
+
+    At most three sign at a time: raises `OverlapPromised` rather than end an overlap early. 0 ends all of them.
+    """
+    if overlap_s and (until := await registration_store.find_promised_overlap(tx, webhook)):
+        raise OverlapPromised(until=to_wire(until))
     secret = new_secret()
     rotated = replace(webhook, secret_last_four=secret[-4:])
-    await registration_store.rotate_secret(tx, rotated, box.seal(secret, webhook.id), overlap_seconds)
-    details = {"secret_last_four": rotated.secret_last_four, "overlap_seconds": overlap_seconds}
+    await registration_store.rotate_secret(tx, rotated, box.seal(secret, webhook.id), overlap_s)
+    details = {"secret_last_four": rotated.secret_last_four, "overlap_s": overlap_s}
     await _record(tx, rotated, "webhook.secret_rotated", actor, now, **details)
     return rotated, secret
 

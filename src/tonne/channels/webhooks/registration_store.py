@@ -1,6 +1,7 @@
 """SQL of registrations: address, scope and secrets of a webhook."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import asyncpg
 
@@ -125,27 +126,49 @@ async def list_named_types(tx: Connection, webhook: Webhook) -> list[str]:
     return [row["type"] for row in await tx.fetch(LIST_NAMED_TYPES, webhook.organisation_id, webhook.mode)]
 
 
+FIND_PROMISE = """
+SELECT least(old_secret_until, older_secret_until) FROM webhooks
+WHERE organisation_id = $1 AND id = $2
+  AND old_secret_until > clock_timestamp() AND older_secret_until > clock_timestamp()
+"""
+
+
+async def find_promised_overlap(tx: Connection, webhook: Webhook) -> datetime | None:
+    """Until when another rotation with an overlap would need a fourth signature. None if it is possible now."""
+    until: datetime | None = await tx.fetchval(FIND_PROMISE, webhook.organisation_id, webhook.id)
+    return until
+
+
+# Of the two replaced secrets, the one that still signs stays beside the secret that is replaced now.
 ROTATE = """
+WITH kept AS (
+    SELECT secret.box, secret.until FROM webhooks,
+           LATERAL (VALUES (old_secret_box, old_secret_until), (older_secret_box, older_secret_until))
+               AS secret (box, until)
+    WHERE organisation_id = $1 AND id = $2 AND secret.until > clock_timestamp() AND $5 > 0
+    ORDER BY secret.until DESC LIMIT 1
+)
 UPDATE webhooks SET secret_box = $3, secret_last_four = $4, old_secret_box = CASE WHEN $5 > 0 THEN secret_box END,
-                    old_secret_until = CASE WHEN $5 > 0 THEN clock_timestamp() + $5 * interval '1 second' END
+                    old_secret_until = CASE WHEN $5 > 0 THEN clock_timestamp() + $5 * interval '1 second' END,
+                    older_secret_box = (SELECT box FROM kept), older_secret_until = (SELECT until FROM kept)
 WHERE organisation_id = $1 AND id = $2
 """
 
 
-async def rotate_secret(tx: Connection, webhook: Webhook, sealed_secret: bytes, overlap_seconds: int) -> None:
-    await tx.execute(
-        ROTATE, webhook.organisation_id, webhook.id, sealed_secret, webhook.secret_last_four, overlap_seconds
-    )
+async def rotate_secret(tx: Connection, webhook: Webhook, sealed_secret: bytes, overlap_s: int) -> None:
+    """Without an overlap, no replaced secret signs any more."""
+    await tx.execute(ROTATE, webhook.organisation_id, webhook.id, sealed_secret, webhook.secret_last_four, overlap_s)
 
 
 FIND_SECRETS = """
-SELECT secret_box, CASE WHEN old_secret_until > clock_timestamp() THEN old_secret_box END FROM webhooks
-WHERE organisation_id = $1 AND id = $2
+SELECT secret_box, ARRAY[CASE WHEN old_secret_until > clock_timestamp() THEN old_secret_box END,
+                         CASE WHEN older_secret_until > clock_timestamp() THEN older_secret_box END]
+FROM webhooks WHERE organisation_id = $1 AND id = $2
 """
 
 
-async def find_sealed_secrets(connection: Connection, webhook: Webhook) -> tuple[bytes, bytes | None]:
-    """The current secret and, while a rotation overlaps, the previous one. Raises `WebhookNotFound`."""
+async def find_sealed_secrets(connection: Connection, webhook: Webhook) -> tuple[bytes, Sequence[bytes | None]]:
+    """The current secret and the replaced ones, each None when it does not sign. Raises `WebhookNotFound`."""
     row = await connection.fetchrow(FIND_SECRETS, webhook.organisation_id, webhook.id)
     if row is None:
         raise WebhookNotFound

@@ -4,6 +4,7 @@ from tonne.channels.webhooks import schemas
 from tonne.channels.webhooks.endpoints import WebhookEndpoints
 from tonne.channels.webhooks.errors import (
     EventNotParked,
+    OverlapPromised,
     RewindInvalid,
     WebhookAccountInvalid,
     WebhookLimitReached,
@@ -68,6 +69,7 @@ def _registration_routes(endpoints: WebhookEndpoints) -> list[Route]:
                 endpoints.rotate_secret,
                 schemas.WebhookOut,
                 WebhookNotFound,
+                OverlapPromised,
                 operation_id=operation_id,
                 body=schemas.RotateIn,
                 body_required=False,

@@ -101,10 +101,16 @@ class WebhookChangeIn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RotateIn(msgspec.Struct, forbid_unknown_fields=True):
-    overlap_seconds: Annotated[
+    overlap_s: Annotated[
         int,
-        Meta(ge=0, le=604_800, description="For how long both secrets sign, at most 7 days.", examples=[86400]),
-    ] = 0
+        Meta(
+            ge=0,
+            le=604_800,
+            description="For how many seconds the replaced secret still signs, at most 7 days. 0 ends it and all older "
+            "secrets at once.",
+            examples=[3600],
+        ),
+    ] = 86_400
 
 
 class RewindIn(msgspec.Struct, forbid_unknown_fields=True):

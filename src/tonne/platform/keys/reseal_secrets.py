@@ -62,14 +62,13 @@ async def _reseal_batch(
         return None
     unreadable, entries = [], []
     for row in rows:
-        old = row.get("old")
         try:
             value = _reseal(box, row["sealed"], row["id"])
-            old_value = None if old is None else _reseal(box, old, row["id"])
+            old = [None if each is None else _reseal(box, each, row["id"]) for each in row.get("old", ())]
         except SecretUnreadable:
             unreadable.append(row["id"])
             continue
-        await sealed.replace(tx, row, value, old_value)
+        await sealed.replace(tx, row, value, old)
         mode = row.get("mode")
         entries.append(
             audit.Entry(

@@ -12,7 +12,7 @@ from tonne.platform.keys.secret_box import HEADER_BYTES, sealed_with
 class SealedSecrets(Struct, frozen=True, kw_only=True):
     """The sealed secrets of one table, with the SQL of its owner.
 
-    Rows may have a second, older secret, which the queries call `old`.
+    Rows may have older secrets, which the queries call `old`: an array with a null for each that is not in use.
     """
 
     # The kind of the row, for messages.
@@ -27,7 +27,7 @@ class SealedSecrets(Struct, frozen=True, kw_only=True):
     # The next rows after id $1 with a value that does not start with header $2, of length $3, at most $4, locked: `id`,
     # `sealed`, `old`, and, if the rows have them, `organisation_id` and `mode`.
     lock_others: str
-    # Sets the values. Its parameters are the columns of `key`, the new value and, if the rows have one, the older one.
+    # Sets the values. Its parameters are the columns of `key`, the new value and any older ones.
     update: str
     key: tuple[str, ...] = ("id",)
 
@@ -45,9 +45,8 @@ class SealedSecrets(Struct, frozen=True, kw_only=True):
     async def lock_next(self, tx: Connection, after: str, header: bytes, limit: int) -> Sequence[asyncpg.Record]:
         return await tx.fetch(self.lock_others, after, header, HEADER_BYTES, limit)
 
-    async def replace(self, tx: Connection, row: asyncpg.Record, sealed: bytes, old: bytes | None) -> None:
-        values = (sealed, old) if "old" in row else (sealed,)
-        await tx.execute(self.update, *(row[name] for name in self.key), *values)
+    async def replace(self, tx: Connection, row: asyncpg.Record, sealed: bytes, old: Sequence[bytes | None]) -> None:
+        await tx.execute(self.update, *(row[name] for name in self.key), sealed, *old)
 
 
 async def count_secrets(connection: Connection, sealed: Sequence[SealedSecrets]) -> dict[str, int]:

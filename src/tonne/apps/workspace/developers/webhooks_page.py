@@ -24,7 +24,7 @@ from tonne.apps.workspace.developers.webhook_forms import (
 from tonne.channels.webhooks import attempt_store, register, registration_store
 from tonne.channels.webhooks.delivery.outcomes import SendOutcome
 from tonne.channels.webhooks.endpoints import WebhookEndpoints, position_before
-from tonne.channels.webhooks.errors import WebhookNotFound
+from tonne.channels.webhooks.errors import OverlapPromised, WebhookNotFound
 from tonne.channels.webhooks.event_types import STATUS_TYPES
 from tonne.channels.webhooks.model import Progress, Webhook
 from tonne.channels.webhooks.schemas import DeliveryState, delivery_state
@@ -160,11 +160,15 @@ class WebhooksPage(DashboardPage, frozen=True):
         if (hours := form.value("overlap")) not in OVERLAPS:
             form.fail("overlap", "Choose for how long both secrets sign.")
             return await self.show_one(viewer, form)
-        async with self._locked(viewer) as (tx, webhook):
-            overlap_s = int(hours) * 3600
-            rotated, secret = await register.rotate_secret(
-                tx, webhook, overlap_s, box=self.box, actor=viewer.actor, now=self.clock()
-            )
+        try:
+            async with self._locked(viewer) as (tx, webhook):
+                overlap_s = int(hours) * 3600
+                rotated, secret = await register.rotate_secret(
+                    tx, webhook, overlap_s, box=self.box, actor=viewer.actor, now=self.clock()
+                )
+        except OverlapPromised as error:
+            form.fail("overlap", error.faults[0].message)
+            return await self.show_one(viewer, form)
         return self._secret(viewer, rotated, secret, is_new=False, overlap=OVERLAPS[hours])
 
     async def confirm_skip(self, viewer: MemberViewer) -> Response:

@@ -20,7 +20,7 @@ SEALED = SealedSecrets(
     # An older secret that has expired is removed.
     lock_others="""
     SELECT organisation_id, mode, account_id, id, secret_box AS sealed,
-           CASE WHEN old_secret_until > clock_timestamp() THEN old_secret_box END AS old
+           ARRAY[CASE WHEN old_secret_until > clock_timestamp() THEN old_secret_box END] AS old
     FROM offset_links
     WHERE id > $1
       AND (substring(secret_box FROM 1 FOR $3) <> $2::bytea OR substring(old_secret_box FROM 1 FOR $3) <> $2::bytea)

@@ -103,7 +103,7 @@ class BatchSender:
         """None if the secret of the webhook cannot be opened."""
         body = batch.body
         try:
-            secrets = open_secrets(self._unseal, lease.id, lease.sealed_secret, lease.old_sealed_secret)
+            secrets = open_secrets(self._unseal, lease.id, lease.sealed_secret, lease.old_sealed_secrets)
         except SecretUnreadable as error:
             _log.error("webhook_secret_unreadable", webhook_id=lease.id, reason=str(error))
             return None

@@ -25,16 +25,18 @@ def new_secret() -> str:
 
 
 def open_secrets(
-    unseal: Callable[[bytes, str], str], webhook_id: str, sealed: bytes, old_sealed: bytes | None
+    unseal: Callable[[bytes, str], str], webhook_id: str, sealed: bytes, old_sealed: Sequence[bytes | None]
 ) -> list[str]:
     """The secrets that sign. Raises SecretUnreadable if the current one cannot be opened.
 
-    A previous one that cannot be opened is left out: after the loss of a key, rotating the secret must be enough.
+    A replaced one that cannot be opened is left out: after the loss of a key, rotating the secret must be enough.
     """
     opened = [unseal(sealed, webhook_id)]
-    if old_sealed is not None:
+    for old in old_sealed:
+        if old is None:
+            continue
         try:
-            opened.append(unseal(old_sealed, webhook_id))
+            opened.append(unseal(old, webhook_id))
         except SecretUnreadable as error:
             _log.warning("old_webhook_secret_unreadable", webhook_id=webhook_id, reason=str(error))
     return opened
@@ -68,7 +70,7 @@ def signed_headers(
 
 
 def signature_header(signing_secrets: Sequence[str], organisation_id: str, timestamp: int, body: bytes) -> str:
-    """One `v1` pair per valid secret: two while a rotation overlaps."""
+    """One `v1` pair per valid secret: up to three while rotations overlap."""
     pairs = [f"timestamp={timestamp}", f"organisation={organisation_id}"]
     pairs += [f"v1={sign(secret, timestamp, body)}" for secret in signing_secrets]
     return ",".join(pairs)

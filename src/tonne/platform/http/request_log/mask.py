@@ -22,9 +22,9 @@ _SHOWN = frozenset(
         *("account_id", "account_ids", "account_type", "amount", "amount_editable", "available_quantity"),
         *("bundle_id", "bundle_ids", "bundle_selection", "code", "currency", "default_account_id", "enabled"),
         *("estimate_id", "event_id", "expires_at", "kind", "mass", "max_quantity", "max_value", "media_type"),
-        *("min_quantity", "min_value", "offset_link_id", "order_id", "outcome", "overlap_hours", "overlap_seconds"),
-        *("percentage", "permissions", "preset_quantity", "preset_value", "quantity", "refund", "sequence", "unit"),
-        "value",
+        *("min_quantity", "min_value", "offset_link_id", "order_id", "outcome", "overlap_hours", "overlap_s"),
+        *("overlap_seconds", "percentage", "permissions", "preset_quantity", "preset_value", "quantity", "refund"),
+        *("sequence", "unit", "value"),
     }
 )
 _PLAIN = re.compile(r"[A-Za-z0-9_.:+/-]{0,64}", re.ASCII)

@@ -15,9 +15,11 @@ CREATE TABLE webhooks (
     deleted_at          timestamptz,
     secret_box          bytea NOT NULL,
     secret_last_four    text NOT NULL CHECK (length(secret_last_four) = 4),
-    -- During a rotation requests carry the signatures of both secrets.
+    -- After a rotation requests also carry the signatures of replaced secrets, each until its time: at most two.
     old_secret_box      bytea,
     old_secret_until    timestamptz,
+    older_secret_box    bytea,
+    older_secret_until  timestamptz,
 
     -- Every event up to this position was acknowledged, was skipped, is out of scope, or belongs to a parked account.
     cursor_position     bigint NOT NULL,
