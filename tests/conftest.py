@@ -254,6 +254,7 @@ async def services(populated_db: Database, settings: Settings, clock: Clock) -> 
     yield services
     await services.health.close()
     await services.metrics_endpoint.close()
+    await services.webhooks.close()
 
 
 @pytest.fixture

@@ -42,12 +42,6 @@ async def receiver(authority: Authority) -> AsyncIterator[Receiver]:
 
 
 @pytest.fixture
-async def services(services: Services) -> AsyncIterator[Services]:
-    yield services
-    await services.webhooks.close()
-
-
-@pytest.fixture
 async def stage(services: Services, world: World) -> AsyncIterator[Stage]:
     """All invariants must hold at the end of every test."""
     stage = Stage(services, world.ours_test)
