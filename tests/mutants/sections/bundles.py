@@ -4,7 +4,6 @@ from tests.mutants.mutant import Mutant
 
 FILE = "selling/catalogue/selection.py"
 SUM = "if all(given) and sum(share.weight for share in shares) != WHOLE:"
-ADDED = "shares.append(BundleShare(bundle, weight))"
 
 
 def _mutant(name: str, old: str, new: str, check: str) -> Mutant:
@@ -51,9 +50,9 @@ MUTANTS = [
         "bundles.a_percentage_for_some_is_refused.first-only",
     ),
     _mutant(
-        "another bundle than the selected one",
-        ADDED,
-        "shares.append(BundleShare(next(iter(catalogue.bundles.values())), weight))",
+        "only the first bundle",
+        'They must sum to exactly 100.", field=FIELD)\n    return shares',
+        'They must sum to exactly 100.", field=FIELD)\n    return shares[:1]',
         "bundles.exactly_the_selected_bundles_are_ordered",
     ),
 ]

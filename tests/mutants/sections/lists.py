@@ -94,7 +94,7 @@ MUTANTS = [
         "limits.a_limit_of_1_is_accepted",
     ),
     Mutant(
-        "at most ten orders",
+        "at most two orders",
         PAGING,
         "    return int(text)",
         "    return min(int(text), 2)",
