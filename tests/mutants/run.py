@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from tests.mutants.mutant import Mutant, sentences_without
+from tests.mutants.mutant import Mutant, all_mutants, sentences_without
 from tests.mutants.workshop import Workshop
 from tonne_conformance.run import Outcome, Verdict, run
 
@@ -70,7 +70,7 @@ def report(trials: Sequence[Trial]) -> list[str]:
     """What is printed at the end."""
     alive = [each for each in trials if each.fate is not Fate.KILLED]
     lines = ["", "Sentences without a mutant:"]
-    lines += [f"  {section}: {sentence}" for section, sentence in sentences_without([each.mutant for each in trials])]
+    lines += [f"  {section}: {sentence}" for section, sentence in sentences_without(all_mutants())]
     lines += ["", f"{len(trials)} mutants, {len(alive)} not killed ({len(alive) / max(len(trials), 1):.1%})"]
     for each in alive:
         lines += [f"{each.fate}: {each.mutant.name} ({each.mutant.file})", f"  “{each.mutant.sentence}” {each.reason}"]
