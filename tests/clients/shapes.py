@@ -26,6 +26,28 @@ STRING: Schema = {"type": "string"}
 BOOLEAN: Schema = {"type": "boolean"}
 DATE_TIME: Schema = {"type": "string", "format": "date-time"}
 
+MASS = an_object(
+    amount={"type": "string", "pattern": r"^\d+(\.\d+)?$"},
+    unit={"enum": ["mg", "g", "kg", "t"]},
+)
+
+
+def or_null(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+TRANSACTION = an_object(
+    id=STRING,
+    mass=MASS,
+    is_transaction=BOOLEAN,
+    transaction_processed_at=or_null(DATE_TIME),
+    external_estimate_url=or_null({"type": "string", "format": "uri"}),
+    diet_factor=or_null(STRING),
+    search_term_match=or_null(STRING),
+    search_term_match_score=or_null({"type": "number"}),
+    semantic_matching_model=or_null(STRING),
+    methodology_notes=array(STRING),
+)
 WEBHOOK = an_object(
     id=STRING,
     url={"type": "string", "format": "uri"},

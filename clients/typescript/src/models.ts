@@ -1907,14 +1907,19 @@ export interface EstimateInput {
    * again with the order.
    */
   quantity_trunc?: QuantityUnit | null | undefined;
+  /** The unit in which masses of the response are written. */
+  estimate_mass_unit?: EstimateMassUnit | null | undefined;
 }
+
+/** Tonne calculates in kilograms. A request may ask for another unit. */
+export type EstimateMassUnit = "g" | "kg" | "mg" | "t";
 
 export interface Estimate {
   /** Id of the estimate. */
   id: string;
   /** The key it was created with, or a generated one. */
   idempotency_key: string;
-  /** The mass of CO2 equivalent as it was sent. */
+  /** The mass of CO2 equivalent. */
   mass: Mass;
   /** The mass in tonnes. */
   quantity: Decimal;
@@ -1929,10 +1934,10 @@ export interface Estimate {
 }
 
 export interface Mass {
-  /** The amount as it was sent. */
+  /** The amount as it was sent, or in `estimate_mass_unit`. */
   amount: Decimal;
-  /** Grams, kilograms or tonnes. */
-  unit: MassUnit;
+  /** The unit of `amount`. */
+  unit: EstimateMassUnit;
 }
 
 export interface FlightEstimateInput {
@@ -1949,6 +1954,8 @@ export interface FlightEstimateInput {
   bundle_selection?: BundleChoiceInput[] | null | undefined;
   /** Cuts the quantity of the quote to whole grams, kilograms or tonnes. */
   quantity_trunc?: QuantityUnit | null | undefined;
+  /** The unit in which masses of the response are written. */
+  estimate_mass_unit?: EstimateMassUnit | null | undefined;
   /** Two airports, or a distance. */
   route: AirRouteInput;
   /** Left out: the average of all classes. */
@@ -2026,9 +2033,6 @@ export interface EstimateMass {
   /** The unit of `amount`. */
   unit: EstimateMassUnit;
 }
-
-/** Tonne calculates in kilograms. Clients of other services know all four. */
-export type EstimateMassUnit = "g" | "kg" | "mg" | "t";
 
 /** One step of the calculation. Read from the first to the last, the steps lead to `mass`. */
 export interface ExplainStep {
@@ -2130,6 +2134,8 @@ export interface ElectricityEstimateInput {
   bundle_selection?: BundleChoiceInput[] | null | undefined;
   /** Cuts the quantity of the quote to whole grams, kilograms or tonnes. */
   quantity_trunc?: QuantityUnit | null | undefined;
+  /** The unit in which masses of the response are written. */
+  estimate_mass_unit?: EstimateMassUnit | null | undefined;
   /** The electricity that was taken from the grid. */
   consumption: ConsumptionInput;
   /** Country of the grid. Left out: the world's, or the median of all countries. */
@@ -2195,6 +2201,8 @@ export interface PassengerTransportationEstimateInput {
   bundle_selection?: BundleChoiceInput[] | null | undefined;
   /** Cuts the quantity of the quote to whole grams, kilograms or tonnes. */
   quantity_trunc?: QuantityUnit | null | undefined;
+  /** The unit in which masses of the response are written. */
+  estimate_mass_unit?: EstimateMassUnit | null | undefined;
   /** The legs, one after another. */
   legs: JourneyLegInput[];
   /** How many people travel. One if it is left out. */
@@ -2334,6 +2342,8 @@ export interface HotelEstimateInput {
   bundle_selection?: BundleChoiceInput[] | null | undefined;
   /** Cuts the quantity of the quote to whole grams, kilograms or tonnes. */
   quantity_trunc?: QuantityUnit | null | undefined;
+  /** The unit in which masses of the response are written. */
+  estimate_mass_unit?: EstimateMassUnit | null | undefined;
   /** Country of the hotel. */
   country_code: string;
   /** How many nights. */
@@ -2392,6 +2402,8 @@ export interface EmissionFactorEstimateInput {
   bundle_selection?: BundleChoiceInput[] | null | undefined;
   /** Cuts the quantity of the quote to whole grams, kilograms or tonnes. */
   quantity_trunc?: QuantityUnit | null | undefined;
+  /** The unit in which masses of the response are written. */
+  estimate_mass_unit?: EstimateMassUnit | null | undefined;
   /** Id of an emission factor. */
   emission_factor_id: string;
   /** How much of it. */
@@ -2457,6 +2469,8 @@ export interface ShippingInput {
   bundle_selection?: BundleChoiceInput[] | null | undefined;
   /** Cuts the quantity of the quote to whole grams, kilograms or tonnes. */
   quantity_trunc?: QuantityUnit | null | undefined;
+  /** The unit in which masses of the response are written. */
+  estimate_mass_unit?: EstimateMassUnit | null | undefined;
   /** What is shipped. */
   shipment: ShipmentInput;
   /** How far, or from where to where. */
@@ -2684,6 +2698,8 @@ export interface MultiLegShippingInput {
   bundle_selection?: BundleChoiceInput[] | null | undefined;
   /** Cuts the quantity of the quote to whole grams, kilograms or tonnes. */
   quantity_trunc?: QuantityUnit | null | undefined;
+  /** The unit in which masses of the response are written. */
+  estimate_mass_unit?: EstimateMassUnit | null | undefined;
   /** What is shipped, on all legs. */
   shipment: ShipmentInput;
   /** The legs, in their order. */
@@ -2885,12 +2901,20 @@ export interface TransactionInput {
   bundle_selection?: BundleChoiceInput[] | null | undefined;
   /** Cuts the quantity of the quote to whole grams, kilograms or tonnes. */
   quantity_trunc?: QuantityUnit | null | undefined;
+  /** The unit in which masses of the response are written. */
+  estimate_mass_unit?: EstimateMassUnit | null | undefined;
   /** What was paid. */
   value: TransactionValueInput;
   /** To whom. */
   merchant: MerchantInput;
   /** `always`: without a factor for the country, the one for the world is used. `never` if it is left out. */
   region_fallback?: RegionFallback | null | undefined;
+  /** Whether the purchase has really been made. */
+  is_transaction?: boolean | null | undefined;
+  /** When the purchase was made; a day is midnight UTC. */
+  transaction_processed_at?: string | null | undefined;
+  /** What the buyer eats. No imported factor depends on it: `methodology_notes` says that it was not used. */
+  diet?: Diet | null | undefined;
 }
 
 export interface TransactionValueInput {
@@ -2913,6 +2937,8 @@ export interface MerchantInput {
 }
 
 export type RegionFallback = "always" | "never";
+
+export type Diet = "fish_eater" | "high_meat_eater" | "low_meat_eater" | "medium_meat_eater" | "vegan" | "vegetarian";
 
 export interface Transaction {
   /** Id of the estimate. */
@@ -2952,6 +2978,22 @@ export interface Transaction {
   exchange_rate: Decimal | null;
   /** The day of the rate, or null. */
   exchange_rate_date: string | null;
+  /** Whether the purchase has really been made. */
+  is_transaction: boolean;
+  /** When it was made, or null. */
+  transaction_processed_at: string | null;
+  /** What the calculation left out of what was sent. */
+  methodology_notes: string[];
+  /** The name of the category that the `search_term` found, or null. */
+  search_term_match: string | null;
+  /** Always null: a category contains all words of the term, or is not found. */
+  search_term_match_score?: unknown | undefined;
+  /** Always null: terms are matched by their words. */
+  semantic_matching_model?: unknown | undefined;
+  /** Always null: no factor depends on the diet. */
+  diet_factor?: unknown | undefined;
+  /** Always null. */
+  external_estimate_url?: unknown | undefined;
 }
 
 export interface EmissionFactorList {

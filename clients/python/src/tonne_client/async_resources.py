@@ -785,6 +785,7 @@ class AsyncEstimatesResource:
         metadata: Mapping[str, Any] | Omit | None = OMIT,
         idempotency_key: str | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
     ) -> models.Estimate:
         """Create an estimate.
 
@@ -800,6 +801,7 @@ class AsyncEstimatesResource:
                 "metadata": metadata,
                 "idempotency_key": idempotency_key,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
             },
             repeat="key",
         )
@@ -820,6 +822,7 @@ class AsyncEstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         cabin_class: models.CabinClass | Omit | None = OMIT,
         passengers: int | Omit | None = OMIT,
     ) -> models.FlightEstimate:
@@ -838,6 +841,7 @@ class AsyncEstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "route": route,
                 "cabin_class": cabin_class,
                 "passengers": passengers,
@@ -867,6 +871,7 @@ class AsyncEstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         cabin_class: models.CabinClass | Omit | None = OMIT,
         passengers: int | Omit | None = OMIT,
     ) -> models.FlightEstimate:
@@ -884,6 +889,7 @@ class AsyncEstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "route": route,
                 "cabin_class": cabin_class,
                 "passengers": passengers,
@@ -899,6 +905,7 @@ class AsyncEstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         country_code: str | Omit | None = OMIT,
     ) -> models.ElectricityEstimate:
         """Estimate electricity.
@@ -915,6 +922,7 @@ class AsyncEstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "consumption": consumption,
                 "country_code": country_code,
             },
@@ -945,6 +953,7 @@ class AsyncEstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         country_code: str | Omit | None = OMIT,
     ) -> models.ElectricityEstimate:
         """Calculate electricity again.
@@ -961,6 +970,7 @@ class AsyncEstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "consumption": consumption,
                 "country_code": country_code,
             },
@@ -975,6 +985,7 @@ class AsyncEstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         passengers: int | Omit | None = OMIT,
         is_passenger_transportation: bool | Omit | None = OMIT,
         passenger_transportation_travelled_at: dt.datetime | str | Omit | None = OMIT,
@@ -994,6 +1005,7 @@ class AsyncEstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "legs": legs,
                 "passengers": passengers,
                 "is_passenger_transportation": is_passenger_transportation,
@@ -1026,6 +1038,7 @@ class AsyncEstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         passengers: int | Omit | None = OMIT,
         is_passenger_transportation: bool | Omit | None = OMIT,
         passenger_transportation_travelled_at: dt.datetime | str | Omit | None = OMIT,
@@ -1044,6 +1057,7 @@ class AsyncEstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "legs": legs,
                 "passengers": passengers,
                 "is_passenger_transportation": is_passenger_transportation,
@@ -1086,6 +1100,7 @@ class AsyncEstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         rooms: int | Omit | None = OMIT,
     ) -> models.HotelEstimate:
         """Estimate nights in a hotel.
@@ -1102,6 +1117,7 @@ class AsyncEstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "country_code": country_code,
                 "nights": nights,
                 "rooms": rooms,
@@ -1132,6 +1148,7 @@ class AsyncEstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         rooms: int | Omit | None = OMIT,
     ) -> models.HotelEstimate:
         """Calculate nights in a hotel again.
@@ -1148,6 +1165,7 @@ class AsyncEstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "country_code": country_code,
                 "nights": nights,
                 "rooms": rooms,
@@ -1164,6 +1182,7 @@ class AsyncEstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         well_to_tank: bool | Omit | None = OMIT,
     ) -> models.EmissionFactorEstimate:
         """Estimate any activity.
@@ -1180,6 +1199,7 @@ class AsyncEstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "emission_factor_id": emission_factor_id,
                 "activity": activity,
                 "well_to_tank": well_to_tank,
@@ -1212,6 +1232,7 @@ class AsyncEstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         well_to_tank: bool | Omit | None = OMIT,
     ) -> models.EmissionFactorEstimate:
         """Calculate any activity again.
@@ -1228,6 +1249,7 @@ class AsyncEstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "emission_factor_id": emission_factor_id,
                 "activity": activity,
                 "well_to_tank": well_to_tank,
@@ -1254,6 +1276,7 @@ class AsyncEstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         country_code: str | Omit | None = OMIT,
         is_shipment: bool | Omit | None = OMIT,
         shipped_at: dt.datetime | str | Omit | None = OMIT,
@@ -1273,6 +1296,7 @@ class AsyncEstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "shipment": shipment,
                 "route": route,
                 "method": method,
@@ -1307,6 +1331,7 @@ class AsyncEstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         country_code: str | Omit | None = OMIT,
         is_shipment: bool | Omit | None = OMIT,
         shipped_at: dt.datetime | str | Omit | None = OMIT,
@@ -1325,6 +1350,7 @@ class AsyncEstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "shipment": shipment,
                 "route": route,
                 "method": method,
@@ -1369,6 +1395,7 @@ class AsyncEstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         is_shipment: bool | Omit | None = OMIT,
         shipped_at: dt.datetime | str | Omit | None = OMIT,
     ) -> models.MultiLegShipping:
@@ -1386,6 +1413,7 @@ class AsyncEstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "shipment": shipment,
                 "legs": legs,
                 "is_shipment": is_shipment,
@@ -1419,6 +1447,7 @@ class AsyncEstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         is_shipment: bool | Omit | None = OMIT,
         shipped_at: dt.datetime | str | Omit | None = OMIT,
     ) -> models.MultiLegShipping:
@@ -1436,6 +1465,7 @@ class AsyncEstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "shipment": shipment,
                 "legs": legs,
                 "is_shipment": is_shipment,
@@ -1504,7 +1534,11 @@ class AsyncEstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         region_fallback: models.RegionFallback | Omit | None = OMIT,
+        is_transaction: bool | Omit | None = OMIT,
+        transaction_processed_at: dt.datetime | str | Omit | None = OMIT,
+        diet: models.Diet | Omit | None = OMIT,
     ) -> models.Transaction:
         """Estimate a transaction.
 
@@ -1521,9 +1555,13 @@ class AsyncEstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "value": value,
                 "merchant": merchant,
                 "region_fallback": region_fallback,
+                "is_transaction": is_transaction,
+                "transaction_processed_at": transaction_processed_at,
+                "diet": diet,
             },
             repeat="key",
         )
@@ -1551,7 +1589,11 @@ class AsyncEstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         region_fallback: models.RegionFallback | Omit | None = OMIT,
+        is_transaction: bool | Omit | None = OMIT,
+        transaction_processed_at: dt.datetime | str | Omit | None = OMIT,
+        diet: models.Diet | Omit | None = OMIT,
     ) -> models.Transaction:
         """Calculate a transaction again.
 
@@ -1567,9 +1609,13 @@ class AsyncEstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "value": value,
                 "merchant": merchant,
                 "region_fallback": region_fallback,
+                "is_transaction": is_transaction,
+                "transaction_processed_at": transaction_processed_at,
+                "diet": diet,
             },
         )
 

@@ -2071,6 +2071,11 @@ class EstimateInput(TypedDict):
     """Cut the quantity of the quote down to whole grams, kilograms or tonnes before it is split over the bundles. Send
     it again with the order.
     """
+    estimate_mass_unit: NotRequired[EstimateMassUnit | None]
+    """The unit in which masses of the response are written."""
+
+
+EstimateMassUnit = Literal["g", "kg", "mg", "t"]
 
 
 class Estimate(Model):
@@ -2081,7 +2086,7 @@ class Estimate(Model):
     idempotency_key: str
     """The key it was created with, or a generated one."""
     mass: Mass
-    """The mass of CO2 equivalent as it was sent."""
+    """The mass of CO2 equivalent."""
     quantity: Decimal
     """The mass in tonnes."""
     description: str | None
@@ -2098,9 +2103,9 @@ class Mass(Model):
     """Mass"""
 
     amount: Decimal
-    """The amount as it was sent."""
-    unit: MassUnit
-    """Grams, kilograms or tonnes."""
+    """The amount as it was sent, or in `estimate_mass_unit`."""
+    unit: EstimateMassUnit
+    """The unit of `amount`."""
 
 
 class FlightEstimateInput(TypedDict):
@@ -2118,6 +2123,8 @@ class FlightEstimateInput(TypedDict):
     """The bundles of the quote. Omit it to use the account's default selection."""
     quantity_trunc: NotRequired[QuantityUnit | None]
     """Cuts the quantity of the quote to whole grams, kilograms or tonnes."""
+    estimate_mass_unit: NotRequired[EstimateMassUnit | None]
+    """The unit in which masses of the response are written."""
     route: AirRouteInput
     """Two airports, or a distance."""
     cabin_class: NotRequired[CabinClass | None]
@@ -2202,9 +2209,6 @@ class EstimateMass(Model):
     """Exact to the gram."""
     unit: EstimateMassUnit
     """The unit of `amount`."""
-
-
-EstimateMassUnit = Literal["g", "kg", "mg", "t"]
 
 
 class ExplainStep(Model):
@@ -2318,6 +2322,8 @@ class ElectricityEstimateInput(TypedDict):
     """The bundles of the quote. Omit it to use the account's default selection."""
     quantity_trunc: NotRequired[QuantityUnit | None]
     """Cuts the quantity of the quote to whole grams, kilograms or tonnes."""
+    estimate_mass_unit: NotRequired[EstimateMassUnit | None]
+    """The unit in which masses of the response are written."""
     consumption: ConsumptionInput
     """The electricity that was taken from the grid."""
     country_code: NotRequired[str | None]
@@ -2388,6 +2394,8 @@ class PassengerTransportationEstimateInput(TypedDict):
     """The bundles of the quote. Omit it to use the account's default selection."""
     quantity_trunc: NotRequired[QuantityUnit | None]
     """Cuts the quantity of the quote to whole grams, kilograms or tonnes."""
+    estimate_mass_unit: NotRequired[EstimateMassUnit | None]
+    """The unit in which masses of the response are written."""
     legs: Sequence[JourneyLegInput]
     """The legs, one after another."""
     passengers: NotRequired[int | None]
@@ -2551,6 +2559,8 @@ class HotelEstimateInput(TypedDict):
     """The bundles of the quote. Omit it to use the account's default selection."""
     quantity_trunc: NotRequired[QuantityUnit | None]
     """Cuts the quantity of the quote to whole grams, kilograms or tonnes."""
+    estimate_mass_unit: NotRequired[EstimateMassUnit | None]
+    """The unit in which masses of the response are written."""
     country_code: str
     """Country of the hotel."""
     nights: int
@@ -2611,6 +2621,8 @@ class EmissionFactorEstimateInput(TypedDict):
     """The bundles of the quote. Omit it to use the account's default selection."""
     quantity_trunc: NotRequired[QuantityUnit | None]
     """Cuts the quantity of the quote to whole grams, kilograms or tonnes."""
+    estimate_mass_unit: NotRequired[EstimateMassUnit | None]
+    """The unit in which masses of the response are written."""
     emission_factor_id: str
     """Id of an emission factor."""
     activity: ActivityInput
@@ -2680,6 +2692,8 @@ class ShippingInput(TypedDict):
     """The bundles of the quote. Omit it to use the account's default selection."""
     quantity_trunc: NotRequired[QuantityUnit | None]
     """Cuts the quantity of the quote to whole grams, kilograms or tonnes."""
+    estimate_mass_unit: NotRequired[EstimateMassUnit | None]
+    """The unit in which masses of the response are written."""
     shipment: ShipmentInput
     """What is shipped."""
     route: ShippingRouteInput
@@ -2932,6 +2946,8 @@ class MultiLegShippingInput(TypedDict):
     """The bundles of the quote. Omit it to use the account's default selection."""
     quantity_trunc: NotRequired[QuantityUnit | None]
     """Cuts the quantity of the quote to whole grams, kilograms or tonnes."""
+    estimate_mass_unit: NotRequired[EstimateMassUnit | None]
+    """The unit in which masses of the response are written."""
     shipment: ShipmentInput
     """What is shipped, on all legs."""
     legs: Sequence[ShippingLegInput]
@@ -3145,12 +3161,20 @@ class TransactionInput(TypedDict):
     """The bundles of the quote. Omit it to use the account's default selection."""
     quantity_trunc: NotRequired[QuantityUnit | None]
     """Cuts the quantity of the quote to whole grams, kilograms or tonnes."""
+    estimate_mass_unit: NotRequired[EstimateMassUnit | None]
+    """The unit in which masses of the response are written."""
     value: TransactionValueInput
     """What was paid."""
     merchant: MerchantInput
     """To whom."""
     region_fallback: NotRequired[RegionFallback | None]
     """`always`: without a factor for the country, the one for the world is used. `never` if it is left out."""
+    is_transaction: NotRequired[bool | None]
+    """Whether the purchase has really been made."""
+    transaction_processed_at: NotRequired[dt.datetime | str | None]
+    """When the purchase was made; a day is midnight UTC."""
+    diet: NotRequired[Diet | None]
+    """What the buyer eats. No imported factor depends on it: `methodology_notes` says that it was not used."""
 
 
 class TransactionValueInput(TypedDict):
@@ -3176,6 +3200,9 @@ class MerchantInput(TypedDict):
 
 
 RegionFallback = Literal["always", "never"]
+
+
+Diet = Literal["fish_eater", "high_meat_eater", "low_meat_eater", "medium_meat_eater", "vegan", "vegetarian"]
 
 
 class Transaction(Model):
@@ -3217,6 +3244,22 @@ class Transaction(Model):
     """What one unit of the value costs in the currency of the factor. Null if it is the same."""
     exchange_rate_date: dt.date | None
     """The day of the rate, or null."""
+    is_transaction: bool
+    """Whether the purchase has really been made."""
+    transaction_processed_at: dt.datetime | None
+    """When it was made, or null."""
+    methodology_notes: list[str]
+    """What the calculation left out of what was sent."""
+    search_term_match: str | None
+    """The name of the category that the `search_term` found, or null."""
+    search_term_match_score: Any
+    """Always null: a category contains all words of the term, or is not found."""
+    semantic_matching_model: Any
+    """Always null: terms are matched by their words."""
+    diet_factor: Any
+    """Always null: no factor depends on the diet."""
+    external_estimate_url: Any
+    """Always null."""
 
 
 class EmissionFactorList(Model):

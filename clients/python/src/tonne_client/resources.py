@@ -783,6 +783,7 @@ class EstimatesResource:
         metadata: Mapping[str, Any] | Omit | None = OMIT,
         idempotency_key: str | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
     ) -> models.Estimate:
         """Create an estimate.
 
@@ -798,6 +799,7 @@ class EstimatesResource:
                 "metadata": metadata,
                 "idempotency_key": idempotency_key,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
             },
             repeat="key",
         )
@@ -818,6 +820,7 @@ class EstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         cabin_class: models.CabinClass | Omit | None = OMIT,
         passengers: int | Omit | None = OMIT,
     ) -> models.FlightEstimate:
@@ -836,6 +839,7 @@ class EstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "route": route,
                 "cabin_class": cabin_class,
                 "passengers": passengers,
@@ -865,6 +869,7 @@ class EstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         cabin_class: models.CabinClass | Omit | None = OMIT,
         passengers: int | Omit | None = OMIT,
     ) -> models.FlightEstimate:
@@ -882,6 +887,7 @@ class EstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "route": route,
                 "cabin_class": cabin_class,
                 "passengers": passengers,
@@ -897,6 +903,7 @@ class EstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         country_code: str | Omit | None = OMIT,
     ) -> models.ElectricityEstimate:
         """Estimate electricity.
@@ -913,6 +920,7 @@ class EstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "consumption": consumption,
                 "country_code": country_code,
             },
@@ -943,6 +951,7 @@ class EstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         country_code: str | Omit | None = OMIT,
     ) -> models.ElectricityEstimate:
         """Calculate electricity again.
@@ -959,6 +968,7 @@ class EstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "consumption": consumption,
                 "country_code": country_code,
             },
@@ -973,6 +983,7 @@ class EstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         passengers: int | Omit | None = OMIT,
         is_passenger_transportation: bool | Omit | None = OMIT,
         passenger_transportation_travelled_at: dt.datetime | str | Omit | None = OMIT,
@@ -992,6 +1003,7 @@ class EstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "legs": legs,
                 "passengers": passengers,
                 "is_passenger_transportation": is_passenger_transportation,
@@ -1024,6 +1036,7 @@ class EstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         passengers: int | Omit | None = OMIT,
         is_passenger_transportation: bool | Omit | None = OMIT,
         passenger_transportation_travelled_at: dt.datetime | str | Omit | None = OMIT,
@@ -1042,6 +1055,7 @@ class EstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "legs": legs,
                 "passengers": passengers,
                 "is_passenger_transportation": is_passenger_transportation,
@@ -1084,6 +1098,7 @@ class EstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         rooms: int | Omit | None = OMIT,
     ) -> models.HotelEstimate:
         """Estimate nights in a hotel.
@@ -1100,6 +1115,7 @@ class EstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "country_code": country_code,
                 "nights": nights,
                 "rooms": rooms,
@@ -1130,6 +1146,7 @@ class EstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         rooms: int | Omit | None = OMIT,
     ) -> models.HotelEstimate:
         """Calculate nights in a hotel again.
@@ -1146,6 +1163,7 @@ class EstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "country_code": country_code,
                 "nights": nights,
                 "rooms": rooms,
@@ -1162,6 +1180,7 @@ class EstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         well_to_tank: bool | Omit | None = OMIT,
     ) -> models.EmissionFactorEstimate:
         """Estimate any activity.
@@ -1178,6 +1197,7 @@ class EstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "emission_factor_id": emission_factor_id,
                 "activity": activity,
                 "well_to_tank": well_to_tank,
@@ -1210,6 +1230,7 @@ class EstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         well_to_tank: bool | Omit | None = OMIT,
     ) -> models.EmissionFactorEstimate:
         """Calculate any activity again.
@@ -1226,6 +1247,7 @@ class EstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "emission_factor_id": emission_factor_id,
                 "activity": activity,
                 "well_to_tank": well_to_tank,
@@ -1252,6 +1274,7 @@ class EstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         country_code: str | Omit | None = OMIT,
         is_shipment: bool | Omit | None = OMIT,
         shipped_at: dt.datetime | str | Omit | None = OMIT,
@@ -1271,6 +1294,7 @@ class EstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "shipment": shipment,
                 "route": route,
                 "method": method,
@@ -1305,6 +1329,7 @@ class EstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         country_code: str | Omit | None = OMIT,
         is_shipment: bool | Omit | None = OMIT,
         shipped_at: dt.datetime | str | Omit | None = OMIT,
@@ -1323,6 +1348,7 @@ class EstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "shipment": shipment,
                 "route": route,
                 "method": method,
@@ -1367,6 +1393,7 @@ class EstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         is_shipment: bool | Omit | None = OMIT,
         shipped_at: dt.datetime | str | Omit | None = OMIT,
     ) -> models.MultiLegShipping:
@@ -1384,6 +1411,7 @@ class EstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "shipment": shipment,
                 "legs": legs,
                 "is_shipment": is_shipment,
@@ -1417,6 +1445,7 @@ class EstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         is_shipment: bool | Omit | None = OMIT,
         shipped_at: dt.datetime | str | Omit | None = OMIT,
     ) -> models.MultiLegShipping:
@@ -1434,6 +1463,7 @@ class EstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "shipment": shipment,
                 "legs": legs,
                 "is_shipment": is_shipment,
@@ -1502,7 +1532,11 @@ class EstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         region_fallback: models.RegionFallback | Omit | None = OMIT,
+        is_transaction: bool | Omit | None = OMIT,
+        transaction_processed_at: dt.datetime | str | Omit | None = OMIT,
+        diet: models.Diet | Omit | None = OMIT,
     ) -> models.Transaction:
         """Estimate a transaction.
 
@@ -1519,9 +1553,13 @@ class EstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "value": value,
                 "merchant": merchant,
                 "region_fallback": region_fallback,
+                "is_transaction": is_transaction,
+                "transaction_processed_at": transaction_processed_at,
+                "diet": diet,
             },
             repeat="key",
         )
@@ -1549,7 +1587,11 @@ class EstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         bundle_selection: Sequence[models.BundleChoiceInput] | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
+        estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         region_fallback: models.RegionFallback | Omit | None = OMIT,
+        is_transaction: bool | Omit | None = OMIT,
+        transaction_processed_at: dt.datetime | str | Omit | None = OMIT,
+        diet: models.Diet | Omit | None = OMIT,
     ) -> models.Transaction:
         """Calculate a transaction again.
 
@@ -1565,9 +1607,13 @@ class EstimatesResource:
                 "idempotency_key": idempotency_key,
                 "bundle_selection": bundle_selection,
                 "quantity_trunc": quantity_trunc,
+                "estimate_mass_unit": estimate_mass_unit,
                 "value": value,
                 "merchant": merchant,
                 "region_fallback": region_fallback,
+                "is_transaction": is_transaction,
+                "transaction_processed_at": transaction_processed_at,
+                "diet": diet,
             },
         )
 

@@ -12,7 +12,14 @@ from tonne.platform.values.context import Clock, Scope, new_id
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.replace import replace
 from tonne.selling.estimates import calculated_store as store
-from tonne.selling.estimates.calculated import Calculated, CalculatedEstimate, EstimateKind, require_mass
+from tonne.selling.estimates.calculated import (
+    Calculated,
+    CalculatedEstimate,
+    EstimateKind,
+    in_unit,
+    mass_out,
+    require_mass,
+)
 from tonne.selling.estimates.calculated_schemas import CommonIn
 from tonne.selling.estimates.errors import EstimateNotFound, IdempotencyKeyTaken
 from tonne.selling.estimates.factors.model import FactorSet
@@ -84,7 +91,7 @@ class CalculateEstimate:
     ) -> CalculatedEstimate:
         """Changes only what was sent; null removes a time."""
         names, current = kind.annotations, await self.find(scope, kind, estimate_id)
-        if current is None or names is None:
+        if current is None or names is None or names.request is None:
             raise EstimateNotFound
         body: msgspec.Struct = read(document, names.request)
         sent = document.members
@@ -112,8 +119,11 @@ class CalculateEstimate:
         await self._quotes.check(scope, body)
         calculated = await self._calculate(kind, body, await self._factors.current())
         names = kind.annotations
+        answer = calculated.answer
+        if body.estimate_mass_unit is not None:
+            answer = in_unit({"mass": mass_out(calculated.mass_grams), **answer}, body.estimate_mass_unit)
         result = {
-            **calculated.answer,
+            **answer,
             "explain": calculated.explain,
             "emission_factors": [factor_out(factor) for factor in calculated.factors],
         }

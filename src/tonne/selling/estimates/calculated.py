@@ -27,12 +27,12 @@ from tonne.selling.estimates.calculated_schemas import (
     CalculatedOut,
     CommonIn,
     EstimateMassOut,
-    EstimateMassUnit,
     ExplainStepOut,
     StepFactorOut,
 )
 from tonne.selling.estimates.errors import MassInvalid
 from tonne.selling.estimates.factors.model import Factor, FactorSet
+from tonne.selling.estimates.model import EstimateMassUnit, mass_text
 
 In = TypeVar("In", bound=CommonIn)
 
@@ -54,8 +54,8 @@ class Annotations(msgspec.Struct, frozen=True):
 
     is_actual: str
     occurred_at: str
-    # The body of PATCH: the two fields, metadata and idempotency_key.
-    request: type[msgspec.Struct]
+    # The body of PATCH: the two fields, metadata and idempotency_key. None: they are set by POST and PUT only.
+    request: type[msgspec.Struct] | None = None
 
 
 class EstimateKind(msgspec.Struct, Generic[In], frozen=True, kw_only=True):
@@ -120,6 +120,20 @@ def require_mass(mass_grams: int) -> int:
 def mass_out(mass_grams: int) -> EstimateMassOut:
     """In kilograms, exact to the gram, without trailing zeros."""
     return EstimateMassOut(format_scaled(mass_grams, 3).rstrip("0").rstrip("."), EstimateMassUnit.KG)
+
+
+def in_unit(answer: Any, unit: EstimateMassUnit) -> Any:
+    """The answer with every mass in this unit. The explanation is not part of it: it shows the calculation as it is."""
+    if isinstance(answer, Mapping):
+        return {name: in_unit(value, unit) for name, value in answer.items()}
+    if isinstance(answer, (list, tuple)):
+        return [in_unit(value, unit) for value in answer]
+    if not isinstance(answer, msgspec.Struct):
+        return answer
+    changed = {name: in_unit(getattr(answer, name), unit) for name in answer.__struct_fields__}
+    if isinstance(answer, EstimateMassOut):
+        changed |= {"amount": mass_text(Decimal(answer.amount) * 1000, unit), "unit": unit}
+    return msgspec.structs.replace(answer, **changed)
 
 
 def split_grams(parts: Sequence[Decimal]) -> list[int]:

@@ -120,7 +120,7 @@ class CalculatedEstimateEndpoints:
                 example=kind.example,
             ),
         ]
-        if kind.annotations is not None:
+        if kind.annotations is not None and kind.annotations.request is not None:
             annotate = f"Annotate an estimate of {noun}.\n\nChanges only the fields that you send, and no version."
             routes.append(
                 route(

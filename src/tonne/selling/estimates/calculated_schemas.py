@@ -1,7 +1,6 @@
 """Request and response bodies that all kinds of calculated estimates share."""
 
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Annotated, Any
 
 import msgspec
@@ -13,16 +12,8 @@ from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
 from tonne.selling.catalogue.schemas import DecimalText, EstimateId, Tonnes
 from tonne.selling.catalogue.selection import BundleChoiceIn
 from tonne.selling.estimates.factors.schemas import EmissionFactorOut
-from tonne.selling.estimates.schemas import MetadataOut
-
-
-class EstimateMassUnit(StrEnum):
-    """Tonne calculates in kilograms. Clients of other services know all four."""
-
-    MG = "mg"
-    G = "g"
-    KG = "kg"
-    T = "t"
+from tonne.selling.estimates.model import EstimateMassUnit
+from tonne.selling.estimates.schemas import MetadataOut, ShownMassUnit
 
 
 class EstimateMassOut(msgspec.Struct):
@@ -56,6 +47,7 @@ class CommonIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         QuantityUnit | None,
         Meta(description="Cuts the quantity of the quote to whole grams, kilograms or tonnes.", examples=["kg"]),
     ] = None
+    estimate_mass_unit: ShownMassUnit = None
 
 
 class QuoteOptionsIn(msgspec.Struct):

@@ -70,6 +70,7 @@ class EstimateEndpoints(Struct, frozen=True):
             idempotency_key=body.idempotency_key,
             metadata=metadata_text(document),
             quantity_trunc=body.quantity_trunc,
+            shown_unit=body.estimate_mass_unit,
         )
 
     async def _price_basis(self, scope: Scope) -> tuple[Terms, Catalogue]:

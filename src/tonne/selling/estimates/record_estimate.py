@@ -7,11 +7,11 @@ from decimal import Decimal
 
 from tonne.platform.db.database import Connection
 from tonne.platform.db.idempotency import Idempotency, create_once
-from tonne.platform.values.amounts import MAX_GRAMS, MassUnit, to_grams
+from tonne.platform.values.amounts import GRAMS_PER_UNIT, MAX_GRAMS, MassUnit, to_grams
 from tonne.platform.values.context import Scope, new_id
 from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit, cut_quantity
 from tonne.selling.estimates.errors import MassInvalid
-from tonne.selling.estimates.model import Estimate
+from tonne.selling.estimates.model import Estimate, EstimateMassUnit, mass_text
 from tonne.selling.estimates.store import find_by_key, insert_estimate
 
 
@@ -32,7 +32,9 @@ def new_estimate(
     idempotency_key: str | None = None,
     metadata: str = "{}",
     quantity_trunc: QuantityUnit | None = None,
+    shown_unit: EstimateMassUnit | None = None,
 ) -> Estimate:
+    """Without `shown_unit`, the mass is shown as it was sent."""
     mass_grams = mass_in_grams(amount, unit)
     if not cut_quantity(mass_grams, quantity_trunc):
         raise MassInvalid(
@@ -44,8 +46,8 @@ def new_estimate(
         id=new_id("est"),
         idempotency_key=idempotency_key or new_id("auto"),
         mass_grams=mass_grams,
-        mass_amount=f"{amount:f}",
-        mass_unit=unit,
+        mass_amount=f"{amount:f}" if shown_unit is None else mass_text(amount * GRAMS_PER_UNIT[unit], shown_unit),
+        mass_unit=shown_unit or EstimateMassUnit(unit),
         description=description,
         metadata=metadata,
         created_at=now,

@@ -12,7 +12,7 @@ from tonne.platform.values.context import Timestamp, to_wire
 from tonne.platform.web.fields import described
 from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
 from tonne.selling.catalogue.schemas import DecimalText, EstimateId, QuoteOut, Tonnes
-from tonne.selling.estimates.model import Estimate
+from tonne.selling.estimates.model import Estimate, EstimateMassUnit
 
 MetadataOut = Annotated[
     msgspec.Raw,
@@ -21,6 +21,12 @@ MetadataOut = Annotated[
         examples=[{"invoice": "A-17", "cost_centre": 4711}],
         extra_json_schema={"type": "object", "additionalProperties": True},
     ),
+]
+
+
+ShownMassUnit = Annotated[
+    EstimateMassUnit | None,
+    Meta(description="The unit in which masses of the response are written.", examples=["kg"]),
 ]
 
 
@@ -45,11 +51,14 @@ class EstimateIn(msgspec.Struct, forbid_unknown_fields=True):
             examples=["kg"],
         ),
     ] = None
+    estimate_mass_unit: ShownMassUnit = None
 
 
 class MassOut(msgspec.Struct):
-    amount: Annotated[DecimalText, Meta(description="The amount as it was sent.", examples=["1040"])]
-    unit: Annotated[MassUnit, Meta(description="Grams, kilograms or tonnes.", examples=["t"])]
+    amount: Annotated[
+        DecimalText, Meta(description="The amount as it was sent, or in `estimate_mass_unit`.", examples=["1040"])
+    ]
+    unit: Annotated[EstimateMassUnit, Meta(description="The unit of `amount`.", examples=["t"])]
 
 
 class EstimateOut(msgspec.Struct):
@@ -57,7 +66,7 @@ class EstimateOut(msgspec.Struct):
     idempotency_key: Annotated[
         str, Meta(description="The key it was created with, or a generated one.", examples=["footprint-2026"])
     ]
-    mass: Annotated[MassOut, Meta(description="The mass of CO2 equivalent as it was sent.")]
+    mass: Annotated[MassOut, Meta(description="The mass of CO2 equivalent.")]
     quantity: Annotated[Tonnes, Meta(description="The mass in tonnes.", examples=["1040"])]
     description: Annotated[
         str | None, Meta(description="What caused the emissions, or null.", examples=["Flight BER to LIS, economy"])

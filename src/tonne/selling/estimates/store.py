@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tonne.platform.db.database import Connection, columns
-from tonne.platform.values.amounts import MassUnit
 from tonne.platform.values.context import Scope
 from tonne.selling.accounts.organisations.activity import EstimateActivity
 from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
-from tonne.selling.estimates.model import Estimate
+from tonne.selling.estimates.model import Estimate, EstimateMassUnit
 
 FIND_MASS = "SELECT mass_grams FROM estimates WHERE account_id = $1 AND id = $2"
 
@@ -78,7 +77,7 @@ def _estimate(scope: Scope, values: dict[str, Any]) -> Estimate:
     unit = values.pop("quantity_trunc")
     return Estimate(
         scope=scope,
-        mass_unit=MassUnit(values.pop("mass_unit")),
+        mass_unit=EstimateMassUnit(values.pop("mass_unit")),
         quantity_trunc=None if unit is None else QuantityUnit(unit),
         **values,
     )

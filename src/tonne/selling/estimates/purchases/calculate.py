@@ -12,7 +12,16 @@ from tonne.platform.values.amounts import DECIMALS
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.platform.values.replace import replace
 from tonne.selling.catalogue.model import Catalogue
-from tonne.selling.estimates.calculated import Calculated, EstimateKind, emission_step, mass_out, plain, step, to_grams
+from tonne.selling.estimates.calculated import (
+    Annotations,
+    Calculated,
+    EstimateKind,
+    emission_step,
+    mass_out,
+    plain,
+    step,
+    to_grams,
+)
 from tonne.selling.estimates.calculated_schemas import ExplainStepOut
 from tonne.selling.estimates.errors import MassInvalid
 from tonne.selling.estimates.factors.model import WORLD, Factor, FactorSet
@@ -23,6 +32,10 @@ from tonne.selling.estimates.purchases.schemas import MerchantIn, RegionFallback
 
 CATEGORY = "Merchant category"
 _CATEGORY = re.compile(rf"{CATEGORY} ([0-9]{{4}})", re.ASCII)
+
+
+_DIET_NOT_USED = "The diet was not used: no emission factor depends on it."
+_ALWAYS_NULL = ("search_term_match_score", "semantic_matching_model", "diet_factor", "external_estimate_url")
 
 
 def transaction_factors(factors: FactorSet) -> list[Factor]:
@@ -154,6 +167,9 @@ def calculate_transaction(request: TransactionIn, factors: FactorSet, *, catalog
         "emission_factor": factor_out(factor),
         "exchange_rate": None if rate is None else plain(rate.rate),
         "exchange_rate_date": None if rate is None else rate.day.isoformat(),
+        "methodology_notes": [] if request.diet is None else [_DIET_NOT_USED],
+        "search_term_match": None if merchant.search_term is None else factor.activity,
+        **dict.fromkeys(_ALWAYS_NULL),
     }
     return Calculated(to_grams(kilograms), steps, [factor], answer)
 
@@ -189,6 +205,7 @@ TRANSACTIONS = EstimateKind(
         "merchant": {"country_code": "DEU", "category_code": "5411", "name": "Corner shop"},
         "region_fallback": "always",
     },
+    annotations=Annotations("is_transaction", "transaction_processed_at"),
 )
 
 

@@ -8,8 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from tonne.platform.values.amounts import DECIMALS
+from tonne.platform.values.context import Timestamp
 from tonne.selling.catalogue.schemas import DecimalText
-from tonne.selling.estimates.calculated_schemas import CalculatedOut, CommonIn
+from tonne.selling.estimates.calculated_schemas import CalculatedOut, CommonIn, Moment
 from tonne.selling.estimates.factors.schemas import EmissionFactorOut
 from tonne.selling.estimates.geography.places import CountryCode
 
@@ -25,6 +26,15 @@ def _read_currency(value: Any) -> str:
 class RegionFallback(StrEnum):
     NEVER = "never"
     ALWAYS = "always"
+
+
+class Diet(StrEnum):
+    HIGH_MEAT_EATER = "high_meat_eater"
+    MEDIUM_MEAT_EATER = "medium_meat_eater"
+    LOW_MEAT_EATER = "low_meat_eater"
+    FISH_EATER = "fish_eater"
+    VEGETARIAN = "vegetarian"
+    VEGAN = "vegan"
 
 
 class TransactionValueIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -61,6 +71,25 @@ class TransactionIn(CommonIn, kw_only=True):
             examples=["never"],
         ),
     ] = None
+    is_transaction: Annotated[
+        bool | None, Meta(description="Whether the purchase has really been made.", examples=[True])
+    ] = None
+    transaction_processed_at: Annotated[
+        Moment | None,
+        Meta(
+            description="When the purchase was made; a day is midnight UTC.",
+            examples=["2026-11-15T10:00:00Z"],
+            extra_json_schema={"format": "date-time"},
+        ),
+    ] = None
+    diet: Annotated[
+        Diet | None,
+        Meta(
+            description="What the buyer eats. No imported factor depends on it: `methodology_notes` says that it was "
+            "not used.",
+            examples=["vegetarian"],
+        ),
+    ] = None
 
 
 class TransactionOut(CalculatedOut, kw_only=True):
@@ -76,3 +105,23 @@ class TransactionOut(CalculatedOut, kw_only=True):
         str | None,
         Meta(description="The day of the rate, or null.", examples=[None], extra_json_schema={"format": "date"}),
     ]
+    is_transaction: Annotated[bool, Meta(description="Whether the purchase has really been made.", examples=[True])]
+    transaction_processed_at: Annotated[Timestamp | None, Meta(description="When it was made, or null.")]
+    methodology_notes: Annotated[
+        list[str], Meta(description="What the calculation left out of what was sent.", examples=[[]])
+    ]
+    search_term_match: Annotated[
+        str | None,
+        Meta(description="The name of the category that the `search_term` found, or null.", examples=[None]),
+    ]
+    search_term_match_score: Annotated[
+        None,
+        Meta(description="Always null: a category contains all words of the term, or is not found.", examples=[None]),
+    ] = None
+    semantic_matching_model: Annotated[
+        None, Meta(description="Always null: terms are matched by their words.", examples=[None])
+    ] = None
+    diet_factor: Annotated[None, Meta(description="Always null: no factor depends on the diet.", examples=[None])] = (
+        None
+    )
+    external_estimate_url: Annotated[None, Meta(description="Always null.", examples=[None])] = None

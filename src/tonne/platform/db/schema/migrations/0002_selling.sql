@@ -437,7 +437,7 @@ CREATE TABLE estimates (
     request_digest   bytea NOT NULL,
     mass_grams       bigint NOT NULL CHECK (mass_grams BETWEEN 1 AND 100000000000000),
     mass_amount      text NOT NULL,
-    mass_unit        text NOT NULL CHECK (mass_unit IN ('g', 'kg', 't')),
+    mass_unit        text NOT NULL CHECK (mass_unit IN ('mg', 'g', 'kg', 't')),
     description      text,
     -- JSON exactly as the client sent it; text keeps the key order and the spelling of numbers.
     metadata         text NOT NULL,
