@@ -16,8 +16,6 @@ Schema = Mapping[str, Any]
 
 # POST requests that change nothing, or set a state: repeating one after a lost response does no harm.
 REPEATABLE = re.compile(r"quoteOrder\w+|exportPerson|retryWebhookNow|rewindWebhook|upload\w*Logo|(un)?archive\w+")
-# PUT requests that make something new each time: a repeated rotation would end the secret that is in use.
-NOT_REPEATABLE = frozenset({"replaceWebhookSecret"})
 # Instead of the names by the rule of `_name`, where they are ambiguous.
 NAMES: Mapping[str, tuple[str, ...]] = {}
 _IDEMPOTENCY_KEY = "idempotency_key"
@@ -43,8 +41,8 @@ class Parameter:
 @dataclass(frozen=True, slots=True)
 class Operation:
     """`repeat` says when the client may send the request again: `always`, `never`, or with the key that it carries
-    (`key`; `items` and `items:field` if each element of the body, or of a field of it, carries one). After a repeated
-    `delete`, 404 is a success.
+    (`key`; `header` if its header carries it; `items` and `items:field` if each element of the body, or of a field of
+    it, carries one). After a repeated `delete`, 404 is a success.
     """
 
     operation_id: str
@@ -147,15 +145,15 @@ class Document:
             is_body_required=operation.get("requestBody", {}).get("required", False),
             is_multipart=media_type == "multipart/form-data",
             returns=answers[0] if answers else None,
-            repeat="delete" if method == "delete" and not answers else self._repeat(method.upper(), operation_id, body),
+            repeat="delete" if method == "delete" and not answers else self._repeat(method.upper(), operation, body),
         )
 
-    def _repeat(self, method: str, operation_id: str, body: Schema | None) -> str:
-        if method != "POST":
-            return "never" if operation_id in NOT_REPEATABLE else "always"
-        if REPEATABLE.fullmatch(operation_id):
-            return "always"
-        return "never" if body is None else self._repeat_with_key(body)
+    def _repeat(self, method: str, operation: Mapping[str, Any], body: Schema | None) -> str:
+        with_key = "never" if body is None else self._repeat_with_key(body)
+        takes_header = any(item["name"] == "Idempotency-Key" for item in operation["parameters"])
+        if takes_header and with_key == "never":
+            return "header"
+        return "always" if method != "POST" or REPEATABLE.fullmatch(operation["operationId"]) else with_key
 
     def _repeat_with_key(self, body: Schema) -> str:
         if self._has_key(body):

@@ -284,6 +284,9 @@ class _Arguments:
             passed.append(self._add_body(operation, document.resolve(operation.body), types, taken))
         if operation.repeat != ("never" if operation.method == "POST" else "always"):
             passed.append(f"repeat={operation.repeat!r}")
+        if operation.repeat == "header":
+            self._keywords.append("idempotency_key: str | Omit = OMIT")
+            passed.append("idempotency_key=idempotency_key")
         # Required ones come first: a reader looks for them.
         keywords = sorted(self._keywords, key=lambda keyword: keyword.endswith("= OMIT"))
         self.signature = ", ".join(["self", *self._positional, *(["*", *keywords] if keywords else [])])

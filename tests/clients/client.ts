@@ -39,12 +39,9 @@ try {
 }
 isLosing = true;
 const placed = await client.orders.placeByMass({ mass: { amount: "2", unit: "t" }, metadata: { scene: "lost in typescript" } });
-let rotated = "";
-const webhook = await client.webhooks.register({ url: "https://127.0.0.1:9/hook" }).catch((caught: unknown) => caught);
+const webhook = await client.webhooks.register({ url: "https://127.0.0.1:9/hook" });
+const cancelled = await client.orders.cancel(placed.id).catch((caught: unknown) => caught);
 isLosing = false;
-if (webhook instanceof ConnectionFailed) {
-  rotated = "not repeated";
-}
 const found: string[] = [];
 for await (const each of client.orders.list()) {
   if (each.metadata["scene"] === "lost in typescript") {
@@ -53,10 +50,8 @@ for await (const each of client.orders.list()) {
 }
 const events = (await client.events.list({ order: "asc" }).page()).data;
 const first = events.find((event) => event.event_type === "order.placed");
-const [hook] = await client.webhooks.list();
-if (hook !== undefined) {
-  await client.webhooks.delete(hook.id);
-}
+const hooks = await client.webhooks.list();
+await client.webhooks.delete(webhook.id);
 const shown = {
   order: order.id,
   total: order.total_cost,
@@ -64,7 +59,8 @@ const shown = {
   code: error?.code,
   requestId: error?.requestId,
   lost: found.length === 1 && found[0] === placed.id,
-  rotated,
+  registered: hooks.map((hook) => hook.id).join() === webhook.id && webhook.secret?.length,
+  cancelled: cancelled instanceof ConnectionFailed ? "not repeated" : "repeated",
   first: first?.data.order.status,
   account: (await client.account.get()).name,
   bundles: (await client.bundles.list().page()).data.length,

@@ -118,7 +118,7 @@ def test_events_arrive_once_and_in_order_also_after_a_crash_and_a_rotation(
     with Client(service.key, base_url=service.url) as client:
         webhooks = {example: client.webhooks.register(url=example.url) for example in examples}
         for example, webhook in webhooks.items():
-            example.start(webhook.secret)
+            example.start(webhook.secret or "")
         first = client.orders.place_by_mass(mass={"amount": "1", "unit": "kg"})
         for example in examples:
             example.wait_until_handled(first.id)
@@ -131,7 +131,7 @@ def test_events_arrive_once_and_in_order_also_after_a_crash_and_a_rotation(
         for example, webhook in webhooks.items():
             client.webhooks.rewind(webhook.id, event_id=start.event_id)
             changed = client.webhooks.rotate_secret(webhook.id, overlap_s=0)
-            example.start(changed.secret, webhook.secret)
+            example.start(changed.secret or "", webhook.secret or "")
         for example, webhook in webhooks.items():
             example.wait_until_ready()
             client.webhooks.retry_now(webhook.id)

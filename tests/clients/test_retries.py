@@ -111,6 +111,19 @@ def test_a_key_of_the_caller_is_used_and_two_calls_have_different_ones(network: 
     assert (set(second), third["metadata"]) == ({"mass", "idempotency_key"}, None)
 
 
+def test_what_has_no_field_for_a_key_carries_it_in_the_header(network: Make) -> None:
+    made = network(BROKEN, failure(503, "service_unavailable"), ok(), ok(), ok())
+    client = made.client()
+    client.webhooks.rotate_secret("wh_1")
+    client.webhooks.replace_secret("wh_1")
+    client.webhooks.rotate_secret("wh_1", idempotency_key="mine")
+    *attempts, other, mine = [request.headers["Idempotency-Key"] for request in made.requests]
+    assert len(attempts) == 3
+    assert len(set(attempts)) == 1
+    assert other not in attempts
+    assert mine == "mine"
+
+
 async def test_the_async_client_retries_alike(network: Make) -> None:
     made = network(BROKEN, failure(429, "rate_limited", retry_after="3"), ok())
     http = httpx.AsyncClient(transport=httpx.MockTransport(made))
@@ -141,7 +154,7 @@ def test_a_long_retry_after_is_left_to_the_caller(network: Make) -> None:
 @pytest.mark.parametrize("steps", [[REFUSED], [failure(429, "rate_limited")], [failure(503, "service_held")]])
 def test_a_post_without_a_key_is_repeated_if_nothing_was_done(network: Make, steps: Sequence[Step]) -> None:
     made = network(*steps, ok())
-    assert made.client().webhooks.rotate_secret("wh_1").id == "ord_1"
+    assert made.client().orders.cancel("ord_1").id == "ord_1"
     assert len(made.requests) == 2
 
 
@@ -156,10 +169,7 @@ def test_a_post_without_a_key_is_repeated_if_nothing_was_done(network: Make, ste
 def test_a_post_without_a_key_is_not_repeated_otherwise(network: Make, step: Step, expected: type[TonneError]) -> None:
     made = network(step)
     with pytest.raises(expected):
-        made.client().webhooks.rotate_secret("wh_1")
-    made = network(step)
-    with pytest.raises(expected):
-        made.client().webhooks.replace_secret("wh_1")
+        made.client().orders.cancel("ord_1")
 
 
 def test_retries_end(network: Make) -> None:

@@ -34,14 +34,16 @@ export interface CallOptions {
   timeoutMs?: number;
   maxRetries?: number;
   signal?: AbortSignal;
+  /** Of a request that creates something, instead of a key in its body. */
+  idempotencyKey?: string;
 }
 
 /**
  * When a request may be sent again. `always`: it changes nothing, or sets a state. `key`, `items`, `items:field`: it carries
  * an idempotency key, or each of its items does; those that are missing are made once, so that every attempt has the same.
- * `delete`: always, and if a repeated one finds nothing, the first one was successful. `never`: only if it had no effect.
+ * `header`: likewise, with the key in the header `Idempotency-Key`. `delete`: always, and if a repeated one finds nothing, the first one was successful. `never`: only if it had no effect.
  */
-export type Repeat = "always" | "never" | "delete" | "key" | "items" | `items:${string}`;
+export type Repeat = "always" | "never" | "delete" | "key" | "header" | "items" | `items:${string}`;
 
 export interface CallRequest {
   query?: object;
@@ -125,6 +127,9 @@ export class Caller {
     if (options.account !== undefined) {
       headers[`${options.brand ?? "Service"}-Account`] = options.account;
     }
+    if (repeat === "header") {
+      headers["Idempotency-Key"] = options.idempotencyKey ?? newKey();
+    }
     const init: RequestInit = { method, headers, redirect: "manual" };
     if (request.files !== undefined) {
       const form = new FormData();
@@ -134,7 +139,7 @@ export class Caller {
       init.body = form;
     } else if (request.body !== undefined) {
       headers["Content-Type"] = "application/json";
-      init.body = JSON.stringify(withKeys(request.body, repeat));
+      init.body = JSON.stringify(withKeys(request.body, repeat, options.idempotencyKey));
     }
     return init;
   }
@@ -204,21 +209,25 @@ function retryAfter(text: string | null): number | null {
 type Keyed = { idempotency_key?: string | null };
 
 /** The body with the idempotency keys that are missing. */
-function withKeys(body: unknown, repeat: Repeat): unknown {
+function withKeys(body: unknown, repeat: Repeat, given: string | undefined): unknown {
   const [kind, field] = repeat.split(":");
   if (kind === "key") {
-    return withKey(body as Keyed);
+    return withKey(body as Keyed, given);
   }
   if (kind === "items") {
     const items = (field === undefined ? body : (body as Record<string, unknown>)[field]) as Keyed[];
-    const keyed = items.map(withKey);
+    const keyed = items.map((item) => withKey(item));
     return field === undefined ? keyed : { ...(body as object), [field]: keyed };
   }
   return body;
 }
 
-function withKey<T extends Keyed>(body: T): T {
-  return body.idempotency_key ? body : { ...body, idempotency_key: `auto-${crypto.randomUUID()}` };
+function withKey<T extends Keyed>(body: T, given?: string): T {
+  return body.idempotency_key ? body : { ...body, idempotency_key: given ?? newKey() };
+}
+
+function newKey(): string {
+  return `auto-${crypto.randomUUID()}`;
 }
 
 function defined(values: object): Record<string, unknown> {

@@ -1192,8 +1192,8 @@ export interface OffsetLinkWithSecret {
   account_type: Mode;
   /** When the link was created. */
   created_at: string;
-  /** Signs the link's queries. Shown only here: store it. */
-  secret: string;
+  /** Signs the link's queries. Shown only here: store it. Null in a repeat after 24 hours. */
+  secret: string | null;
 }
 
 export interface BundleChoice {
@@ -3518,10 +3518,10 @@ export interface Webhook {
   /** When it was registered. */
   created_at: string;
   /**
-   * The signing secret. Complete only in the responses to registration and rotation; elsewhere only its last four
-   * characters.
+   * The signing secret. Complete only in the responses to registration and rotation, and null in repeats of them after
+   * 24 hours; elsewhere only its last four characters.
    */
-  secret: string;
+  secret: string | null;
   /** The state of its deliveries. */
   delivery: DeliveryProgress;
 }
@@ -4122,8 +4122,8 @@ export interface ApiKeyWithSecret {
   revoked_at: string | null;
   /** The key that a rotation has created, or null. */
   replaced_by: string | null;
-  /** The API key itself. It is shown only now. */
-  secret: string;
+  /** The API key itself. It is shown only now; null in a repeat after 24 hours. */
+  secret: string | null;
 }
 
 export interface ApiKeyList {

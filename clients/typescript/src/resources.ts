@@ -39,7 +39,7 @@ export class AccountsResource {
    * both. Needs a live key that is not restricted to some accounts. The currency cannot be changed later.
    */
   create(body: models.AccountInput, options: CallOptions = {}): Promise<models.AccountPair> {
-    return this.#caller.call("POST", "/v1/accounts", { body }, options);
+    return this.#caller.call("POST", "/v1/accounts", { body, repeat: "header" }, options);
   }
 
   /**
@@ -284,7 +284,7 @@ export class ApiKeysResource {
    * are at most the same. Needs the permission `api_keys:write`.
    */
   create(body: models.ApiKeyInput, options: CallOptions = {}): Promise<models.ApiKeyWithSecret> {
-    return this.#caller.call("POST", "/v1/api-keys", { body }, options);
+    return this.#caller.call("POST", "/v1/api-keys", { body, repeat: "header" }, options);
   }
 
   /**
@@ -317,7 +317,7 @@ export class ApiKeysResource {
     body: models.RotateKeyInput = {},
     options: CallOptions = {},
   ): Promise<models.ApiKeyWithSecret> {
-    return this.#caller.call("POST", `/v1/api-keys/${segment("apiKeyId", apiKeyId)}/rotate`, { body }, options);
+    return this.#caller.call("POST", `/v1/api-keys/${segment("apiKeyId", apiKeyId)}/rotate`, { body, repeat: "header" }, options);
   }
 }
 
@@ -652,7 +652,7 @@ export class EstimatesResource {
    * others. Every item counts as a request against the rate limit.
    */
   createBatch(body: { kind: string }[], options: CallOptions = {}): Promise<Record<string, unknown>[]> {
-    return this.#caller.call("POST", "/v1/estimates/batch", { body }, options);
+    return this.#caller.call("POST", "/v1/estimates/batch", { body, repeat: "header" }, options);
   }
 
   /**
@@ -836,7 +836,7 @@ export class OffsetLinksResource {
    * returned only in this response. It signs queries: see the guide to offset links.
    */
   create(body: models.OffsetLinkInput, options: CallOptions = {}): Promise<models.OffsetLinkWithSecret> {
-    return this.#caller.call("POST", "/v1/offset-links", { body }, options);
+    return this.#caller.call("POST", "/v1/offset-links", { body, repeat: "header" }, options);
   }
 
   /**
@@ -872,7 +872,7 @@ export class OffsetLinksResource {
     body: models.LinkSecretRotateInput = {},
     options: CallOptions = {},
   ): Promise<models.OffsetLinkWithSecret> {
-    return this.#caller.call("POST", `/v1/offset-links/${segment("offsetLinkId", offsetLinkId)}/rotate-secret`, { body }, options);
+    return this.#caller.call("POST", `/v1/offset-links/${segment("offsetLinkId", offsetLinkId)}/rotate-secret`, { body, repeat: "header" }, options);
   }
 }
 
@@ -1230,7 +1230,7 @@ export class SustainabilityPagesResource {
    * heading, timeline, projects and logo are set with `PUT /v1/sustainability-page`.
    */
   create(body: models.PageSettingsInput, options: CallOptions = {}): Promise<models.PageSettings> {
-    return this.#caller.call("POST", "/v1/sustainability-pages", { body }, options);
+    return this.#caller.call("POST", "/v1/sustainability-pages", { body, repeat: "header" }, options);
   }
 
   /**
@@ -1369,7 +1369,7 @@ export class WebhooksResource {
    * returned only in this response.
    */
   register(body: models.WebhookInput, options: CallOptions = {}): Promise<models.Webhook> {
-    return this.#caller.call("POST", "/v1/webhooks", { body }, options);
+    return this.#caller.call("POST", "/v1/webhooks", { body, repeat: "header" }, options);
   }
 
   /**
@@ -1409,7 +1409,7 @@ export class WebhooksResource {
    * unless you say otherwise, requests are signed with both secrets. At most three secrets sign at a time.
    */
   rotateSecret(webhookId: string, body: models.RotateInput = {}, options: CallOptions = {}): Promise<models.Webhook> {
-    return this.#caller.call("POST", `/v1/webhooks/${segment("webhookId", webhookId)}/rotate-secret`, { body }, options);
+    return this.#caller.call("POST", `/v1/webhooks/${segment("webhookId", webhookId)}/rotate-secret`, { body, repeat: "header" }, options);
   }
 
   /**
@@ -1417,7 +1417,7 @@ export class WebhooksResource {
    * unless you say otherwise, requests are signed with both secrets. At most three secrets sign at a time.
    */
   replaceSecret(webhookId: string, body: models.RotateInput = {}, options: CallOptions = {}): Promise<models.Webhook> {
-    return this.#caller.call("PUT", `/v1/webhooks/${segment("webhookId", webhookId)}/rotate-secret`, { body, repeat: "never" }, options);
+    return this.#caller.call("PUT", `/v1/webhooks/${segment("webhookId", webhookId)}/rotate-secret`, { body, repeat: "header" }, options);
   }
 
   /**

@@ -127,6 +127,11 @@ KEPT = {
         "document locked request_digest": "of prices",
         "idempotency_key": "deleted with the quote, 30 days after it expired",
     },
+    "idempotent_responses": {
+        "key_digest request_digest": "hashes",
+        "owner_id route key_id created_id": SERVICE,
+        "response_box": "sealed, removed after 24 hours",
+    },
     "rate_limits": {"name": "ids of keys and network addresses, deleted after a few minutes"},
     "redirect_hosts": {"host": OWN},
     "refunds": {"message reference": GATEWAY, "purpose repeats return_ids": SERVICE},

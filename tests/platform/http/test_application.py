@@ -15,6 +15,7 @@ from tonne.platform.db.database import Database
 from tonne.platform.http.asgi import Message
 from tonne.platform.http.limits.fair_share import FairShare
 from tonne.platform.http.server import Application
+from tonne.platform.keys.replays.respond_once import RespondOnce
 from tonne.platform.settings.settings import Settings
 
 PARAMETER = re.compile(r"\{\w+(?::path)?\}")
@@ -182,7 +183,15 @@ async def test_a_failure_at_shutdown_is_reported_to_the_server(services: Service
     lifespan = Lifespan()
     with pytest.raises(RuntimeError):
         await lifespan.run(
-            Application([], services.authenticator, FairShare(1, 1), hold=services.hold, start=start, stop=stop)
+            Application(
+                [],
+                services.authenticator,
+                FairShare(1, 1),
+                hold=services.hold,
+                respond_once=RespondOnce(services.database, services.box, services.clock),
+                start=start,
+                stop=stop,
+            )
         )
     assert [message["type"] for message in lifespan.sent] == ["lifespan.startup.complete", "lifespan.shutdown.failed"]
     assert "cannot stop" in lifespan.sent[1]["message"]

@@ -51,6 +51,7 @@ class AsyncAccountsResource:
         external_pages_visibility: models.PagesVisibility | Omit | None = OMIT,
         language: models.LanguageCode | Omit | None = OMIT,
         bundle_portfolio_id: str | Omit | None = OMIT,
+        idempotency_key: str | Omit = OMIT,
     ) -> models.AccountPair:
         """Create an account in both modes.
 
@@ -70,6 +71,8 @@ class AsyncAccountsResource:
                 "name": name,
                 "currency": currency,
             },
+            repeat="header",
+            idempotency_key=idempotency_key,
         )
 
     def list(
@@ -495,6 +498,7 @@ class AsyncApiKeysResource:
         default_account_id: str | Omit | None = OMIT,
         networks: Sequence[str] | Omit | None = OMIT,
         expires_at: dt.datetime | str | Omit | None = OMIT,
+        idempotency_key: str | Omit = OMIT,
     ) -> models.ApiKeyWithSecret:
         """Create an API key.
 
@@ -514,6 +518,8 @@ class AsyncApiKeysResource:
                 "networks": networks,
                 "expires_at": expires_at,
             },
+            repeat="header",
+            idempotency_key=idempotency_key,
         )
 
     def list(self, *, limit: int | Omit = OMIT, after: str | Omit = OMIT) -> AsyncPages[models.ApiKey]:
@@ -538,7 +544,9 @@ class AsyncApiKeysResource:
         """
         return await self._caller.call(models.ApiKey, "DELETE", f"/v1/api-keys/{segment('api_key_id', api_key_id)}")
 
-    async def rotate(self, api_key_id: str, *, overlap_hours: int | Omit | None = OMIT) -> models.ApiKeyWithSecret:
+    async def rotate(
+        self, api_key_id: str, *, overlap_hours: int | Omit | None = OMIT, idempotency_key: str | Omit = OMIT
+    ) -> models.ApiKeyWithSecret:
         """Rotate an API key.
 
         Creates a key with the same name, permissions, restrictions and spending limit, and returns its secret. The
@@ -549,6 +557,8 @@ class AsyncApiKeysResource:
             "POST",
             f"/v1/api-keys/{segment('api_key_id', api_key_id)}/rotate",
             body={"overlap_hours": overlap_hours},
+            repeat="header",
+            idempotency_key=idempotency_key,
         )
 
 
@@ -1256,14 +1266,23 @@ class AsyncEstimatesResource:
             },
         )
 
-    async def create_batch(self, body: Sequence[Mapping[str, Any]]) -> builtins.list[dict[str, Any]]:
+    async def create_batch(
+        self, body: Sequence[Mapping[str, Any]], *, idempotency_key: str | Omit = OMIT
+    ) -> builtins.list[dict[str, Any]]:
         """Calculate up to 100 estimates.
 
         Takes an array of requests, each with its `kind`, and returns an array in the same order: each item is an
         estimate, or an object with `error` and `errors`. One that is refused does not affect the others. Every item
         counts as a request against the rate limit.
         """
-        return await self._caller.call(builtins.list[dict[str, Any]], "POST", "/v1/estimates/batch", body=body)
+        return await self._caller.call(
+            builtins.list[dict[str, Any]],
+            "POST",
+            "/v1/estimates/batch",
+            body=body,
+            repeat="header",
+            idempotency_key=idempotency_key,
+        )
 
     async def create_shipping(
         self,
@@ -1712,6 +1731,7 @@ class AsyncOffsetLinksResource:
         expires_at: str | Omit | None = OMIT,
         beneficiary: models.LinkBeneficiary | Omit = OMIT,
         language: models.LanguageCode | Omit | None = OMIT,
+        idempotency_key: str | Omit = OMIT,
     ) -> models.OffsetLinkWithSecret:
         """Create an offset link.
 
@@ -1740,6 +1760,8 @@ class AsyncOffsetLinksResource:
                 "beneficiary": beneficiary,
                 "language": language,
             },
+            repeat="header",
+            idempotency_key=idempotency_key,
         )
 
     def list(self, *, limit: int | Omit = OMIT, after: str | Omit = OMIT) -> AsyncPages[models.OffsetLink]:
@@ -1809,7 +1831,7 @@ class AsyncOffsetLinksResource:
         )
 
     async def rotate_secret(
-        self, offset_link_id: str, *, overlap_seconds: int | Omit = OMIT
+        self, offset_link_id: str, *, overlap_seconds: int | Omit = OMIT, idempotency_key: str | Omit = OMIT
     ) -> models.OffsetLinkWithSecret:
         """Rotate the secret of an offset link.
 
@@ -1821,6 +1843,8 @@ class AsyncOffsetLinksResource:
             "POST",
             f"/v1/offset-links/{segment('offset_link_id', offset_link_id)}/rotate-secret",
             body={"overlap_seconds": overlap_seconds},
+            repeat="header",
+            idempotency_key=idempotency_key,
         )
 
 
@@ -2490,6 +2514,7 @@ class AsyncSustainabilityPagesResource:
         sections: Sequence[models.ChosenSection],
         description: models.DescriptionFormat | Omit | None = OMIT,
         custom_description: str | Omit | None = OMIT,
+        idempotency_key: str | Omit = OMIT,
     ) -> models.PageSettings:
         """Create the account's Sustainability page.
 
@@ -2508,6 +2533,8 @@ class AsyncSustainabilityPagesResource:
                 "description": description,
                 "custom_description": custom_description,
             },
+            repeat="header",
+            idempotency_key=idempotency_key,
         )
 
     async def replace(
@@ -2699,6 +2726,7 @@ class AsyncWebhooksResource:
         account_ids: Sequence[str] | Omit | None = OMIT,
         event_types: Sequence[models.EventType] | Omit | None = OMIT,
         disable_on_gone: bool | Omit = OMIT,
+        idempotency_key: str | Omit = OMIT,
     ) -> models.Webhook:
         """Register a webhook.
 
@@ -2715,6 +2743,8 @@ class AsyncWebhooksResource:
                 "event_types": event_types,
                 "disable_on_gone": disable_on_gone,
             },
+            repeat="header",
+            idempotency_key=idempotency_key,
         )
 
     async def list(
@@ -2776,7 +2806,9 @@ class AsyncWebhooksResource:
             type(None), "DELETE", f"/v1/webhooks/{segment('webhook_id', webhook_id)}", repeat="delete"
         )
 
-    async def rotate_secret(self, webhook_id: str, *, overlap_s: int | Omit = OMIT) -> models.Webhook:
+    async def rotate_secret(
+        self, webhook_id: str, *, overlap_s: int | Omit = OMIT, idempotency_key: str | Omit = OMIT
+    ) -> models.Webhook:
         """Rotate the signing secret.
 
         Replaces the signing secret and returns the new one. For `overlap_s` seconds, a day unless you say otherwise,
@@ -2787,9 +2819,13 @@ class AsyncWebhooksResource:
             "POST",
             f"/v1/webhooks/{segment('webhook_id', webhook_id)}/rotate-secret",
             body={"overlap_s": overlap_s},
+            repeat="header",
+            idempotency_key=idempotency_key,
         )
 
-    async def replace_secret(self, webhook_id: str, *, overlap_s: int | Omit = OMIT) -> models.Webhook:
+    async def replace_secret(
+        self, webhook_id: str, *, overlap_s: int | Omit = OMIT, idempotency_key: str | Omit = OMIT
+    ) -> models.Webhook:
         """Rotate the signing secret.
 
         Replaces the signing secret and returns the new one. For `overlap_s` seconds, a day unless you say otherwise,
@@ -2800,7 +2836,8 @@ class AsyncWebhooksResource:
             "PUT",
             f"/v1/webhooks/{segment('webhook_id', webhook_id)}/rotate-secret",
             body={"overlap_s": overlap_s},
-            repeat="never",
+            repeat="header",
+            idempotency_key=idempotency_key,
         )
 
     async def send_test_event(self, webhook_id: str) -> models.WebhookTest:

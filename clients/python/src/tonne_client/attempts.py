@@ -53,7 +53,8 @@ class Call:
     """The state of one call. `repeat` says when the request may be sent again:
 
     always: it changes nothing, or sets a state. key, items: it carries an idempotency key, or each of its items does;
-    those that are missing are made here, once, so that every attempt has the same. delete: always, and if a repeated
+    those that are missing are made here, once, so that every attempt has the same. header: likewise, with the key in
+    the header `Idempotency-Key`. delete: always, and if a repeated
     one finds nothing, the first one was successful. never: only if it had no effect.
     """
 
@@ -68,6 +69,7 @@ class Call:
         body: Any = None,
         files: Mapping[str, FileInput] | None = None,
         repeat: str | None = None,
+        idempotency_key: str | Omit = OMIT,
         max_retries: int = 0,
     ) -> None:
         repeat = repeat or ("never" if method == "POST" else "always")
@@ -80,6 +82,8 @@ class Call:
         if body is not None:
             self.content = _encode(_with_keys(_without_omitted(body), repeat))
             self.headers["Content-Type"] = "application/json"
+        if repeat == "header":
+            self.headers["Idempotency-Key"] = idempotency_key if isinstance(idempotency_key, str) else _new_key()
         self._repeat = repeat
         self._max_retries = max_retries
         self._attempts = 0

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from tonne_client.attempts import Call, FileInput, decode
+from tonne_client.attempts import OMIT, Call, FileInput, Omit, decode
 from tonne_client.pages import AsyncPages, Pages
 
 VERSION = "0.1.0"
@@ -81,6 +81,7 @@ class Caller:
         body: Any = None,
         files: Mapping[str, FileInput] | None = None,
         repeat: str | None = None,
+        idempotency_key: str | Omit = OMIT,
     ) -> T:
         """Send a request, with retries, and return the body as this type. Also for routes that the library lacks.
 
@@ -88,7 +89,16 @@ class Caller:
         done.
         """
         retries = self._options.max_retries
-        call = Call(method, path, query=query, body=body, files=files, repeat=repeat, max_retries=retries)
+        call = Call(
+            method,
+            path,
+            query=query,
+            body=body,
+            files=files,
+            repeat=repeat,
+            idempotency_key=idempotency_key,
+            max_retries=retries,
+        )
         result: T = decode(returns, self._send(call))
         return result
 
@@ -132,6 +142,7 @@ class AsyncCaller:
         body: Any = None,
         files: Mapping[str, FileInput] | None = None,
         repeat: str | None = None,
+        idempotency_key: str | Omit = OMIT,
     ) -> T:
         """Send a request, with retries, and return the body as this type. Also for routes that the library lacks.
 
@@ -139,7 +150,16 @@ class AsyncCaller:
         done.
         """
         retries = self._options.max_retries
-        call = Call(method, path, query=query, body=body, files=files, repeat=repeat, max_retries=retries)
+        call = Call(
+            method,
+            path,
+            query=query,
+            body=body,
+            files=files,
+            repeat=repeat,
+            idempotency_key=idempotency_key,
+            max_retries=retries,
+        )
         result: T = decode(returns, await self._send(call))
         return result
 

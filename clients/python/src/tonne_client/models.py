@@ -1306,8 +1306,8 @@ class OffsetLinkWithSecret(Model):
     """Mode of the account."""
     created_at: dt.datetime
     """When the link was created."""
-    secret: str
-    """Signs the link's queries. Shown only here: store it."""
+    secret: str | None
+    """Signs the link's queries. Shown only here: store it. Null in a repeat after 24 hours."""
 
 
 class BundleChoice(Model):
@@ -3871,9 +3871,9 @@ class Webhook(Model):
     """
     created_at: dt.datetime
     """When it was registered."""
-    secret: str
-    """The signing secret. Complete only in the responses to registration and rotation; elsewhere only its last four
-    characters.
+    secret: str | None
+    """The signing secret. Complete only in the responses to registration and rotation, and null in repeats of them
+    after 24 hours; elsewhere only its last four characters.
     """
     delivery: DeliveryProgress
     """The state of its deliveries."""
@@ -4510,8 +4510,8 @@ class ApiKeyWithSecret(Model):
     """When the key was revoked, or null."""
     replaced_by: str | None
     """The key that a rotation has created, or null."""
-    secret: str
-    """The API key itself. It is shown only now."""
+    secret: str | None
+    """The API key itself. It is shown only now; null in a repeat after 24 hours."""
 
 
 class ApiKeyList(Model):

@@ -51,6 +51,7 @@ class AccountsResource:
         external_pages_visibility: models.PagesVisibility | Omit | None = OMIT,
         language: models.LanguageCode | Omit | None = OMIT,
         bundle_portfolio_id: str | Omit | None = OMIT,
+        idempotency_key: str | Omit = OMIT,
     ) -> models.AccountPair:
         """Create an account in both modes.
 
@@ -70,6 +71,8 @@ class AccountsResource:
                 "name": name,
                 "currency": currency,
             },
+            repeat="header",
+            idempotency_key=idempotency_key,
         )
 
     def list(
@@ -493,6 +496,7 @@ class ApiKeysResource:
         default_account_id: str | Omit | None = OMIT,
         networks: Sequence[str] | Omit | None = OMIT,
         expires_at: dt.datetime | str | Omit | None = OMIT,
+        idempotency_key: str | Omit = OMIT,
     ) -> models.ApiKeyWithSecret:
         """Create an API key.
 
@@ -512,6 +516,8 @@ class ApiKeysResource:
                 "networks": networks,
                 "expires_at": expires_at,
             },
+            repeat="header",
+            idempotency_key=idempotency_key,
         )
 
     def list(self, *, limit: int | Omit = OMIT, after: str | Omit = OMIT) -> Pages[models.ApiKey]:
@@ -536,7 +542,9 @@ class ApiKeysResource:
         """
         return self._caller.call(models.ApiKey, "DELETE", f"/v1/api-keys/{segment('api_key_id', api_key_id)}")
 
-    def rotate(self, api_key_id: str, *, overlap_hours: int | Omit | None = OMIT) -> models.ApiKeyWithSecret:
+    def rotate(
+        self, api_key_id: str, *, overlap_hours: int | Omit | None = OMIT, idempotency_key: str | Omit = OMIT
+    ) -> models.ApiKeyWithSecret:
         """Rotate an API key.
 
         Creates a key with the same name, permissions, restrictions and spending limit, and returns its secret. The
@@ -547,6 +555,8 @@ class ApiKeysResource:
             "POST",
             f"/v1/api-keys/{segment('api_key_id', api_key_id)}/rotate",
             body={"overlap_hours": overlap_hours},
+            repeat="header",
+            idempotency_key=idempotency_key,
         )
 
 
@@ -1254,14 +1264,23 @@ class EstimatesResource:
             },
         )
 
-    def create_batch(self, body: Sequence[Mapping[str, Any]]) -> builtins.list[dict[str, Any]]:
+    def create_batch(
+        self, body: Sequence[Mapping[str, Any]], *, idempotency_key: str | Omit = OMIT
+    ) -> builtins.list[dict[str, Any]]:
         """Calculate up to 100 estimates.
 
         Takes an array of requests, each with its `kind`, and returns an array in the same order: each item is an
         estimate, or an object with `error` and `errors`. One that is refused does not affect the others. Every item
         counts as a request against the rate limit.
         """
-        return self._caller.call(builtins.list[dict[str, Any]], "POST", "/v1/estimates/batch", body=body)
+        return self._caller.call(
+            builtins.list[dict[str, Any]],
+            "POST",
+            "/v1/estimates/batch",
+            body=body,
+            repeat="header",
+            idempotency_key=idempotency_key,
+        )
 
     def create_shipping(
         self,
@@ -1710,6 +1729,7 @@ class OffsetLinksResource:
         expires_at: str | Omit | None = OMIT,
         beneficiary: models.LinkBeneficiary | Omit = OMIT,
         language: models.LanguageCode | Omit | None = OMIT,
+        idempotency_key: str | Omit = OMIT,
     ) -> models.OffsetLinkWithSecret:
         """Create an offset link.
 
@@ -1738,6 +1758,8 @@ class OffsetLinksResource:
                 "beneficiary": beneficiary,
                 "language": language,
             },
+            repeat="header",
+            idempotency_key=idempotency_key,
         )
 
     def list(self, *, limit: int | Omit = OMIT, after: str | Omit = OMIT) -> Pages[models.OffsetLink]:
@@ -1806,7 +1828,9 @@ class OffsetLinksResource:
             },
         )
 
-    def rotate_secret(self, offset_link_id: str, *, overlap_seconds: int | Omit = OMIT) -> models.OffsetLinkWithSecret:
+    def rotate_secret(
+        self, offset_link_id: str, *, overlap_seconds: int | Omit = OMIT, idempotency_key: str | Omit = OMIT
+    ) -> models.OffsetLinkWithSecret:
         """Rotate the secret of an offset link.
 
         Replaces the secret that signs the link's queries, and returns the link with the new one. For
@@ -1817,6 +1841,8 @@ class OffsetLinksResource:
             "POST",
             f"/v1/offset-links/{segment('offset_link_id', offset_link_id)}/rotate-secret",
             body={"overlap_seconds": overlap_seconds},
+            repeat="header",
+            idempotency_key=idempotency_key,
         )
 
 
@@ -2480,6 +2506,7 @@ class SustainabilityPagesResource:
         sections: Sequence[models.ChosenSection],
         description: models.DescriptionFormat | Omit | None = OMIT,
         custom_description: str | Omit | None = OMIT,
+        idempotency_key: str | Omit = OMIT,
     ) -> models.PageSettings:
         """Create the account's Sustainability page.
 
@@ -2498,6 +2525,8 @@ class SustainabilityPagesResource:
                 "description": description,
                 "custom_description": custom_description,
             },
+            repeat="header",
+            idempotency_key=idempotency_key,
         )
 
     def replace(
@@ -2687,6 +2716,7 @@ class WebhooksResource:
         account_ids: Sequence[str] | Omit | None = OMIT,
         event_types: Sequence[models.EventType] | Omit | None = OMIT,
         disable_on_gone: bool | Omit = OMIT,
+        idempotency_key: str | Omit = OMIT,
     ) -> models.Webhook:
         """Register a webhook.
 
@@ -2703,6 +2733,8 @@ class WebhooksResource:
                 "event_types": event_types,
                 "disable_on_gone": disable_on_gone,
             },
+            repeat="header",
+            idempotency_key=idempotency_key,
         )
 
     def list(
@@ -2762,7 +2794,9 @@ class WebhooksResource:
         """
         self._caller.call(type(None), "DELETE", f"/v1/webhooks/{segment('webhook_id', webhook_id)}", repeat="delete")
 
-    def rotate_secret(self, webhook_id: str, *, overlap_s: int | Omit = OMIT) -> models.Webhook:
+    def rotate_secret(
+        self, webhook_id: str, *, overlap_s: int | Omit = OMIT, idempotency_key: str | Omit = OMIT
+    ) -> models.Webhook:
         """Rotate the signing secret.
 
         Replaces the signing secret and returns the new one. For `overlap_s` seconds, a day unless you say otherwise,
@@ -2773,9 +2807,13 @@ class WebhooksResource:
             "POST",
             f"/v1/webhooks/{segment('webhook_id', webhook_id)}/rotate-secret",
             body={"overlap_s": overlap_s},
+            repeat="header",
+            idempotency_key=idempotency_key,
         )
 
-    def replace_secret(self, webhook_id: str, *, overlap_s: int | Omit = OMIT) -> models.Webhook:
+    def replace_secret(
+        self, webhook_id: str, *, overlap_s: int | Omit = OMIT, idempotency_key: str | Omit = OMIT
+    ) -> models.Webhook:
         """Rotate the signing secret.
 
         Replaces the signing secret and returns the new one. For `overlap_s` seconds, a day unless you say otherwise,
@@ -2786,7 +2824,8 @@ class WebhooksResource:
             "PUT",
             f"/v1/webhooks/{segment('webhook_id', webhook_id)}/rotate-secret",
             body={"overlap_s": overlap_s},
-            repeat="never",
+            repeat="header",
+            idempotency_key=idempotency_key,
         )
 
     def send_test_event(self, webhook_id: str) -> models.WebhookTest:

@@ -19,6 +19,7 @@ from tonne.platform.http.server import Application
 from tonne.platform.http.telemetry import start_telemetry, stop_telemetry
 from tonne.platform.http.traced_app import TracedApp
 from tonne.platform.jobs.loop import Job
+from tonne.platform.keys.replays.respond_once import RespondOnce
 from tonne.platform.process.memory import freeze_startup_objects
 from tonne.platform.process.parent import stop_with_parent
 from tonne.platform.process.telemetry import tracing
@@ -98,6 +99,7 @@ def build_app(services: Services) -> AsgiApp:
         services.authenticator,
         services.shares,
         hold=services.hold,
+        respond_once=RespondOnce(services.database, services.box, services.clock),
         start=start,
         stop=stop,
         show_error=services.renderer.error,

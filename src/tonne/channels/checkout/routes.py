@@ -14,7 +14,7 @@ from tonne.channels.checkout.paying.payment_lookup import PaymentLookup, Payment
 from tonne.money.cards.errors import NothingToConfirm
 from tonne.platform.http.errors import FormInvalid, RateLimited
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
-from tonne.platform.http.route import Access, Route, RouteMaker
+from tonne.platform.http.route import Access, Creation, Route, RouteMaker
 from tonne.platform.values.errors import Invalid
 from tonne.platform.web.render import FormIn, FormTokenInvalid, Renderer
 from tonne.selling.accounts.errors import AccountSuspended
@@ -53,6 +53,7 @@ _CHECKOUT = {
 def link_routes(endpoints: OffsetLinkEndpoints) -> list[Route]:
     route = RouteMaker("Offset links")
     body: dict[str, Any] = {"body": schemas.OffsetLinkIn, "example": _SETTINGS}
+    secret = Creation(read=endpoints.read_offset_link, parameter="offset_link_id", has_secret=True)
     return [
         route(
             "POST /v1/offset-links",
@@ -61,6 +62,7 @@ def link_routes(endpoints: OffsetLinkEndpoints) -> list[Route]:
             *_SETTINGS_ERRORS,
             errors.OffsetLinkExpiryInvalid,
             operation_id="createOffsetLink",
+            creates=secret,
             **body,
         ),
         route(
@@ -95,6 +97,7 @@ def link_routes(endpoints: OffsetLinkEndpoints) -> list[Route]:
             operation_id="rotateOffsetLinkSecret",
             body=schemas.LinkSecretRotateIn,
             body_required=False,
+            creates=secret,
         ),
     ]
 

@@ -10,7 +10,7 @@ from tonne.channels.public_pages.model import page_path
 from tonne.channels.public_pages.public_page import PublicPage, Show
 from tonne.channels.public_pages.published_page import PublishedPageEndpoints
 from tonne.platform.http.errors import BodyTooLarge, FormInvalid, RateLimited
-from tonne.platform.http.route import Access, Parameter, Route, RouteMaker
+from tonne.platform.http.route import Access, Creation, Parameter, Route, RouteMaker
 from tonne.platform.keys.signing.errors import SigningUnavailable
 from tonne.platform.values.context import Mode
 from tonne.platform.values.errors import Invalid
@@ -57,6 +57,8 @@ def _settings_routes(endpoints: SustainabilityEndpoints) -> list[Route]:
             operation_id="createSustainabilityPage",
             body=schemas.PageSettingsIn,
             example=example,
+            # An account has one page, which needs no id.
+            creates=Creation(read=endpoints.read_current_page, id_of=lambda _: ""),
         ),
         route(
             f"PUT {path}",

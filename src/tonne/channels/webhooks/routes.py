@@ -13,7 +13,7 @@ from tonne.channels.webhooks.errors import (
 )
 from tonne.platform.events.errors import EventsRemoved, SequenceInvalid
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
-from tonne.platform.http.route import Parameter, Route, RouteMaker
+from tonne.platform.http.route import Creation, Parameter, Route, RouteMaker
 
 _ONE = "/v1/webhooks/{webhook_id}"
 _URL_ERRORS = (WebhookUrlInvalid, WebhookAccountInvalid)
@@ -25,6 +25,7 @@ def webhook_routes(endpoints: WebhookEndpoints) -> list[Route]:
 
 def _registration_routes(endpoints: WebhookEndpoints) -> list[Route]:
     route = RouteMaker("Webhooks")
+    secret = Creation(read=endpoints.read_webhook, parameter="webhook_id", has_secret=True, of_organisation=True)
     return [
         route(
             "POST /v1/webhooks",
@@ -34,6 +35,7 @@ def _registration_routes(endpoints: WebhookEndpoints) -> list[Route]:
             WebhookLimitReached,
             operation_id="registerWebhook",
             body=schemas.WebhookIn,
+            creates=secret,
         ),
         route(
             "GET /v1/webhooks",
@@ -73,6 +75,7 @@ def _registration_routes(endpoints: WebhookEndpoints) -> list[Route]:
                 operation_id=operation_id,
                 body=schemas.RotateIn,
                 body_required=False,
+                creates=secret,
             )
             for method, operation_id in (("POST", "rotateWebhookSecret"), ("PUT", "replaceWebhookSecret"))
         ),

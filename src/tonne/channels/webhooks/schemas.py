@@ -184,10 +184,10 @@ class WebhookOut(msgspec.Struct):
     ]
     created_at: Annotated[Timestamp, Meta(description="When it was registered.")]
     secret: Annotated[
-        str,
+        str | None,
         Meta(
-            description="The signing secret. Complete only in the responses to registration and rotation; elsewhere "
-            "only its last four characters.",
+            description="The signing secret. Complete only in the responses to registration and rotation, and null in "
+            "repeats of them after 24 hours; elsewhere only its last four characters.",
             examples=["whsec_...x2Rk"],
         ),
     ]

@@ -4,7 +4,7 @@ import asyncio
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import cache
 from operator import attrgetter
 from types import TracebackType
@@ -14,6 +14,7 @@ import asyncpg
 import msgspec
 
 from tonne.platform.db.errors import DATABASE_ERRORS
+from tonne.platform.db.one_transaction import one_transaction_of
 from tonne.platform.db.server.hosts import connect_to_any
 from tonne.platform.db.session_settings import session_settings
 from tonne.platform.db.traced_statements import trace_statements
@@ -136,9 +137,10 @@ class Database:
             self._connects,
         )
 
-    def connection(self) -> "_Acquired":
+    def connection(self) -> AbstractAsyncContextManager[Connection]:
         """A connection without a transaction, for reads: each statement sees its own snapshot."""
-        return _Acquired(self)
+        one = one_transaction_of(self)
+        return _Acquired(self) if one is None or one.connection is None else nullcontext(one.connection)
 
     async def run(
         self, query: Callable[Concatenate[Connection, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
@@ -158,7 +160,7 @@ class Database:
     async def snapshot(self) -> AsyncIterator[Connection]:
         """A read-only transaction in which all statements see the same snapshot."""
         async with (
-            self.connection() as connection,
+            _Acquired(self) as connection,
             connection.transaction(isolation="repeatable_read", readonly=True),
         ):
             yield connection
@@ -180,6 +182,9 @@ class Database:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
         """A short transaction. Do not call other services or render files inside."""
+        one = one_transaction_of(self)
+        if one is not None:
+            await one.begin()
         async with self.connection() as connection, connection.transaction():
             yield connection
 

@@ -2,18 +2,21 @@
 
 import hashlib
 import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
 
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.http.json_body import Document, JsonNumber
-from tonne.platform.http.route import JSON, Response
+from tonne.platform.http.route import JSON, Request, Response
 from tonne.platform.values.errors import Fault, Invalid
 
 MAX_METADATA_BYTES = 16 * 1024
 MAX_METADATA_KEYS = 50
 MAX_REFERENCE = 200
+# With a slash and the number of an item appended, it is still a valid key.
+MAX_ITEMS_KEY = 250
 _KEY = re.compile("[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{1,255}")
 
 
@@ -73,13 +76,38 @@ Metadata = Annotated[
 ]
 
 
+def read_items_key(value: Any) -> str:
+    """A key for a request that creates several things."""
+    key = read_idempotency_key(value)
+    if len(key) > MAX_ITEMS_KEY:
+        raise ValueError(f"expected at most {MAX_ITEMS_KEY} characters")
+    return key
+
+
+def header_key(text: str, reading: Callable[[Any], str] = read_idempotency_key) -> str:
+    """The Idempotency-Key header. Raises Invalid."""
+    try:
+        return reading(text)
+    except ValueError as error:
+        name = "Idempotency-Key"
+        raise Invalid([Fault("validation_error", f"{name} is not valid: {error}.", name)]) from error
+
+
+def keys_of_items(request: Request, count: int) -> list[str | None]:
+    """The keys of items without one of their own, from the header of the request."""
+    if request.idempotency_key is None:
+        return [None] * count
+    key = header_key(request.idempotency_key, read_items_key)
+    return [f"{key}/{number}" for number in range(count)]
+
+
 def idempotency_of(kind: str, document: Document) -> Idempotency:
     """Reads the key before the rest of the body is validated: a used key is replayed whatever else the body says."""
     try:
         key = read_idempotency_key(document.members.get("idempotency_key"))
     except ValueError:
         key = None
-    return Idempotency(key, _request_digest(kind, document))
+    return Idempotency(key, request_digest(kind, document.raw))
 
 
 def metadata_text(document: Document) -> str:
@@ -90,12 +118,13 @@ def metadata_text(document: Document) -> str:
     return text
 
 
-def _request_digest(kind: str, document: Document) -> bytes:
+def request_digest(kind: str, body: bytes) -> bytes:
     """A hash that is equal for requests with equal bodies, whatever the order of their members."""
     try:
-        canonical = msgspec.json.encode(msgspec.json.decode(document.raw), order="sorted")
-    except msgspec.DecodeError:  # a number is too large for it: then only identical bytes count as equal
-        canonical = document.raw
+        canonical = msgspec.json.encode(msgspec.json.decode(body), order="sorted")
+    # No JSON, or a number is too large for it: then only identical bytes count as equal.
+    except (msgspec.DecodeError, RecursionError):
+        canonical = body
     return hashlib.sha256(kind.encode() + b" " + canonical).digest()
 
 

@@ -54,6 +54,11 @@ class Document:
             self.raw = msgspec.json.encode({name: key, **rest})
             self.members[name] = key
 
+    def add_default_key(self, key: str | None) -> None:
+        """The key of an item of a batch, unless it has one of its own."""
+        if key is not None and self.members.get("idempotency_key") is None:
+            self.add_idempotency_key(key)
+
     def raw_member(self, name: str) -> str | None:
         """One member exactly as it was sent, with its key order and its spelling of numbers."""
         if self.members.get(name) is None:

@@ -1,8 +1,10 @@
 """Routes: path, endpoint, access rule, and what the OpenAPI document says about them. Requests and responses."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from copy import copy
 from enum import Enum, auto
-from typing import Any
+from operator import itemgetter
+from typing import Any, get_origin
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
@@ -116,6 +118,12 @@ class Request:
         except UnicodeDecodeError:
             return ""
         return "" if "\x00" in text else text
+
+    def with_path(self, name: str, value: str) -> "Request":
+        """The same request with another path parameter."""
+        changed = copy(self)
+        changed._path_parameters = {**self._path_parameters, name: value}  # noqa: SLF001 - of the same class
+        return changed
 
     def query(self, *names: str) -> list[str | None]:
         """The values of these query parameters. Raises Invalid for one that is given twice."""
@@ -291,6 +299,24 @@ class FileType(msgspec.Struct, frozen=True):
 PDF_FILE = FileType("application/pdf")
 
 
+class Creation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a route creates, if a repeat with the same `Idempotency-Key` must not create another one.
+
+    For routes that do not store the key with what they create. Their endpoints create in a transaction.
+    """
+
+    # Answers a repeat to which the first response is not sent any more.
+    read: Endpoint
+    # The path parameter with which `read` finds what was created.
+    parameter: str = ""
+    # The id in the response.
+    id_of: Callable[[Any], str] = itemgetter("id")
+    # The response has a `secret`, which `read` does not show.
+    has_secret: bool = False
+    # It belongs to the organisation, not to one account, and so do the keys.
+    of_organisation: bool = False
+
+
 class Route(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     path: str
@@ -318,25 +344,34 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     takes_fair_share: bool = True
     # Renders errors as a page, with the request id. Without it, errors are JSON. The request has no body here.
     show_error: ShowError | None = None
+    creates: Creation | None = None
     # What an API key needs to call the route, such as `orders:read`; empty for routes without an API key.
     permission: str = ""
 
     def __post_init__(self) -> None:
         if self.access is Access.API_KEY:
             msgspec.structs.force_setattr(self, "permission", permission_of(self.method, self.path))
+        if self.creates is not None and 201 in self.answers:
+            msgspec.structs.force_setattr(self, "answers", {200: self.answers[201], **self.answers})
 
     @property
     def reads_body(self) -> bool:
         return self.body is not None or bool(self.file_field)
 
     @property
+    def creates_items(self) -> bool:
+        """The body is an array. What its items create has the key of the request and their number."""
+        return self.method == "POST" and get_origin(self.body) is list
+
+    @property
     def takes_idempotency_key(self) -> bool:
-        return "idempotency_key" in getattr(self.body, "__struct_fields__", ())
+        """Stores the key with what it creates. Other routes with keys have `creates`."""
+        return self.creates_items or "idempotency_key" in getattr(self.body, "__struct_fields__", ())
 
     @property
     def is_idempotent_creation(self) -> bool:
         """201 for a new resource; 200 for the original if the idempotency key was used before."""
-        return self.takes_idempotency_key and {200, 201} <= self.answers.keys()
+        return bool(self.takes_idempotency_key or self.creates) and {200, 201} <= self.answers.keys()
 
 
 class RouteMaker:

@@ -35,6 +35,8 @@ _TOO_MANY_INCOMPLETE = "Too many requests with an incomplete body from this addr
 _API_PATHS = ("/v1/", "/gateways/", "/metrics", "/health/", "/openapi.json")
 
 Lifecycle = Callable[[], Awaitable[None]]
+# Calls the endpoint, unless the Idempotency-Key was used before.
+RespondOnce = Callable[[Route, Request, str], Awaitable[Response]]
 _log = structlog.get_logger()
 
 
@@ -46,6 +48,7 @@ class Application:
         shares: FairShare,
         *,
         hold: HoldWatch,
+        respond_once: RespondOnce,
         start: Lifecycle,
         stop: Lifecycle,
         show_error: ShowError | None = None,
@@ -55,6 +58,7 @@ class Application:
         self._authenticator = authenticator
         self._shares = shares
         self._hold = hold
+        self._respond_once = respond_once
         self._show_error = show_error
         # Bodies that are being received, by client.
         self._half_read: Counter[str] = Counter()
@@ -125,10 +129,10 @@ class Application:
             if asgi["query_string"] and route.path.startswith("/v1/"):
                 request.check_query({parameter.name for parameter in route.query})
             if scope is None or not route.takes_fair_share:
-                return await route.endpoint(request)
+                return await self._call(route, request)
             await self._shares.enter(scope.organisation_id)
             try:
-                return await route.endpoint(request)
+                return await self._call(route, request)
             finally:
                 self._shares.leave(scope.organisation_id)
         except Exception as error:  # noqa: BLE001 - every exception becomes a response; unexpected ones are logged
@@ -146,6 +150,12 @@ class Application:
             # rest of an unread body, and with it the connection.
             del refusal
             return response
+
+    async def _call(self, route: Route, request: Request) -> Response:
+        key = request.headers.get(b"idempotency-key")
+        if key is None or route.creates is None:
+            return await route.endpoint(request)
+        return await self._respond_once(route, request, key.decode("utf-8", "replace"))
 
     async def _read_body(self, receive: Receive, headers: dict[bytes, bytes], client: str, max_bytes: int) -> bytes:
         """The whole body. A body that is too large is read only as far as is needed to know that.
@@ -217,7 +227,7 @@ def _checked(body: bytes, max_bytes: int) -> bytes:
 
 
 def _idempotency_key(route: Route, headers: dict[bytes, bytes]) -> str | None:
-    """The Idempotency-Key header, for routes whose body has such a field. Other routes ignore it."""
+    """The Idempotency-Key header, for routes that store it with what they create."""
     value = headers.get(b"idempotency-key")
     return value.decode("utf-8", "replace") if value is not None and route.takes_idempotency_key else None
 

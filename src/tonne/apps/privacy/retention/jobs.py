@@ -7,6 +7,7 @@ from tonne.apps.privacy.retention.remove_partitions import RemovePartitions
 from tonne.platform.db.database import Database
 from tonne.platform.events.trace_store import PruneTraces
 from tonne.platform.http.request_log.prune_requests import PruneRequests
+from tonne.platform.keys.replays.prune_responses import PruneResponses
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock
 
@@ -17,6 +18,7 @@ def retention_jobs(database: Database, clock: Clock, settings: Settings) -> Mapp
     return {
         "make_partitions": MakePartitions(database, clock).run_once,
         "prune_requests": PruneRequests(database, clock).run_once,
+        "prune_responses": PruneResponses(database, clock).run_once,
         "prune_traces": PruneTraces(database).run_once,
         "remove_partitions": RemovePartitions(database, clock, settings).run_once,
     }

@@ -160,9 +160,9 @@ class OffsetLinkOut(msgspec.Struct):
 
 class OffsetLinkWithSecretOut(OffsetLinkOut):
     secret: Annotated[
-        str,
+        str | None,
         msgspec.Meta(
-            description="Signs the link's queries. Shown only here: store it.",
+            description="Signs the link's queries. Shown only here: store it. Null in a repeat after 24 hours.",
             examples=["lsec_3q2-7wAAuVv8r5yq0T4m1kXo6bJd9fHs2LzEeGnPcRw"],
         ),
     ]

@@ -10,6 +10,7 @@ import msgspec
 from tonne import __version__
 from tonne.platform.db.errors import ServiceHeld
 from tonne.platform.http import errors as http_errors
+from tonne.platform.http.client_fields import MAX_ITEMS_KEY
 from tonne.platform.http.openapi.headers import header_components, response_headers
 from tonne.platform.http.openapi.schemas import Schemas, paragraphs
 from tonne.platform.http.openapi.texts import INTRODUCTION, PATH_PARAMETERS, TAGS
@@ -114,16 +115,25 @@ def _parameters(route: Route, settings: Settings) -> list[dict[str, Any]]:
     in_path = [PATH_PARAMETERS.get(name, Parameter(name, "", {"type": "string", "minLength": 1})) for name in names]
     parameters = [{**_parameter(item, "path"), "required": True} for item in in_path]
     parameters += [_parameter(item, "query") for item in route.query]
-    if route.takes_idempotency_key:
-        text = (
-            "The `idempotency_key` as a header, for clients that send it there. If both are sent, they must be equal."
-        )
-        schema = {"type": "string", "minLength": 1, "maxLength": 255}
+    if text := _about_key(route):
+        schema = {"type": "string", "minLength": 1, "maxLength": MAX_ITEMS_KEY if route.creates_items else 255}
         parameters.append(_parameter(Parameter("Idempotency-Key", text, schema), "header"))
     if route.access is Access.API_KEY:
         text = "Act for another account of the key's organisation and mode."
         parameters.append(_parameter(Parameter(f"{settings.brand}-Account", text, {"type": "string"}), "header"))
     return parameters
+
+
+def _about_key(route: Route) -> str:
+    """Empty if the route ignores idempotency keys."""
+    if route.creates is not None:
+        owner = "organisation" if route.creates.of_organisation else "account"
+        return f"Your own key, unique per {owner}, mode and path, with which you can safely repeat the request."
+    if route.creates_items:
+        return "Items without a key of their own get this one, with a slash and their number from 0."
+    if route.takes_idempotency_key:
+        return "The `idempotency_key` of the body as a header. If both are sent, they must be equal."
+    return ""
 
 
 def _parameter(item: Parameter, place: str) -> dict[str, Any]:
@@ -156,7 +166,8 @@ def _changed(example: Any, changes: Mapping[str, Any]) -> Any:
 
 def _success(route: Route, status: int) -> str:
     if status == 200 and route.is_idempotent_creation:
-        return "The idempotency key was used before. Returns the original in its current state."
+        first = " For 24 hours it is the first response." if route.creates else ""
+        return f"The idempotency key was used before. Returns the original in its current state.{first}"
     return _SUCCESSES[status]
 
 

@@ -11,7 +11,7 @@ from tonne.platform.http.errors import AccountNotFound, Unauthorised
 from tonne.platform.http.json_body import read
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response
 from tonne.platform.http.permissions import PERMISSIONS
-from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
+from tonne.platform.http.route import Creation, Request, Response, Route, RouteMaker, json_response
 from tonne.platform.values.context import Clock, Mode, Scope, to_wire
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.platform.values.same_named import same_named
@@ -125,7 +125,13 @@ class ApiKeyOut(msgspec.Struct):
 
 
 class ApiKeyWithSecretOut(ApiKeyOut):
-    secret: Annotated[str, Meta(description="The API key itself. It is shown only now.", examples=["tonne_live_…"])]
+    secret: Annotated[
+        str | None,
+        Meta(
+            description="The API key itself. It is shown only now; null in a repeat after 24 hours.",
+            examples=["tonne_live_…"],
+        ),
+    ]
 
 
 class KeyEndpoints:
@@ -232,6 +238,7 @@ class KeyEndpoints:
 
 def key_routes(endpoints: KeyEndpoints) -> list[Route]:
     route, one = RouteMaker("API keys"), "/v1/api-keys/{api_key_id}"
+    key = Creation(read=endpoints.read_api_key, parameter="api_key_id", has_secret=True, of_organisation=True)
     refused = (errors.KeyRestrictionInvalid, errors.KeyRightsExceeded, errors.KeyLimitReached)
     return [
         route(
@@ -244,6 +251,7 @@ def key_routes(endpoints: KeyEndpoints) -> list[Route]:
             operation_id="createApiKey",
             body=ApiKeyIn,
             example={"name": "Web shop", "permissions": ["orders:write", "catalogue:read"]},
+            creates=key,
         ),
         route(
             "GET /v1/api-keys",
@@ -264,6 +272,7 @@ def key_routes(endpoints: KeyEndpoints) -> list[Route]:
             operation_id="rotateApiKey",
             body=RotateKeyIn,
             body_required=False,
+            creates=key,
         ),
         route(f"DELETE {one}", endpoints.revoke_api_key, ApiKeyOut, errors.KeyNotFound, operation_id="revokeApiKey"),
     ]

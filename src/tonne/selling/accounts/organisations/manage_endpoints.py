@@ -126,10 +126,17 @@ class ManageAccountEndpoints(Struct, frozen=True):
                 account = _new_account(body, Scope(scope.organisation_id, ids[mode], mode), now)
                 paired = replace(account, sibling_id=siblings[mode])
                 accounts[mode] = await open_account(tx, paired, actor=request.actor)
-        live, test = (
-            own_account_out(accounts[mode], self.settings.base_url, Mode.LIVE) for mode in (Mode.LIVE, Mode.TEST)
-        )
-        return json_response(AccountPairOut(live, test), 201)
+        return json_response(self._pair(accounts[Mode.LIVE], accounts[Mode.TEST]), 201)
+
+    async def read_account_pair(self, request: Request) -> Response:
+        """What `create_account` has created, for a repeat of the request."""
+        live = await self._managed(request, AccountKind.ACCOUNT)
+        test = Scope(live.scope.organisation_id, live.sibling_id or "", Mode.TEST)
+        return json_response(self._pair(live, await self.database.run(require_account, test)))
+
+    def _pair(self, live: Account, test: Account) -> AccountPairOut:
+        live_out, test_out = (own_account_out(each, self.settings.base_url, Mode.LIVE) for each in (live, test))
+        return AccountPairOut(live_out, test_out)
 
     async def list_accounts(self, request: Request) -> Response:
         """List accounts, newest first.

@@ -1,7 +1,7 @@
 """Routes of accounts and client accounts."""
 
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
-from tonne.platform.http.route import Parameter, Route, RouteMaker
+from tonne.platform.http.route import Creation, Parameter, Route, RouteMaker
 from tonne.selling.accounts import account_schemas, errors
 from tonne.selling.accounts.organisations.manage_endpoints import ManageAccountEndpoints
 
@@ -41,6 +41,12 @@ def _own_routes(endpoints: ManageAccountEndpoints) -> list[Route]:
             operation_id="createAccount",
             body=account_schemas.AccountIn,
             example={**_PROFILE, "currency": "EUR"},
+            creates=Creation(
+                read=endpoints.read_account_pair,
+                parameter="account_id",
+                id_of=lambda pair: str(pair["live"]["id"]),
+                of_organisation=True,
+            ),
         ),
         route(
             "GET /v1/accounts",

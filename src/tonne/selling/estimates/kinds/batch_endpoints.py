@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import msgspec
 import structlog
 
+from tonne.platform.http.client_fields import keys_of_items
 from tonne.platform.http.errors import InternalError, ServiceUnavailable, documented
 from tonne.platform.http.json_body import Document
 from tonne.platform.http.refusals import refusal_for
@@ -70,12 +71,15 @@ class EstimateBatchEndpoints:
         self._charge(request.actor.key_id or "", len(members) - 1)
         raw = msgspec.json.decode(request.body, type=list[msgspec.Raw])
         # One after another: a batch uses one connection, and a key that is used twice in it is decided by the order.
-        return json_response([await self._one(request.scope, *each) for each in zip(raw, members, strict=True)])
+        items = zip(raw, members, keys_of_items(request, len(raw)), strict=True)
+        return json_response([await self._one(request.scope, *each) for each in items])
 
-    async def _one(self, scope: Scope, raw: msgspec.Raw, members: Any) -> Any:
+    async def _one(self, scope: Scope, raw: msgspec.Raw, members: Any, default_key: str | None) -> Any:
         try:
             kind = self._kind(members)
-            estimate, _ = await self._estimates.create(scope, kind, _without_kind(raw, members))
+            item = _without_kind(raw, members)
+            item.add_default_key(default_key)
+            estimate, _ = await self._estimates.create(scope, kind, item)
             return await self._shown.show(kind, estimate)
         except Exception as error:  # noqa: BLE001 - the other estimates of the batch are not affected
             refusal = refusal_for(error)

@@ -8,6 +8,7 @@ import msgspec
 import structlog
 
 from tonne.platform.db.database import Database
+from tonne.platform.http.client_fields import keys_of_items
 from tonne.platform.http.errors import InternalError, ServiceUnavailable, documented
 from tonne.platform.http.json_body import Document
 from tonne.platform.http.refusals import refusal_for
@@ -33,6 +34,15 @@ TransactionResult = Annotated[
         extra_json_schema={"type": "object", "additionalProperties": True},
     ),
 ]
+
+
+def _document(raw: msgspec.Raw, members: Any, default_key: str | None) -> Document | None:
+    """None if the item is no object."""
+    if not isinstance(members, dict):
+        return None
+    document = Document(bytes(raw), members)
+    document.add_default_key(default_key)
+    return document
 
 
 class TransactionEndpoints(CalculatedEstimateEndpoints):
@@ -84,16 +94,15 @@ class TransactionEndpoints(CalculatedEstimateEndpoints):
         self._charge(request.actor.key_id or "", len(members) - 1)
         raw = msgspec.json.decode(request.body, type=list[msgspec.Raw])
         kind = await self._with_rates(request.scope)
-        results = await asyncio.gather(
-            *(self._one(request.scope, kind, *each) for each in zip(raw, members, strict=True))
-        )
+        documents = map(_document, raw, members, keys_of_items(request, len(raw)))
+        results = await asyncio.gather(*(self._one(request.scope, kind, each) for each in documents))
         return json_response(results)
 
-    async def _one(self, scope: Scope, kind: EstimateKind[TransactionIn], raw: msgspec.Raw, members: Any) -> Any:
+    async def _one(self, scope: Scope, kind: EstimateKind[TransactionIn], document: Document | None) -> Any:
         try:
-            if not isinstance(members, dict):
+            if document is None:
                 raise Invalid([Fault("validation_error", "The transaction must be a JSON object.")])  # noqa: TRY301
-            estimate, _ = await self._estimates.create(scope, kind, Document(bytes(raw), members))
+            estimate, _ = await self._estimates.create(scope, kind, document)
             return await self.show(kind, estimate)
         except Exception as error:  # noqa: BLE001 - the other transactions of the batch are not affected
             refusal = refusal_for(error)

@@ -8,7 +8,7 @@ import msgspec
 import structlog
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from tonne.platform.http.client_fields import IdempotencyKey, Metadata, idempotency_of, read_idempotency_key
+from tonne.platform.http.client_fields import MAX_ITEMS_KEY, IdempotencyKey, Metadata, idempotency_of, read_items_key
 from tonne.platform.http.errors import STATUS, FaultOut, InternalError, ServiceUnavailable, documented
 from tonne.platform.http.json_body import Document, read
 from tonne.platform.http.refusals import refusal_for
@@ -25,8 +25,6 @@ from tonne.selling.orders.placing.place_orders import PlaceOrders
 from tonne.selling.orders.schemas import OrderOut
 
 MAX_ORDERS = 100
-# With the number of the order appended, it is still a valid key.
-MAX_BATCH_KEY = 250
 MAX_BATCH_BYTES = 2 * 1024 * 1024
 
 
@@ -52,13 +50,6 @@ def _read_orders(value: Any) -> list[Any]:
     return value
 
 
-def _read_batch_key(value: Any) -> str:
-    key = read_idempotency_key(value)
-    if len(key) > MAX_BATCH_KEY:
-        raise ValueError(f"expected at most {MAX_BATCH_KEY} characters")
-    return key
-
-
 class OrderBatchIn(msgspec.Struct, forbid_unknown_fields=True):
     orders: Annotated[
         list[OrderBatchItemIn],
@@ -66,8 +57,8 @@ class OrderBatchIn(msgspec.Struct, forbid_unknown_fields=True):
         Meta(description="The orders, each as you would send it alone.", min_length=1, max_length=MAX_ORDERS),
     ]
     idempotency_key: Annotated[
-        Annotated[str, _read_batch_key, Meta(min_length=1, max_length=MAX_BATCH_KEY)] | None,
-        _read_batch_key,
+        Annotated[str, read_items_key, Meta(min_length=1, max_length=MAX_ITEMS_KEY)] | None,
+        read_items_key,
         Meta(
             description="Orders without a key of their own get this one, with a slash and their number from 0. Send "
             "it, or a key for every order, so that you can safely repeat the batch.",
@@ -151,8 +142,7 @@ class BatchEndpoints(Struct, frozen=True):
         if not isinstance(members, dict):
             return _refused(Invalid([Fault("validation_error", "The order must be a JSON object.")]))
         item, shape = Document(raw, members), shape_of(members)
-        if default_key is not None and members.get("idempotency_key") is None:
-            item.add_idempotency_key(default_key)
+        item.add_default_key(default_key)
         idempotency = idempotency_of(shape.__name__, item)
         try:
             order, original_digest = await self.place_orders.place(

@@ -298,6 +298,29 @@ CREATE TABLE signing_keys (
 -- Two processes that create the first key at the same time: the second one uses the key of the first.
 CREATE UNIQUE INDEX signing_keys_current ON signing_keys (purpose) WHERE retired_at IS NULL;
 
+-- Idempotency keys of requests whose objects have no column for them. The row is written in the transaction that creates
+-- the object, so that there is never one without the other.
+CREATE TABLE idempotent_responses (
+    -- The account, or the organisation if the object belongs to no account.
+    owner_id         text NOT NULL,
+    mode             mode NOT NULL,
+    route            text NOT NULL,
+    -- A hash: a key may contain the data of a person.
+    key_digest       bytea NOT NULL,
+    id               text NOT NULL,
+    organisation_id  text NOT NULL,
+    request_digest   bytea NOT NULL,
+    -- The API key of the request. Only this one gets the response again.
+    key_id           text NOT NULL,
+    created_at       timestamptz NOT NULL,
+    -- The id of the object. Null only inside the transaction that creates it.
+    created_id       text,
+    -- The sealed response, removed after 24 hours.
+    response_box     bytea,
+    PRIMARY KEY (owner_id, mode, route, key_digest)
+);
+CREATE INDEX idempotent_responses_kept ON idempotent_responses (created_at) WHERE response_box IS NOT NULL;
+
 -- jobs ---------------------------------------------------------------------------------------------------------
 
 -- What each running worker last reported about its jobs.
