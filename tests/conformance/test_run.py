@@ -237,11 +237,15 @@ def test_an_interrupted_run_deletes_its_webhooks(own: OwnInstallation, tmp_path:
         stderr=subprocess.STDOUT,
         text=True,
     )
-    deadline = time.monotonic() + 30
-    while _webhooks(own) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(number)
-    output, _ = process.communicate(timeout=30)
+    with process:
+        try:
+            deadline = time.monotonic() + 60
+            while _webhooks(own) < 2 and time.monotonic() < deadline:
+                time.sleep(0.05)
+            process.send_signal(number)
+            output, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 130, output
     assert "The webhooks of this run were deleted." in output
     assert _webhooks(own) == 0

@@ -93,7 +93,7 @@ async def test_a_reverse_charge_invoice_from_the_order_to_the_electronic_invoice
     body = {
         "mass": {"amount": "1.105697", "unit": "t"},
         "bundle_selection": [{"bundle_id": world.bundles_live["forest-mix"]}],
-        "metadata": {"reference": "booking 77"},
+        "reference": "booking 77",
     }
     order = (await api.post("/v1/orders/by-mass", body)).json()
     assert (order["tax"], order["amount_due"]) == ("0.00", order["total_cost"])

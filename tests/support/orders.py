@@ -40,11 +40,19 @@ async def receive(
 
 
 async def place(
-    services: Services, scope: Scope, now: datetime, *, metadata: str = "{}", value_minor: int | None = None
+    services: Services,
+    scope: Scope,
+    now: datetime,
+    *,
+    metadata: str = "{}",
+    value_minor: int | None = None,
+    reference: str | None = None,
 ) -> Order:
     """An order that is received and placed at once, as a request does it."""
     requested = PriceRequest(mass_grams=1_105_697) if value_minor is None else PriceRequest(value_minor=value_minor)
-    request = OrderRequest(requested=requested, idempotency=Idempotency(None, DIGEST), metadata=metadata)
+    request = OrderRequest(
+        requested=requested, idempotency=Idempotency(None, DIGEST), metadata=metadata, reference=reference
+    )
     return await write(services, scope, request, now)
 
 

@@ -54,7 +54,9 @@ def _run(options: Options, certificate: CertificateFiles, settings: dict[str, st
     if settings:
         print("The service must run with these settings:")
         print("".join(f"  {name}={value}\n" for name, value in settings.items()))
-    signal.signal(signal.SIGTERM, _interrupt)
+    # Of SIGINT, too: it is ignored in processes that a shell starts in the background.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     try:
         httpx.get(f"{options.url}/orders", timeout=10)
         result = run(options, certificate, _progress())
