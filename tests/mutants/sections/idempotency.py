@@ -18,20 +18,20 @@ def _key(name: str, old: str, new: str, check: str) -> Mutant:
 MUTANTS = [
     _key(
         "every request places an order",
-        "return Idempotency(key, _request_digest(kind, document))",
-        "return Idempotency(None, _request_digest(kind, document))",
+        "return Idempotency(key, request_digest(kind, document.raw))",
+        "return Idempotency(None, request_digest(kind, document.raw))",
         "idempotency.a_repeated_request_places_no_second_order",
     ),
     _key(
         "keys are lower case",
-        "    return Idempotency(key, _request_digest(kind, document))",
-        "    return Idempotency(key and key.lower(), _request_digest(kind, document))",
+        "    return Idempotency(key, request_digest(kind, document.raw))",
+        "    return Idempotency(key and key.lower(), request_digest(kind, document.raw))",
         "idempotency.each_kind_of_key_is_kept_and_found.upper-case",
     ),
     _key(
         "keys are cut off",
-        "    return Idempotency(key, _request_digest(kind, document))",
-        "    return Idempotency(key and key[:30], _request_digest(kind, document))",
+        "    return Idempotency(key, request_digest(kind, document.raw))",
+        "    return Idempotency(key and key[:30], request_digest(kind, document.raw))",
         "idempotency.each_kind_of_key_is_kept_and_found.plain",
     ),
     _key(

@@ -66,6 +66,7 @@ WAKEUPS: Mapping[str, Wakeups] = {
     "fold_link_counts": _wakeups([]),
     "note_supply": _wakeups([]),
     "prune_requests": _wakeups([]),
+    "prune_responses": _wakeups([]),
     "make_audit_packs": _wakeups([]),
     "prune_quotes": _wakeups([]),
     "prune_sessions": _wakeups([]),
