@@ -38,7 +38,8 @@ class Demo:
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     folder, port = tmp_path_factory.mktemp("clients"), free_port()
     url = f"http://{HOST}:{port}"
-    settings = {"data_dir": folder / "data", "port": port, "public_url": url}
+    private = {"webhook_allow_private": "127.0.0.0/8"}
+    settings = {"data_dir": folder / "data", "port": port, "public_url": url, **private}
     tonne = Process("tonne", "serve", "--demo", settings=settings, log=folder / "tonne.log")
     try:
         tonne.wait_until_ready(port)
