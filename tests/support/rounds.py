@@ -3,3 +3,4 @@
 import os
 
 ROUNDS = int(os.environ.get("ROUNDS") or 1)
+IS_LONG = ROUNDS > 1
