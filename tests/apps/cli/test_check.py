@@ -38,6 +38,7 @@ def _checks(**settings: Any) -> dict[str, dict[str, str]]:
     worst = next((each for each in ("error", "warning") if each in statuses), "ok")
     assert (result["status"], done.returncode) == (worst, {"ok": 0, "warning": 3, "error": 1}[worst])
     checks = {each["name"]: each for each in result["checks"]}
+    assert len(checks) == len(result["checks"]), "a check was reported twice"
     assert all(bool(each["remedy"]) == (each["status"] != "ok") for each in checks.values())
     return checks
 

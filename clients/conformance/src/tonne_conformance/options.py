@@ -1,4 +1,4 @@
-"""What a run is told."""
+"""The options of a run."""
 
 import ipaddress
 from dataclasses import dataclass

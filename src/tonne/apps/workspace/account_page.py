@@ -260,6 +260,7 @@ def _read_reference(form: Form) -> str | None:
 
 
 def _entered(form: Form, account: Account) -> Form:
-    """What was typed, and the stored values of other fields."""
-    stored = {name: [getattr(account, name) or ""] for name in FIELDS}
+    """What was typed, and the stored values of other fields. A checkbox has the value 1, or none."""
+    values = {name: getattr(account, name) for name in FIELDS}
+    stored = {name: ["1" if value is True else value or ""] for name, value in values.items()}
     return Form({**stored, "payment": [account.payment_method], **form.fields})

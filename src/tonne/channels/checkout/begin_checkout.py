@@ -39,7 +39,7 @@ def collected(faults: list[TonneError]) -> Iterator[None]:
 class Visitor(Struct, frozen=True, kw_only=True):
     """Who pays, and where the page redirects afterwards.
 
-    `external_id` is the client's reference for the sale if `external_id_verified`. Otherwise anyone may have typed it.
+    `external_id` is what the client calls the sale if `external_id_verified`. Otherwise anyone may have typed it.
     """
 
     email: str
@@ -77,7 +77,7 @@ def read_external_id(text: str | None) -> str | None:
         raise ExternalIdInvalid(field="external_id") from error
 
 
-def read_own_reference(text: str | None) -> str | None:
+def read_visitor_reference(text: str | None) -> str | None:
     try:
         return read_reference(text) if text else None
     except ValueError as error:

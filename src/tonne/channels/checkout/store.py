@@ -73,12 +73,13 @@ async def lock_order_id(tx: Connection, checkout: model.Checkout) -> str | None:
     return order_id
 
 
-# Serialises payments with the same reference. Taken before any row lock: otherwise two payments could deadlock.
-LOCK_REFERENCE = "SELECT pg_advisory_xact_lock(hashtextextended($1 || ' ' || $2, 4))"
+# Serialises payments with the same external id. Taken before any row lock: otherwise two payments could deadlock.
+LOCK_EXTERNAL_ID = "SELECT pg_advisory_xact_lock(hashtextextended($1 || ' ' || $2, 4))"
 
 
-async def lock_reference(tx: Connection, scope: Scope, reference: str) -> None:
-    await tx.execute(LOCK_REFERENCE, scope.account_id, reference)
+async def lock_external_id(tx: Connection, checkout: model.Checkout) -> None:
+    place = f"{checkout.offset_link_id} {checkout.external_id}"
+    await tx.execute(LOCK_EXTERNAL_ID, checkout.scope.account_id, place)
 
 
 LOCK_ORDERED = f"""

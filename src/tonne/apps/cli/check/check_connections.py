@@ -89,9 +89,6 @@ async def _examine(connection: Connection, settings: Settings) -> AsyncIterator[
         yield CheckResult.error("schema", "The schema does not match this release.", str(error))
         return
     yield CheckResult.ok("schema", "matches this release")
-    if (held := await read_hold(connection)) is not None:
-        remedy = "Run `tonne resume`: it shows what would be sent, and asks before it ends the hold."
-        yield CheckResult.warning("hold", f"The service is held, it answers reads only: {held.reason}", remedy)
     yield await _secret_key(connection, settings)
     yield await check_document_key(connection, settings)
     yield await _hold(connection)
@@ -163,7 +160,8 @@ async def _hold(connection: Connection) -> CheckResult:
     if hold is None:
         return CheckResult.ok("hold", "the service is not held")
     found = f"The service is held by {hold.held_by}: {hold.reason} It answers reads only."
-    return CheckResult.warning("hold", found, "Read docs/operations.md about restored databases, then `tonne resume`.")
+    remedy = "Run `tonne resume`: it shows what would be sent, and asks before it ends the hold."
+    return CheckResult.warning("hold", found, remedy)
 
 
 async def _mail(settings: Settings) -> CheckResult:

@@ -15,7 +15,7 @@ from tonne.channels.checkout.begin_checkout import (
     read_customer_name,
     read_email,
     read_external_id,
-    read_own_reference,
+    read_visitor_reference,
 )
 from tonne.channels.checkout.link_counts.counts import LinkCounts
 from tonne.channels.checkout.links.amounts import Suggestion, suggestions
@@ -196,7 +196,7 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
         with collected(faults):
             external_id = read_external_id(filled.external_id)
         with collected(faults):
-            reference = read_own_reference(filled.reference)
+            reference = read_visitor_reference(filled.reference)
         with collected(faults):
             beneficiary = _customer(link, filled)
         if faults:

@@ -219,7 +219,7 @@ async def _record_consent(tx: Connection, checkout: Checkout, agreed: Agreed) ->
 async def _lock(tx: Connection, token: str, checkout: Checkout) -> tuple[Checkout, OffsetLink]:
     """Serialises payments of one checkout, and of all checkouts of a link with the same verified external id."""
     if checkout.external_id is not None and checkout.external_id_verified:
-        await store.lock_reference(tx, checkout.scope, f"{checkout.offset_link_id} {checkout.external_id}")
+        await store.lock_external_id(tx, checkout)
     locked = await store.lock_checkout(tx, hash_token(token))
     link = None if locked is None else await find_link_any_account(tx, locked.offset_link_id)
     if locked is None or link is None:
