@@ -19,7 +19,7 @@ from tests.support.postgres import Databases, PostgresServer
 from tests.support.processes import HOST, Process, free_port
 from tests.support.tls import Authority
 from tests.support.world import TESTER, add_account
-from tonne.channels.webhooks.event_types import STATUS_TYPES
+from tonne.channels.webhooks.model import STATUS_TYPES
 from tonne.money.cards.gateways.card import CardDetails
 from tonne.money.cards.stored_cards.stored_cards import store_card
 from tonne.platform.db.database import Connection

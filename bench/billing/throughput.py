@@ -17,8 +17,7 @@ from bench.report import Goal, NotMeasured, Result
 from tonne.money.accounting.journal.export import csv_entry, csv_head
 from tonne.money.accounting.journal.invariants import INVARIANTS as JOURNAL_INVARIANTS
 from tonne.money.accounting.journal.read_journal import read_entries_any_account
-from tonne.money.invoices.documents.annex import load_annex
-from tonne.money.invoices.documents.pdf import invoice_pdf
+from tonne.money.invoices.documents.pdf import invoice_pdf, load_annex
 from tonne.money.invoices.invariants import INVARIANTS
 from tonne.money.invoices.issuing.issue_consolidated_invoices import IssueConsolidatedInvoices
 from tonne.money.invoices.mail import InvoiceLetter, compose_invoice_mail

@@ -14,8 +14,7 @@ from bench.pace import LifePace
 from bench.report import Goal, Result
 from tests.support.certificates import LINE, RECORD
 from tonne.platform.keys.signing.document_key import CertificateChain, DocumentKey, document_key, sign_in_memory
-from tonne.platform.keys.signing.keys import new_record
-from tonne.platform.keys.signing.make_key import make_key
+from tonne.platform.keys.signing.keys import make_key, new_record
 from tonne.platform.keys.signing.model import KeyPurpose
 from tonne.platform.keys.signing.sign_pdf import sign_pdf
 from tonne.supply.certificates.pdf import AttachedFiles, certificate_pdf

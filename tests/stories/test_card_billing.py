@@ -12,7 +12,7 @@ from tests.money.invoices.card_billing import ADA, CardBilling
 from tests.support.clock import MARCH, ManualClock
 from tests.support.world import SELLER, World
 from tonne.apps.wiring.app import Services
-from tonne.money.cards.stored_cards.card_links import card_page_url
+from tonne.money.cards.stored_cards.mail_card_problems import card_page_url
 from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode

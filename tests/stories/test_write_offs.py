@@ -29,8 +29,8 @@ from tonne.money.invoices.write_off_store import WriteOff, WriteOffState
 from tonne.platform.db.database import Database
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import Actor, ActorKind, Mode
-from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.accounts.model import Billing as BillingMode
 from tonne.selling.accounts.model import Fulfil
 from tonne.selling.accounts.tax.set_tax_profile import set_tax_profile

@@ -16,8 +16,8 @@ from tests.support.world import build_world
 from tonne.apps.wiring.sealed import ALL_SEALED
 from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.migrate import migrate
+from tonne.platform.db.server.backup import count_rows
 from tonne.platform.db.server.backup_file import DUMP, FORMAT, KEY, MANIFEST, SEALED_KEY, Manifest, new_backup
-from tonne.platform.db.server.dump import count_rows
 from tonne.platform.db.server.embedded import DATABASE, EmbeddedServer, ensure_database, start_server
 from tonne.platform.db.server.postmaster import RESTORING, DatabaseUnavailable, Postmaster
 from tonne.platform.keys.check_secret_key import check_secret_key

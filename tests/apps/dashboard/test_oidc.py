@@ -16,7 +16,7 @@ from tonne.apps.wiring.app import Services
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings, SettingsError
 from tonne.selling.users.create_user import disable_user, require_user
-from tonne.selling.users.invitations import invite
+from tonne.selling.users.links import invite
 from tonne.selling.users.model import Role
 
 MakePerson = Callable[[], Person]

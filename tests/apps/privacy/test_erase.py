@@ -7,7 +7,7 @@ import pytest
 from tests.apps.privacy.everywhere import columns_with, read_sums
 from tests.apps.privacy.scene import EMAIL, NAME, Persons
 from tests.support.world import TESTER
-from tonne.apps.privacy.errors import PersonInUse
+from tonne.apps.privacy.model import PersonInUse
 from tonne.platform.values.context import utc_now
 from tonne.selling.orders.totals.fold_totals import FoldTotals
 from tonne.selling.orders.totals.metadata_totals import CountMetadata, set_keys

@@ -8,7 +8,7 @@ import pytest
 from tests.apps.privacy.everywhere import columns_with, read_sums
 from tests.apps.privacy.scene import Persons
 from tests.support.world import TESTER
-from tonne.apps.privacy.errors import PersonInUse
+from tonne.apps.privacy.model import PersonInUse
 from tonne.money.refunds.request_refund import RefundRequest, request_refund
 from tonne.platform.values.context import utc_now
 from tonne.selling.orders.scope_store import find_scope_any_account

@@ -18,8 +18,8 @@ from tonne.apps.workspace import statement_page
 from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import Mode
-from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.accounts.tax.set_tax_profile import set_tax_profile
 from tonne.selling.users.model import Role
 

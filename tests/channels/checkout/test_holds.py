@@ -22,14 +22,14 @@ from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.model import CheckoutStatus
 from tonne.channels.checkout.order_checkout import holding
 from tonne.channels.checkout.store import find_checkout
-from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, utc_now
 from tonne.platform.values.replace import replace
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.errors import OfferChanged
 from tonne.supply.stock.errors import LotInUse
-from tonne.supply.stock.lots.withdraw_lot import withdraw_lot
+from tonne.supply.stock.lots.lots import withdraw_lot
 
 NO_LIMITS = {"hold_link_percent": 100, "hold_client_percent": 100, "hold_organisation_percent": 100}
 HELD = "SELECT quantity_grams, reserved_grams FROM supply_holds ORDER BY checkout_id"

@@ -12,7 +12,7 @@ from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.order_pages.mail_certificates import MailChangedCertificates
 from tonne.platform.values.context import Mode, Scope, utc_now
-from tonne.selling.orders.beneficiary import Beneficiary
+from tonne.selling.orders.model import Beneficiary
 from tonne.selling.orders.queue import lock_order
 from tonne.supply.certificates.reissue_certificate import withdraw_certificate
 from tonne.supply.retirements.rename_order import rename_order

@@ -12,8 +12,8 @@ from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import utc_now
-from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.accounts.tax.set_tax_profile import set_tax_profile
 
 

@@ -7,7 +7,7 @@ from tests.channels.webhooks.stage import Stage, verify
 from tests.support.api_client import ApiClient
 from tests.support.receivers import Receiver, reply
 from tests.support.world import World
-from tonne.channels.webhooks.event_types import STATUS_TYPES
+from tonne.channels.webhooks.model import STATUS_TYPES
 
 
 async def test_waiting_and_rewound_events_are_sent_without_the_person(

@@ -6,7 +6,7 @@ from tests.support.api_client import ApiClient, codes, fields
 from tests.support.receivers import Receiver, receiving, reply
 from tests.support.tls import Authority
 from tests.support.world import World
-from tonne.channels.webhooks.event_types import STATUS_TYPES, EventType, delivered_types, in_order
+from tonne.channels.webhooks.model import STATUS_TYPES, EventType, delivered_types, in_order
 from tonne.platform.events.payload import message_id
 
 MIXED = (

@@ -16,7 +16,7 @@ from tests.support.scene import Scene
 from tests.support.world import SELLER, TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.channels.webhooks.event_schemas import WebhookEvent
-from tonne.channels.webhooks.event_types import NAMEABLE
+from tonne.channels.webhooks.model import NAMEABLE
 from tonne.channels.webhooks.register import register_webhook, remove_webhook
 from tonne.platform.db.database import Database
 from tonne.platform.events.optional_events import OptionalEvent, record_optional
@@ -24,10 +24,9 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.replace import replace
 from tonne.selling.accounts.model import Billing as BillingMode
-from tonne.selling.orders.beneficiary import Beneficiary
-from tonne.selling.orders.model import BeneficiaryKind, Order
+from tonne.selling.orders.model import Beneficiary, BeneficiaryKind, Order
 from tonne.supply.retirements.rename_order import rename_order
-from tonne.supply.retirements.resupply.resolve_lot_case import Decision
+from tonne.supply.retirements.resupply.resupply_orders import Decision
 
 URL = "https://93.184.216.34/hook"
 

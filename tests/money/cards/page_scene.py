@@ -10,9 +10,8 @@ from tests.support.refund_jobs import RefundJobs
 from tonne.money.cards.charge_cards import ChargeCards
 from tonne.money.cards.charge_store import read_chargeable
 from tonne.money.cards.charges import open_charges
-from tonne.money.cards.gateways.card import ChargeRequest, HostedPage
+from tonne.money.cards.gateways.card import ChargeRequest, HostedPage, PaymentPage
 from tonne.money.cards.gateways.card_stripe import StripeCardGateway
-from tonne.money.cards.gateways.payment_page import PaymentPage
 from tonne.money.cards.model import RetrySchedule
 from tonne.money.invoices.store import have_invoices
 from tonne.platform.db.idempotency import Idempotency

@@ -20,8 +20,7 @@ from tests.support.clock import ManualClock
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services, build_app
 from tonne.money.cards.charges import OpenedCharges
-from tonne.money.cards.gateways.card import ChargeOutcome, HostedPage
-from tonne.money.cards.gateways.payment_page import PageNotOpened, PaymentPage
+from tonne.money.cards.gateways.card import ChargeOutcome, HostedPage, PageNotOpened, PaymentPage
 from tonne.money.cards.model import ChargeAttempt
 from tonne.money.refunds.disputes.mismatched_charge import accept_mismatched, read_mismatched, return_mismatched
 from tonne.platform.db.database import Database

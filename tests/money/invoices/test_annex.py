@@ -4,8 +4,7 @@ import pytest
 
 from tests.money.invoices.billing import pdf_text
 from tests.money.invoices.documents import consolidated
-from tonne.money.invoices.documents.annex import AnnexAccount, AnnexOrder
-from tonne.money.invoices.documents.pdf import invoice_pdf
+from tonne.money.invoices.documents.pdf import AnnexAccount, AnnexOrder, invoice_pdf
 
 
 @pytest.mark.parametrize(("count", "most_bytes_each"), [(500, 4_000), (501, 600)])

@@ -13,7 +13,7 @@ from tests.support.world import TESTER, World, open_tenant
 from tonne.money.accounting.matching.import_statement import BookedLine, import_statement
 from tonne.money.invoices.reference import reference_of, references_in
 from tonne.money.invoices.settle_invoice import settle_invoice
-from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import Order

@@ -26,10 +26,10 @@ from tonne.money.invoices.store import find_by_references_any_account
 from tonne.money.refunds.disputes.mismatched_charge import read_mismatched, return_mismatched
 from tonne.money.refunds.disputes.resume_orders import resume_orders
 from tonne.platform.documents.sheets.read_sheet import SheetFile
+from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import Mode
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.replace import replace
-from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.close_account import close_account
 from tonne.selling.accounts.model import Billing, PaymentMethod

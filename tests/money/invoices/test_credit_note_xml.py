@@ -10,10 +10,9 @@ from tests.money.invoices.documents import BUYER, SELLER, document, line
 from tests.money.invoices.factur_x_rules import broken_rules
 from tests.money.invoices.test_factur_x import SEVERAL
 from tests.support.pdf_pages import page_texts
-from tonne.money.invoices.documents.credit_note_record import CreditNoteLine, CreditNoteRecord
-from tonne.money.invoices.documents.credit_note_xml import credited_tax
+from tonne.money.invoices.documents.factur_x import credited_tax
 from tonne.money.invoices.documents.pdf import credit_note_pdf
-from tonne.money.invoices.documents.record import InvoiceRecord
+from tonne.money.invoices.documents.record import CreditNoteLine, CreditNoteRecord, InvoiceRecord
 
 STANDARD = document(line("standard", "19"))
 

@@ -13,7 +13,7 @@ from tonne.money.invoices.documents.seller_details import missing_settings
 from tonne.money.invoices.issuing.issue_invoices import HELD_BACK_RETRY, IssueInvoices
 from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.tax import TaxTreatment
+from tonne.platform.values.amounts import TaxTreatment
 from tonne.selling.accounts.tax.set_tax_profile import set_tax_profile
 
 CHECK = "live invoices are not held back by missing settings"

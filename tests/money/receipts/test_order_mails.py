@@ -20,8 +20,8 @@ from tonne.money.refunds.model import Refund, RefundMethod, RefundPurpose, Refun
 from tonne.money.refunds.store import insert_refund
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.secret_keys import parse_key
+from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import new_id
-from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.customer_mail import allow_address
 from tonne.selling.orders.load import load_orders

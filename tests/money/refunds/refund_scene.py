@@ -9,7 +9,7 @@ from tests.money.cards.card_scene import GOOD, CardScene
 from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.cards.gateways.payment_record import DisputeState
 from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
-from tonne.money.refunds.disputes.simulate_dispute import simulate_dispute
+from tonne.money.refunds.disputes.record_payment import simulate_dispute
 from tonne.money.refunds.model import Refund
 from tonne.money.refunds.request_refund import RefundRequest, request_refund
 from tonne.platform.settings.settings import Settings

@@ -86,7 +86,7 @@ MUTANTS = [
     ),
     Mutant(
         "receivers do not get order.received",
-        "channels/webhooks/event_types.py",
+        "channels/webhooks/model.py",
         "for each in NAMEABLE[:7])",
         "for each in NAMEABLE[1:7])",
         "delivery.every_receiver_gets_all_events",

@@ -4,7 +4,7 @@ from tests.mutants.mutant import Mutant
 
 SCHEMAS = "selling/orders/schemas.py"
 ITEMS = "selling/catalogue/schemas.py"
-COMPLETE = "supply/retirements/complete_orders.py"
+COMPLETE = "supply/retirements/allocate_orders.py"
 PLACED = "    placed = msgspec.json.encode(out)\n"
 
 

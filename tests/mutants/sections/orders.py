@@ -5,7 +5,7 @@ from tonne_conformance.sections.orders import FIELDS
 
 SCHEMAS = "selling/orders/schemas.py"
 CLASS = "class OrderOut(msgspec.Struct):"
-COMPLETE = "supply/retirements/complete_orders.py"
+COMPLETE = "supply/retirements/allocate_orders.py"
 
 _MISSING = [
     Mutant(

@@ -7,7 +7,7 @@ SHOWS = "SELECT page.enabled AND 'certificates' = ANY (page.sections) AND"
 PAGES = "channels/public_pages/store.py"
 ROUTE = "platform/http/route.py"
 FIELDS = "platform/http/client_fields.py"
-COMPLETE = "supply/retirements/complete_orders.py"
+COMPLETE = "supply/retirements/allocate_orders.py"
 
 MUTANTS = [
     Mutant(

@@ -13,7 +13,7 @@ from tests.support.world import build_world
 from tonne.apps.cli.operations.doctor import examine
 from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.migrate import migrate
-from tonne.platform.db.server.dump import count_rows
+from tonne.platform.db.server.backup import count_rows
 from tonne.platform.db.server.embedded import DATABASE, ensure_database, start_server
 from tonne.platform.db.server.postmaster import OLD_DATA, UPGRADING, DatabaseUnavailable, Postmaster, embedded_majors
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.samples import parse_samples, total
-from tonne.platform.process.telemetry.metrics import Metrics
-from tonne.platform.process.telemetry.metrics_folder import MetricsFolder, read_folder
+from tonne.platform.process.telemetry.metrics import Metrics, MetricsFolder, read_folder
 from tonne.platform.process.telemetry.metrics_text import render
 
 REQUESTS = "tonne_http_requests_total"

@@ -10,11 +10,11 @@ import pytest
 from tests.platform.http.operations import OPERATIONS
 from tests.support.api_client import ApiClient
 from tonne.apps.wiring.app import Services
-from tonne.channels.webhooks.event_types import EventType
+from tonne.channels.webhooks.model import EventType
 from tonne.money.invoices.invoice_events import CANCELLED, CREDITED, ISSUED, OVERDUE, PAID
 from tonne.money.refunds import refund_events
 from tonne.selling.orders.model import EVENT_TYPES, STATUS_KEPT
-from tonne.supply.certificates.certificate_events import REPLACED
+from tonne.supply.certificates.reissue_certificate import REPLACED
 from tonne.supply.retirements import allocation_events
 from tools.docs.generated import explanations
 

@@ -11,7 +11,7 @@ from tests.support.api_client import ApiClient, codes, fields
 from tests.support.clock import ManualClock
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
-from tonne.platform.keys.replays.prune_responses import PruneResponses
+from tonne.platform.keys.replays.respond_once import PruneResponses
 from tonne.platform.keys.replays.sealed import SEALED
 from tonne.platform.keys.reseal_secrets import reseal_secrets
 from tonne.platform.keys.secret_box import SecretBox

@@ -4,7 +4,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonne.platform.values.tax import TaxTreatment, format_rate, largest_net, tax_on
+from tonne.platform.values.amounts import TaxTreatment, format_rate, largest_net, tax_on
 
 RATES = st.integers(0, 100_000).map(lambda thousandths: Fraction(thousandths, 100_000))
 AMOUNTS = st.integers(0, 10**18)

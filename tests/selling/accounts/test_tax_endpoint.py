@@ -7,8 +7,8 @@ from tests.support.api_client import ApiClient, codes
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import Mode, Scope, utc_now
-from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.accounts.keys.api_keys import issue_key
 from tonne.selling.accounts.tax.set_tax_profile import set_tax_profile
 

@@ -5,9 +5,9 @@ import pytest
 
 from tests.support.world import TESTER, World
 from tonne.platform.db.database import Database
+from tonne.platform.values.amounts import NO_TAX, TaxTerms, TaxTreatment
 from tonne.platform.values.context import utc_now
 from tonne.platform.values.replace import replace
-from tonne.platform.values.tax import NO_TAX, TaxTerms, TaxTreatment
 from tonne.selling.accounts import store
 from tonne.selling.accounts.errors import OrganisationNotFound, TaxProfileInvalid
 from tonne.selling.accounts.tax.set_tax_profile import read_tax_profile, set_tax_profile

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.world import TESTER
 from tonne.platform.db.database import Database
-from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.amounts import DECIMALS
 from tonne.platform.values.context import Mode, utc_now

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tonne.platform.documents.sheets.errors import RowError
+from tonne.platform.documents.sheets.columns import RowError
 from tonne.platform.documents.sheets.read_sheet import Sheet, SheetFile, read_sheet
 from tonne.selling.catalogue.imports.rows import FileKind, read_files
 from tonne.supply.stock.lots.lots import LotRow, check_lot, latest_day

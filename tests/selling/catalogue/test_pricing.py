@@ -10,8 +10,7 @@ import pytest
 from msgspec import structs
 
 from tests.support.pricing_oracle import GRAMS, NOW, TEN_PER_CENT, Case, check_price, supplied
-from tonne.platform.values.amounts import DECIMALS, MAX_GRAMS, format_money, format_tonnes
-from tonne.platform.values.charge_amounts import charge_unit, minimum_charge
+from tonne.platform.values.amounts import DECIMALS, MAX_GRAMS, charge_unit, format_money, format_tonnes, minimum_charge
 from tonne.platform.values.context import Mode
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.replace import replace

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.pricing_oracle import GRAMS, TEN_PER_CENT, Case, check_price, grams_by_quantity, grams_by_value
 from tests.support.rounds import ROUNDS
-from tonne.platform.values.amounts import DECIMALS, MAX_GRAMS
-from tonne.platform.values.charge_amounts import charge_unit
+from tonne.platform.values.amounts import DECIMALS, MAX_GRAMS, charge_unit
 from tonne.selling.catalogue.errors import PriceRoundsToZero, QuantityInvalid, ValueInvalid
 from tonne.selling.catalogue.prices.pricing import Priced
 

@@ -17,8 +17,7 @@ from tonne.apps.wiring.app import Services
 from tonne.money.cards.gateways.stripe_responses import to_stripe_amount
 from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.amounts import DECIMALS
-from tonne.platform.values.charge_amounts import charge_unit, minimum_charge
+from tonne.platform.values.amounts import DECIMALS, charge_unit, minimum_charge
 from tonne.platform.values.context import Mode
 
 SET_RATE = """

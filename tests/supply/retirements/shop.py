@@ -24,15 +24,13 @@ from tonne.selling.catalogue.imports.rows import FileKind
 from tonne.selling.catalogue.prices.price import PriceRequest
 from tonne.selling.catalogue.selection import BundleChoiceIn
 from tonne.selling.orders import store as order_store
-from tonne.selling.orders.beneficiary import Beneficiary
-from tonne.selling.orders.model import Order, OrderStatus
+from tonne.selling.orders.model import Beneficiary, Order, OrderStatus
 from tonne.selling.orders.move_order import mark_paid, move_order
 from tonne.selling.orders.placing.place_order import CheckoutCustomer, OrderRequest
 from tonne.selling.orders.queue import lock_order
 from tonne.supply.certificates.store import find_certificate, list_of_order
-from tonne.supply.retirements.complete_orders import complete_orders
-from tonne.supply.retirements.confirmations.confirm_lines import ConfirmationReport
-from tonne.supply.retirements.confirmations.import_confirmations import import_confirmations
+from tonne.supply.retirements.allocate_orders import complete_orders
+from tonne.supply.retirements.confirmations.confirm_lines import ConfirmationReport, import_confirmations
 from tonne.supply.retirements.confirmations.work_list import Task, list_tasks_any_account
 from tonne.supply.retirements.invariants import INVARIANTS
 from tonne.supply.retirements.resupply.invalidate_lot import Invalidation, invalidate_lot

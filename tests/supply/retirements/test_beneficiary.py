@@ -11,8 +11,7 @@ from PIL import Image
 from tests.channels.public_pages.certificates import show_page
 from tests.supply.retirements.shop import TONNE, Shop
 from tonne.selling.accounts.logos.store import Logo, set_logo
-from tonne.selling.orders.beneficiary import Beneficiary
-from tonne.selling.orders.model import BeneficiaryKind
+from tonne.selling.orders.model import Beneficiary, BeneficiaryKind
 from tonne.supply.certificates.record import CertificateRecord
 from tonne.supply.retirements.confirmations.work_list import export_tasks
 

@@ -11,7 +11,7 @@ import pytest
 from tests.supply.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.command import output_of
 from tonne.apps.wiring.app import Services
-from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.imports.rows import FileKind
 from tonne.selling.catalogue.sources import lock_sources

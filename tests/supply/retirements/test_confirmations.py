@@ -10,11 +10,10 @@ import pytest
 
 from tests.supply.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.world import TESTER
-from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.selling.orders.model import Order
-from tonne.supply.retirements.confirmations.confirm_lines import ConfirmationReport
-from tonne.supply.retirements.confirmations.import_confirmations import import_confirmations
+from tonne.supply.retirements.confirmations.confirm_lines import ConfirmationReport, import_confirmations
 from tonne.supply.retirements.confirmations.work_list import Task
 from tonne.supply.stock.lots.registries import hosts_of, is_on
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.supply.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.world import TESTER
-from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.serials import serial_range
 from tonne.selling.catalogue.imports.rows import FileKind

@@ -10,16 +10,14 @@ import pytest
 from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.world import TESTER
 from tonne.platform.db.database import Connection
-from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.queue import lock_order
-from tonne.supply.retirements.allocate_orders import allocate_orders
-from tonne.supply.retirements.complete_orders import complete_orders
+from tonne.supply.retirements.allocate_orders import allocate_orders, complete_orders
 from tonne.supply.retirements.confirmations.work_list import Task
 from tonne.supply.retirements.resupply.invalidate_lot import invalidate_lot
-from tonne.supply.retirements.resupply.resolve_lot_case import Decision, resolve_lot_cases
-from tonne.supply.retirements.resupply.resupply_orders import resupply
+from tonne.supply.retirements.resupply.resupply_orders import Decision, resolve_lot_cases, resupply
 from tonne.supply.stock.lots.lot_case_store import claim_cases
 from tonne.supply.stock.parcels.confirm_retirements import Confirmation, confirm_retirements_any_account
 from tonne.supply.stock.parcels.parcel_store import lock_parcels_any_account

@@ -6,7 +6,7 @@ from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.world import TESTER
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.totals.fold_totals import FoldTotals
-from tonne.supply.retirements.resupply.resolve_lot_case import Decision, resolve_lot_cases
+from tonne.supply.retirements.resupply.resupply_orders import Decision, resolve_lot_cases
 from tonne.supply.stock.errors import LotCaseDecided, LotCaseNotFound, LotNotFound, LotNotInUse
 from tonne.supply.stock.lots.lot_case_store import CaseState, LotCase
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.supply.retirements.shop import TONNE, Shop
-from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.selling.catalogue.imports.rows import FileKind
 
 

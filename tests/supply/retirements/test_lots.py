@@ -11,7 +11,7 @@ import pytest
 from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.command import Operator
 from tests.support.world import TESTER
-from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.selling.catalogue.imports.import_catalogue import ImportReport
 from tonne.selling.catalogue.imports.rows import FileKind

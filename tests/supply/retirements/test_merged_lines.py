@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.world import TESTER
-from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import RegistryPage, SettingsError
-from tonne.supply.retirements.confirmations.confirm_lines import ConfirmationReport
-from tonne.supply.retirements.confirmations.import_confirmations import import_confirmations
+from tonne.supply.retirements.confirmations.confirm_lines import ConfirmationReport, import_confirmations
 from tonne.supply.retirements.confirmations.work_list import Task, export_tasks
 from tonne.supply.stock.lots.registries import RegistryPages
 from tonne.supply.stock.serial_runs import format_runs, join_runs, parse_runs

@@ -19,10 +19,8 @@ from tonne.selling.accounts.store import find_account, update_account
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Order, OrderStatus
 from tonne.selling.orders.queue import claim_due
-from tonne.supply.retirements.allocate_orders import allocate_orders
-from tonne.supply.retirements.complete_orders import complete_orders
-from tonne.supply.retirements.resupply.resolve_lot_case import Decision, resolve_lot_cases
-from tonne.supply.retirements.resupply.resupply_orders import resupply
+from tonne.supply.retirements.allocate_orders import allocate_orders, complete_orders
+from tonne.supply.retirements.resupply.resupply_orders import Decision, resolve_lot_cases, resupply
 from tonne.supply.stock.lots.lot_case_store import CaseState, claim_cases
 
 CHUNKS, LIVES, STEPS = 2 * ROUNDS if IS_LONG else 1, 12, 10

@@ -6,15 +6,14 @@ import pytest
 
 from tests.supply.retirements.shop import PAGES, TONNE, Shop
 from tests.support.world import TESTER
-from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Scope
-from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.errors import TransitionInvalid
-from tonne.selling.orders.model import BeneficiaryKind, Order
+from tonne.selling.orders.model import Beneficiary, BeneficiaryKind, Order
 from tonne.selling.orders.queue import lock_order
 from tonne.supply.certificates.reissue_certificate import withdraw_certificate
-from tonne.supply.retirements.confirmations.import_confirmations import import_confirmations
+from tonne.supply.retirements.confirmations.confirm_lines import import_confirmations
 from tonne.supply.retirements.confirmations.work_list import export_tasks
 from tonne.supply.retirements.rename_order import rename_order
 from tonne.supply.stock.errors import BeneficiaryRetired, CertificateNotValid

@@ -10,8 +10,7 @@ from tests.support.clock import ManualClock
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.platform.values.context import Mode
-from tonne.selling.orders.beneficiary import Beneficiary
-from tonne.selling.orders.model import BeneficiaryKind, Order
+from tonne.selling.orders.model import Beneficiary, BeneficiaryKind, Order
 from tonne.supply.certificates.proofs.read_proofs import Evidence, find_evidence
 from tonne.supply.certificates.proofs.statement_source import read_stated_rows
 from tonne.supply.stock.parcels.confirm_retirements import Confirmation

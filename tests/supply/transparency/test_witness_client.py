@@ -15,11 +15,10 @@ from tests.support.receivers import hang, reply, response, send
 from tests.support.tls import Authority
 from tests.support.witness import Witness, witnessing
 from tonne.platform.settings.load_settings import load_settings
-from tonne.platform.settings.settings import Settings, SettingsError
-from tonne.platform.settings.witness_settings import WitnessAddress
-from tonne.supply.transparency import witness_client
-from tonne.supply.transparency.witness_client import WitnessClient
+from tonne.platform.settings.settings import Settings, SettingsError, WitnessAddress
+from tonne.supply.transparency import witnesses
 from tonne.supply.transparency.witness_outcomes import Cosigned, NotCosigned, WitnessProblem
+from tonne.supply.transparency.witnesses import WitnessClient
 from tonne_verify.notes import Checkpoint, NoteKey, VerifierKey, open_note
 
 ORIGIN = "offsets.example/log"
@@ -154,7 +153,7 @@ async def test_a_witness_that_never_agrees_on_a_size_is_asked_three_times(ask: A
 async def test_silence_and_endless_responses_end_in_time(
     ask: Asking, witness: Witness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(witness_client, "ASK_WITHIN_S", 0.3)
+    monkeypatch.setattr(witnesses, "ASK_WITHIN_S", 0.3)
 
     async def drip_forever(writer: asyncio.StreamWriter) -> None:
         writer.write(response(200, b"")[:-2].replace(b"Length: 0", b"Length: 1000000") + b"\r\n")

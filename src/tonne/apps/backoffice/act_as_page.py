@@ -1,9 +1,7 @@
 """Looking at the dashboard of an organisation as the operator."""
 
-from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, OperatorViewer, organisation_base
+from tonne.apps.dashboard.page import DashboardPage, OperatorSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer, organisation_base
 from tonne.platform.http.route import Response
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.errors import OrganisationNotFound

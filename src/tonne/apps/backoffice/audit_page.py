@@ -1,7 +1,7 @@
 """The audit log of all organisations and of the operators."""
 
 from tonne.apps.dashboard.audit_log import AuditLog, AuditSearch
-from tonne.apps.dashboard.section import OperatorSection
+from tonne.apps.dashboard.page import OperatorSection
 from tonne.apps.dashboard.viewer import OperatorViewer
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.store import AuditPage, search_entries_any_account

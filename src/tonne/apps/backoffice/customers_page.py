@@ -1,19 +1,36 @@
-"""The list of customers, their search, and opening a new one."""
+"""The customers: list, search, opening a new one, and the page of one, with what the operator changes about it."""
 
+from collections.abc import Sequence
+from datetime import date
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
-from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import OperatorViewer
-from tonne.apps.lookup.customer_store import search_customers_any_account
-from tonne.platform.http.route import Response
-from tonne.platform.values.paging import CursorInvalid, Position, make_cursor, parse_cursor
+from msgspec import Struct
+
+from tonne.apps.dashboard.page import DashboardPage, OperatorSection
+from tonne.apps.dashboard.viewer import Form, OperatorViewer, existing
+from tonne.apps.lookup import customer_store
+from tonne.apps.lookup.audit_text import audit_rows, find_actor_names
+from tonne.apps.lookup.customer_store import Customer, search_customers_any_account
+from tonne.channels.public_pages.close_customer import close_customer, reopen_customer
+from tonne.channels.webhooks.model import Progress, Webhook
+from tonne.channels.webhooks.registration_store import list_webhooks, read_progress
+from tonne.platform.db.database import Connection
+from tonne.platform.events.audit.store import AuditFilter, search_entries_any_account
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.context import Mode, Scope, is_id
+from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
 from tonne.platform.web.render import see_other
+from tonne.selling.accounts import lookup
 from tonne.selling.accounts.errors import FeeRateInvalid
+from tonne.selling.accounts.organisations import change_organisation
 from tonne.selling.accounts.organisations.open_organisation import DEFAULT_FEE_RATE, check_fee_rate, open_organisation
-from tonne.selling.users.invitations import invite
+from tonne.selling.accounts.tax.store import find_tax_profile
+from tonne.selling.orders.totals.totals import BOUGHT, OPEN, OrderTotal, list_totals
+from tonne.selling.users.link_store import list_invitations
+from tonne.selling.users.links import invite
 from tonne.selling.users.model import Role
+from tonne.selling.users.store import list_members
 
 PAGE = 25
 MAX_SEARCH = 200
@@ -96,3 +113,206 @@ def read_fee_rate(form: Form) -> Decimal | None:
 def spell_percent(rate: Decimal) -> str:
     """As it is typed: `10`, `7.5`."""
     return f"{rate * 100:.3f}".rstrip("0").rstrip(".")
+
+
+ACCOUNTS = 25
+AUDIT_ENTRIES = 8
+MAX_REASON = 500
+BASE = "/customers/{organisation_id}"
+
+
+class WebhookHealth(Struct, frozen=True):
+    webhook: Webhook
+    progress: Progress
+
+    @property
+    def waiting(self) -> int:
+        return max(0, self.progress.last_position - self.progress.cursor_position)
+
+    @property
+    def words(self) -> str:
+        if not self.webhook.enabled:
+            return "Disabled"
+        if self.progress.failing_since is not None:
+            return "Failing"
+        if self.progress.parked:
+            return "Refuses events of some accounts"
+        return "Delivers"
+
+
+class CustomerSales(Struct, frozen=True):
+    """Open orders, and those of the last twelve months that were not cancelled and did not fail."""
+
+    open_orders: int
+    open_grams: int
+    orders: int
+    grams: int
+    spend: dict[str, int]
+
+
+class CustomerPage(DashboardPage, frozen=True):
+    def section(self) -> OperatorSection:
+        return OperatorSection(
+            pages={BASE: self.show, f"{BASE}/close": self.show_close, f"{BASE}/reopen": self.show_reopen},
+            forms={
+                f"{BASE}/fee": self.set_fee,
+                f"{BASE}/close": self.close,
+                f"{BASE}/reopen": self.reopen,
+                f"{BASE}/admins": self.add_admin,
+                f"{BASE}/admins/remove": self.remove_admin,
+            },
+            errors=(CursorInvalid,),
+        )
+
+    async def set_fee(self, viewer: OperatorViewer, form: Form) -> Response:
+        customer = await self._find(viewer.request)
+        rate = read_fee_rate(form)
+        if rate is None:
+            return await self.show(viewer, form)
+        async with self.database.transaction() as tx:
+            await change_organisation.set_fee_rate(tx, customer.id, rate, actor=viewer.actor, now=self.clock())
+        return see_other(f"{viewer.base}/customers/{customer.id}?done=fee")
+
+    async def add_admin(self, viewer: OperatorViewer, form: Form) -> Response:
+        customer = await self._find(viewer.request)
+        email = form.email("admin")
+        if form.faults:
+            return await self.show(viewer, form)
+        async with self.database.transaction() as tx:
+            await change_organisation.add_admin(tx, customer.id, email, actor=viewer.actor, now=self.clock())
+        return see_other(f"{viewer.base}/customers/{customer.id}?done=admin_added")
+
+    async def remove_admin(self, viewer: OperatorViewer, form: Form) -> Response:
+        customer = await self._find(viewer.request)
+        async with self.saving(form) as tx:
+            email = form.value("email")
+            await change_organisation.remove_admin(tx, customer.id, email, actor=viewer.actor, now=self.clock())
+        if form.faults:
+            return await self.show(viewer, form)
+        return see_other(f"{viewer.base}/customers/{customer.id}?done=admin_removed")
+
+    async def show_close(self, viewer: OperatorViewer) -> Response:
+        return self._closing(viewer, await self._find(viewer.request), Form())
+
+    async def close(self, viewer: OperatorViewer, form: Form) -> Response:
+        customer = await self._find(viewer.request)
+        reason = form.text("reason", "Say why, for the audit log.", longest=MAX_REASON)
+        if not form.faults:
+            async with self.saving(form) as tx:
+                await close_customer(
+                    tx,
+                    customer.id,
+                    reason,
+                    disable_pages=form.is_checked("disable_pages"),
+                    actor=viewer.actor,
+                    now=self.clock(),
+                )
+        if form.faults:
+            return self._closing(viewer, customer, form)
+        return see_other(f"{viewer.base}/customers/{customer.id}?done=customer_closed")
+
+    async def show_reopen(self, viewer: OperatorViewer) -> Response:
+        return self._reopening(viewer, await self._find(viewer.request), Form())
+
+    async def reopen(self, viewer: OperatorViewer, form: Form) -> Response:
+        customer = await self._find(viewer.request)
+        async with self.saving(form) as tx:
+            await reopen_customer(tx, customer.id, actor=viewer.actor, now=self.clock())
+        if form.faults:
+            return self._reopening(viewer, customer, form)
+        return see_other(f"{viewer.base}/customers/{customer.id}?done=customer_reopened")
+
+    async def _find(self, request: Request) -> Customer:
+        return await self.database.run(find_customer, request)
+
+    def _closing(self, viewer: OperatorViewer, customer: Customer, form: Form) -> Response:
+        return self.layout.page(
+            viewer,
+            "operator_customer_close.html",
+            form,
+            customer=customer,
+            reason=form.value("reason"),
+            disable_pages=form.is_checked("disable_pages"),
+        )
+
+    def _reopening(self, viewer: OperatorViewer, customer: Customer, form: Form) -> Response:
+        return self.layout.page(viewer, "operator_customer_reopen.html", form, customer=customer)
+
+    async def show(self, viewer: OperatorViewer, form: Form | None = None) -> Response:
+        form = form or Form()
+        now = self.clock()
+        since = _year_before(now.date())
+        async with self.database.connection() as connection:
+            customer = await find_customer(connection, viewer.request)
+            list_name = f"accounts of {customer.id} {viewer.mode}"
+            start = parse_cursor(viewer.request.query("after")[0], list_name)
+            found = await customer_store.list_customer_accounts(
+                connection, customer.id, viewer.mode, start, ACCOUNTS + 1
+            )
+            search = AuditFilter(mode=viewer.mode)
+            entries = (await search_entries_any_account(connection, customer.id, search, START, AUDIT_ENTRIES)).entries
+            names = await find_actor_names(connection, None, entries)
+            keys = [key for key in await lookup.list_keys(connection, customer.id) if key.scope.mode is viewer.mode]
+            values: dict[str, Any] = {
+                "details": await lookup.require_organisation(connection, customer.id),
+                "tax": await find_tax_profile(connection, customer.id),
+                "keys": sorted(keys, key=lambda key: (key.revoked_at is not None, key.created_at)),
+                "webhooks": await _webhooks(connection, customer.id, viewer.mode),
+                "members": await list_members(connection, customer.id),
+                "invitations": await list_invitations(connection, customer.id, now),
+                "invoices": await customer_store.sum_open_invoices(connection, customer.id, viewer.mode, now.date()),
+                "sales": _sales(await list_totals(connection, customer.id, viewer.mode, since), since),
+                "retired_grams": await customer_store.sum_retired_grams(connection, customer.id, viewer.mode),
+            }
+        accounts = found[:ACCOUNTS]
+        last = accounts[-1] if len(found) > ACCOUNTS else None
+        return self.layout.page(
+            viewer,
+            "operator_customer.html",
+            form,
+            **values,
+            customer=customer,
+            accounts=accounts,
+            is_first=start == START,
+            next_cursor=None if last is None else make_cursor(Position(last.created_at, last.id), list_name),
+            rows=audit_rows(entries, names, for_operator=True),
+            fee=form.value("fee")
+            or spell_percent(Decimal(customer.fee_rate.numerator) / customer.fee_rate.denominator),
+            admin=form.value("admin"),
+            rate_per_s=self.settings.rate_limit_per_second,
+            rate_burst=self.settings.rate_limit_burst,
+        )
+
+
+async def find_customer(connection: Connection, request: Request) -> Customer:
+    """The customer in the address. Raises DashboardPageNotFound."""
+    organisation_id = request.path("organisation_id")
+    is_valid = is_id("org", organisation_id)
+    return existing(await customer_store.find_customer(connection, organisation_id) if is_valid else None)
+
+
+async def _webhooks(connection: Connection, organisation_id: str, mode: Mode) -> list[WebhookHealth]:
+    # Webhooks belong to the organisation: no account is needed to list them.
+    webhooks = await list_webhooks(connection, Scope(organisation_id, "", mode))
+    return [WebhookHealth(each, await read_progress(connection, each)) for each in webhooks]
+
+
+def _year_before(day: date) -> date:
+    """The first day of the month eleven months ago."""
+    months = day.year * 12 + day.month - 12
+    return date(months // 12, months % 12 + 1, 1)
+
+
+def _sales(totals: Sequence[OrderTotal], since: date) -> CustomerSales:
+    still_open = [each for each in totals if each.status in OPEN]
+    bought = [each for each in totals if each.status in BOUGHT and each.month >= since]
+    spend: dict[str, int] = {}
+    for each in bought:
+        spend[each.currency] = spend.get(each.currency, 0) + each.spend_minor
+    return CustomerSales(
+        open_orders=sum(each.orders for each in still_open),
+        open_grams=sum(each.grams for each in still_open),
+        orders=sum(each.orders for each in bought),
+        grams=sum(each.grams for each in bought),
+        spend=spend,
+    )

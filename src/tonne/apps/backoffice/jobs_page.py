@@ -2,8 +2,7 @@
 
 from datetime import datetime
 
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OperatorSection
+from tonne.apps.dashboard.page import DashboardPage, OperatorSection
 from tonne.apps.dashboard.viewer import OperatorViewer
 from tonne.platform.db.hold import read_hold
 from tonne.platform.db.queues import QueueReader

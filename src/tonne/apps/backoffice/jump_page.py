@@ -2,8 +2,7 @@
 
 from tonne.apps.dashboard.jump import MOST, JumpTarget, matching_pages, order_targets, read_term
 from tonne.apps.dashboard.menu import OPERATOR_MENU
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OperatorSection
+from tonne.apps.dashboard.page import DashboardPage, OperatorSection
 from tonne.apps.dashboard.viewer import OperatorViewer
 from tonne.apps.lookup.customer_store import search_customers_any_account
 from tonne.apps.lookup.find_orders import find_keys_any_account, list_named

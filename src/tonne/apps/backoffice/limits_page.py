@@ -2,11 +2,9 @@
 
 from msgspec import Struct
 
-from tonne.apps.backoffice.customer_page import BASE, find_customer
-from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, OperatorViewer, existing
+from tonne.apps.backoffice.customers_page import BASE, find_customer
+from tonne.apps.dashboard.page import DashboardPage, OperatorSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer, existing
 from tonne.apps.lookup.customer_store import Customer
 from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import DECIMALS, format_money, format_tonnes, parse_decimal, scaled
@@ -19,7 +17,7 @@ from tonne.selling.accounts.limit_store import AccountLimits, find_limits
 from tonne.selling.accounts.model import Account, ApiKey, Fulfil, PaymentMethod
 from tonne.selling.accounts.organisations.change_billing import BillingChange
 from tonne.selling.accounts.store import find_account
-from tonne.selling.orders.placing.set_limits import NONE, LimitChange, set_account_limits, set_key_limit
+from tonne.selling.orders.placing.spending import NONE, LimitChange, set_account_limits, set_key_limit
 from tonne.selling.orders.quotes.errors import HoldQuotaInvalid
 from tonne.selling.orders.quotes.set_hold_quota import find_quota_grams, read_quota, set_hold_quota
 

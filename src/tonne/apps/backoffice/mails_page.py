@@ -1,17 +1,8 @@
 """Mails that were given up, each with the two things that an operator can do."""
 
-from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import OperatorViewer
-from tonne.platform.documents.mail.retry_mail import (
-    FailedMail,
-    MailNotFailed,
-    discard_failed_mail_any_account,
-    find_failed_any_account,
-    list_failed_any_account,
-    retry_failed_mail_any_account,
-)
+from tonne.apps.dashboard.page import DashboardPage, OperatorSection
+from tonne.apps.dashboard.viewer import Form, OperatorViewer
+from tonne.platform.documents.mail import retry_mail
 from tonne.platform.http.route import Request, Response
 from tonne.platform.web.render import see_other
 
@@ -24,11 +15,11 @@ class MailsPage(DashboardPage, frozen=True):
         return OperatorSection(
             pages={"/mails": self.show, ONE: self.show_mail},
             forms={f"{ONE}/retry": self.retry, f"{ONE}/discard": self.discard},
-            errors=(MailNotFailed,),
+            errors=(retry_mail.MailNotFailed,),
         )
 
     async def show(self, viewer: OperatorViewer) -> Response:
-        mails = await self.database.run(list_failed_any_account, MAX_LISTED)
+        mails = await self.database.run(retry_mail.list_failed_any_account, MAX_LISTED)
         return self.layout.page(viewer, "operator_mails.html", mails=mails, is_more=len(mails) == MAX_LISTED)
 
     async def show_mail(self, viewer: OperatorViewer) -> Response:
@@ -38,14 +29,14 @@ class MailsPage(DashboardPage, frozen=True):
     async def retry(self, viewer: OperatorViewer, _: Form) -> Response:
         mail = await self._find(viewer.request)
         async with self.database.transaction() as tx:
-            await retry_failed_mail_any_account(tx, mail.id, actor=viewer.actor, now=self.clock())
+            await retry_mail.retry_failed_mail_any_account(tx, mail.id, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}/mails?done=mail_retried")
 
     async def discard(self, viewer: OperatorViewer, _: Form) -> Response:
         mail = await self._find(viewer.request)
         async with self.database.transaction() as tx:
-            await discard_failed_mail_any_account(tx, mail.id, actor=viewer.actor, now=self.clock())
+            await retry_mail.discard_failed_mail_any_account(tx, mail.id, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}/mails?done=mail_discarded")
 
-    async def _find(self, request: Request) -> FailedMail:
-        return await self.find(find_failed_any_account, request.path("mail_id"))
+    async def _find(self, request: Request) -> retry_mail.FailedMail:
+        return await self.find(retry_mail.find_failed_any_account, request.path("mail_id"))

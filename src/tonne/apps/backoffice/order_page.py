@@ -1,8 +1,7 @@
 """One order of any organisation: its life as a timeline, and what operators may do to it."""
 
 from tonne.apps.dashboard.order_desk import ERRORS, OrderDesk
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OperatorSection
+from tonne.apps.dashboard.page import DashboardPage, OperatorSection
 from tonne.apps.dashboard.viewer import OperatorViewer
 from tonne.platform.values.context import Scope
 from tonne.selling.orders.scope_store import find_scope_any_account

@@ -3,16 +3,9 @@
 from msgspec import field
 
 from tonne.apps.dashboard.order_query import OrderQuery, read_query
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OperatorSection
+from tonne.apps.dashboard.page import DashboardPage, OperatorSection
 from tonne.apps.dashboard.viewer import OperatorViewer
-from tonne.apps.lookup.find_orders import (
-    MAX_NAMED,
-    ListedOrders,
-    find_keys_any_account,
-    list_named,
-    list_page_any_account,
-)
+from tonne.apps.lookup import find_orders
 from tonne.apps.lookup.order_export import csv_response
 from tonne.apps.lookup.order_text import list_values
 from tonne.apps.lookup.stuck_orders import explain_waiting
@@ -69,7 +62,7 @@ class OrdersOfAllPage(DashboardPage, frozen=True):
         query = read_query(viewer.request, viewer.mode, None, self.clock())
         self.exports.require(viewer.user.id, message=_TOO_MANY)
 
-        async def read_page(start: Position, limit: int) -> tuple[ListedOrders, Names]:
+        async def read_page(start: Position, limit: int) -> tuple[find_orders.ListedOrders, Names]:
             async with self.database.connection() as connection:
                 page = await _find(connection, query, start, limit)
                 return page, await _names(connection, page)
@@ -78,18 +71,20 @@ class OrdersOfAllPage(DashboardPage, frozen=True):
         return csv_response(read_page, name, with_organisation=True)
 
 
-async def _find(connection: Connection, query: OrderQuery, start: Position, limit: int) -> ListedOrders:
+async def _find(connection: Connection, query: OrderQuery, start: Position, limit: int) -> find_orders.ListedOrders:
     if query.form.faults:
-        return ListedOrders([], None, is_short=False)
+        return find_orders.ListedOrders([], None, is_short=False)
     if query.term:
-        found = await find_keys_any_account(connection, normal_number(query.term) or query.term)
-        keys = sorted(found, key=lambda key: key.id, reverse=True)[:MAX_NAMED]
+        found = await find_orders.find_keys_any_account(connection, normal_number(query.term) or query.term)
+        keys = sorted(found, key=lambda key: key.id, reverse=True)[: find_orders.MAX_NAMED]
         if keys:
             # A term that names orders finds them whether or not they are stuck.
-            return await list_named(connection, keys, replace(query.filter, stuck_at=None), start, limit=limit)
-    return await list_page_any_account(connection, query.with_metadata, start, limit=limit)
+            return await find_orders.list_named(
+                connection, keys, replace(query.filter, stuck_at=None), start, limit=limit
+            )
+    return await find_orders.list_page_any_account(connection, query.with_metadata, start, limit=limit)
 
 
-async def _names(connection: Connection, page: ListedOrders) -> Names:
+async def _names(connection: Connection, page: find_orders.ListedOrders) -> Names:
     ids = {id_ for order in page.orders for id_ in (order.organisation_id, order.account_id)}
     return await find_names_any_account(connection, ids)

@@ -5,20 +5,9 @@ from datetime import timedelta
 
 from markupsafe import Markup
 
+from tonne.apps.backoffice import today_checks
 from tonne.apps.backoffice.found_text import found_text
-from tonne.apps.backoffice.today_checks import (
-    HEADINGS,
-    MAX_COUNTED,
-    MAX_LISTED,
-    OBJECT_PAGES,
-    TodayItem,
-    TopicHeading,
-    checks_of,
-    find_item,
-    slug_of,
-)
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OperatorSection
+from tonne.apps.dashboard.page import DashboardPage, OperatorSection
 from tonne.apps.dashboard.viewer import OperatorViewer, existing
 from tonne.apps.lookup.doctor.doctor_run_store import find_last_run
 from tonne.platform.http.route import Response
@@ -41,12 +30,12 @@ class TodayPage(DashboardPage, frozen=True):
 
     async def show(self, viewer: OperatorViewer) -> Response:
         now = self.clock()
-        groups: dict[TopicHeading, list[TodayItem]] = {}
+        groups: dict[today_checks.TopicHeading, list[today_checks.TodayItem]] = {}
         async with self.database.connection() as connection:
-            for check in checks_of(viewer.mode):
-                found = await find_item(connection, check, self.settings, now, MAX_COUNTED)
+            for check in today_checks.checks_of(viewer.mode):
+                found = await today_checks.find_item(connection, check, self.settings, now, today_checks.MAX_COUNTED)
                 if found is not None:
-                    groups.setdefault(HEADINGS[check.topic], []).append(found)
+                    groups.setdefault(today_checks.HEADINGS[check.topic], []).append(found)
             sales = await read_sales(connection, viewer.mode)
             doctor = await find_last_run(connection)
         # Test supply does not run out.
@@ -58,7 +47,7 @@ class TodayPage(DashboardPage, frozen=True):
             sales_days=sales.days,
             doctor=doctor,
             doctor_is_old=doctor is None or now - doctor.finished_at > DOCTOR_EVERY,
-            groups=[(each, groups[each]) for each in HEADINGS.values() if each in groups],
+            groups=[(each, groups[each]) for each in today_checks.HEADINGS.values() if each in groups],
             now=now,
             shown=SHOWN,
             text=_writer(viewer),
@@ -66,13 +55,19 @@ class TodayPage(DashboardPage, frozen=True):
 
     async def show_all(self, viewer: OperatorViewer) -> Response:
         requested = viewer.request.path("check")
-        check = existing(next((each for each in checks_of(viewer.mode) if slug_of(each) == requested), None))
-        found = await self.database.run(find_item, check, self.settings, self.clock(), MAX_LISTED)
+        check = existing(
+            next(
+                (each for each in today_checks.checks_of(viewer.mode) if today_checks.slug_of(each) == requested), None
+            )
+        )
+        found = await self.database.run(
+            today_checks.find_item, check, self.settings, self.clock(), today_checks.MAX_LISTED
+        )
         return self.layout.page(
             viewer,
             "operator_today_all.html",
             check=check,
-            heading=HEADINGS[check.topic],
+            heading=today_checks.HEADINGS[check.topic],
             found=found,
             text=_writer(viewer),
         )
@@ -80,5 +75,5 @@ class TodayPage(DashboardPage, frozen=True):
 
 def _writer(viewer: OperatorViewer) -> Callable[[str], Markup]:
     locale = locale_of(viewer.request.headers.get(b"accept-language", b"").decode("latin-1"))
-    pages = {prefix: f"{viewer.base}{path}" for prefix, path in OBJECT_PAGES.items()}
+    pages = {prefix: f"{viewer.base}{path}" for prefix, path in today_checks.OBJECT_PAGES.items()}
     return lambda text: found_text(text, pages, locale)

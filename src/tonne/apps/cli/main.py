@@ -1,7 +1,5 @@
 """The `tonne` command."""
 
-import gc
-
 import click
 
 from tonne import __version__
@@ -92,8 +90,6 @@ class LazyGroup(click.Group):
         write_help(read_help_pages()[""], ctx.command_path, formatter)
 
     def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
-        # Modules stay. Searching them for garbage would take an eighth of the time of their import.
-        gc.set_threshold(50_000, 20, 50)
         return _load_operations(cmd_name) or _load_sales(cmd_name) or _load_supply_and_money(cmd_name)
 
     def resolve_command(

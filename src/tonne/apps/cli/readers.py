@@ -7,14 +7,7 @@ from typing import TypeVar
 
 import click
 
-from tonne.apps.cli.database import (
-    CONFLICT,
-    connect,
-    open_database,
-    open_replica,
-    plain_failures,
-    settings_from_environment,
-)
+from tonne.apps.cli import database
 from tonne.apps.cli.progress import bars_on_terminal
 from tonne.platform.db.database import Connection
 from tonne.platform.db.errors import DATABASE_ERRORS, is_database_unavailable
@@ -61,7 +54,7 @@ class Readers:
                     raise
                 failures += 1
                 if failures == FAILURES:
-                    self._leave_replica(CONFLICT)
+                    self._leave_replica(database.CONFLICT)
 
     async def write(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """Run `work(tx)` in a transaction on the primary."""
@@ -78,7 +71,7 @@ class Readers:
     async def _connection(self, server: str, place: int) -> Connection:
         connection = self._connections.get((server, place))
         if connection is None or connection.is_closed():
-            connection = self._connections[server, place] = await connect(self._urls[server])
+            connection = self._connections[server, place] = await database.connect(self._urls[server])
         return connection
 
     def _leave_replica(self, why: str) -> None:
@@ -100,10 +93,10 @@ def run_with_readers(work: Callable[[Readers], Awaitable[T]]) -> T:
     """Run `work(readers)` on a replica that has all that was committed before, or else on the primary."""
 
     async def choose(url: str) -> T:
-        connection = await connect(url)
+        connection = await database.connect(url)
         try:
             await require_compatible(connection)
-            replica = await open_replica(connection, settings)
+            replica = await database.open_replica(connection, settings)
             if replica is not None:
                 await replica.close()
         finally:
@@ -111,7 +104,7 @@ def run_with_readers(work: Callable[[Readers], Awaitable[T]]) -> T:
         async with open_readers(url, settings.database_replica_url if replica else None) as readers:
             return await work(readers)
 
-    with plain_failures():
-        settings = settings_from_environment()
-        with open_database(settings) as url, bars_on_terminal():
+    with database.plain_failures():
+        settings = database.settings_from_environment()
+        with database.open_database(settings) as url, bars_on_terminal():
             return asyncio.run(choose(url))

@@ -7,11 +7,9 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
-from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.viewer import MemberViewer, OperatorViewer
-from tonne.apps.lookup.audit_csv import MAX_EXPORTED, audit_csv
-from tonne.apps.lookup.audit_text import AuditRow, audit_rows, find_actor_names
+from tonne.apps.dashboard.viewer import Form, MemberViewer, OperatorViewer
+from tonne.apps.lookup.audit_text import MAX_EXPORTED, AuditRow, audit_csv, audit_rows, find_actor_names
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.store import AuditFilter, AuditPage, StoredEntry
 from tonne.platform.http.route import Request, Response

@@ -2,16 +2,14 @@
 
 from msgspec import Struct
 
-from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.viewer import organisation_base
+from tonne.apps.dashboard.viewer import Form, organisation_base
 from tonne.platform.db.database import Database
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.context import Clock, Mode
 from tonne.platform.web.render import FormGuard, Renderer, see_other
 from tonne.selling.accounts.lookup import require_organisation
-from tonne.selling.users.invitations import accept_as_new_user, accept_as_user
 from tonne.selling.users.link_store import INVITATION
-from tonne.selling.users.links import require_link
+from tonne.selling.users.links import accept_as_new_user, accept_as_user, require_link
 from tonne.selling.users.passwords import Passwords, check_new_password
 from tonne.selling.users.sessions import Sessions
 from tonne.selling.users.store import find_user_by_email

@@ -5,10 +5,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.menu import OPERATOR_MENU, ORGANISATION_MENU, MenuGroup, entries_for
 from tonne.apps.dashboard.money_notices import MONEY_NOTICES
-from tonne.apps.dashboard.viewer import MemberViewer, OperatorViewer, Viewer
+from tonne.apps.dashboard.viewer import Form, MemberViewer, OperatorViewer, Viewer
 from tonne.platform.http.route import Response
 from tonne.platform.web.render import FRAMING_POLICY, FormGuard, Renderer
 

@@ -7,15 +7,13 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer, OperatorViewer, existing
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, MemberViewer, OperatorViewer, existing
 from tonne.apps.lookup.order_actions import HelperStep, OrderActions, RefundForm, helper_steps
 from tonne.apps.lookup.order_view import OrderView, load_view
 from tonne.channels.checkout.order_pages.resend_order import OrderMail
-from tonne.money.invoices.documents.annex import load_annex
-from tonne.money.invoices.documents.pdf import RenderInvoice
-from tonne.money.invoices.remaining import find_remaining
+from tonne.money.invoices.documents.pdf import RenderInvoice, load_annex
+from tonne.money.invoices.model import find_remaining
 from tonne.money.invoices.store import find_invoice
 from tonne.money.receipts.recipients import payer_of
 from tonne.money.refunds.model import MAX_REASON
@@ -28,10 +26,9 @@ from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import Scope, is_id
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other
-from tonne.selling.orders.beneficiary import Beneficiary
-from tonne.selling.orders.model import BeneficiaryKind, OrderStatus, PaymentState
+from tonne.selling.orders.model import Beneficiary, BeneficiaryKind, OrderStatus, PaymentState
 from tonne.selling.users.model import Right
-from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
+from tonne.supply.certificates.credentials.issue_credential import RenderCertificate
 from tonne.supply.certificates.store import list_of_order, normal_number
 
 OrderViewer = MemberViewer | OperatorViewer

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
-from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.viewer import Form
 from tonne.platform.http.route import Request
 from tonne.platform.values.context import Mode, is_id
 from tonne.platform.values.paging import Position, make_cursor, parse_cursor

@@ -6,9 +6,8 @@ from msgspec import Struct
 
 from tonne.apps.dashboard.invitation_page import InvitationPage
 from tonne.apps.dashboard.menu import OPERATOR_MENU, ORGANISATION_MENU, entries_for
-from tonne.apps.dashboard.oidc_page import OidcPage
-from tonne.apps.dashboard.section import OperatorSection, OrganisationSection
-from tonne.apps.dashboard.sign_in_page import SignInPage
+from tonne.apps.dashboard.page import OperatorSection, OrganisationSection
+from tonne.apps.dashboard.sign_in_page import OidcPage, SignInPage
 from tonne.apps.dashboard.viewer import (
     SIGN_IN,
     DashboardPageNotFound,

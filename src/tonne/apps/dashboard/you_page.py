@@ -8,16 +8,15 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from tonne.apps.dashboard.agents import browser_text
-from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.layout import PageLayout
-from tonne.apps.dashboard.viewer import OPERATOR, Viewer, organisation_base
+from tonne.apps.dashboard.viewer import OPERATOR, Form, Viewer, organisation_base
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.context import Mode
 from tonne.platform.web.render import see_other
-from tonne.selling.users.change_password import ChangePassword
 from tonne.selling.users.errors import CodeRefused, PasswordInvalid, SecondFactorNeeded, SignInRefused, SignInTooOld
+from tonne.selling.users.links import ChangePassword
 from tonne.selling.users.second_factor.passkey_store import list_passkeys
 from tonne.selling.users.second_factor.passkeys import Passkeys, find_passkey
 from tonne.selling.users.second_factor.second_factor import SecondFactor, TotpSetup, turn_off_app

@@ -7,14 +7,13 @@ from enum import StrEnum
 from msgspec import Struct
 
 from tonne.channels.checkout.order_pages.resend_order import OrderMail, resend_order
+from tonne.money.cards.charges import SimulatePayment
 from tonne.money.cards.gateways.card import CardGateway
 from tonne.money.cards.model import RetrySchedule
-from tonne.money.cards.simulate_payment import SimulatePayment
-from tonne.money.invoices.card_payment.simulate_card_invoice import simulate_card_invoice
+from tonne.money.invoices.card_payment.settle_card_invoice import simulate_card_invoice
 from tonne.money.invoices.settle_invoice import settle_test_invoice
 from tonne.money.invoices.store import have_invoices
-from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
-from tonne.money.refunds.permission import require_permission
+from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id, require_permission
 from tonne.money.refunds.request_refund import RefundRequest, request_refund
 from tonne.money.refunds.store import RefundKeyTaken
 from tonne.platform.db.database import Database
@@ -24,10 +23,9 @@ from tonne.platform.http.errors import RouteNotFound
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, Clock, Mode, Scope
 from tonne.selling.accounts.model import PaymentMethod
-from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_order
-from tonne.selling.orders.model import Order, OrderStatus, PaymentState
+from tonne.selling.orders.model import Beneficiary, Order, OrderStatus, PaymentState
 from tonne.supply.retirements.rename_order import rename_order
 from tonne.supply.retirements.retire_test_order import RetireTestOrder
 

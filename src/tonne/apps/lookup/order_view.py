@@ -1,29 +1,84 @@
-"""Everything that the page of one order shows, for members of the organisation and for the operator."""
+"""Everything that the page of one order shows, for members of the organisation and for the operator.
+
+The life of the order is collected from the packages that did something to it; `tonne order show` prints it, too.
+"""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from functools import partial
 
 from msgspec import Struct
 
 from tonne.apps.lookup.actor_text import name_actors
 from tonne.apps.lookup.order_facts import ShownOrder, describe_order
 from tonne.apps.lookup.order_text import happened, kind_label, without_commands
-from tonne.apps.lookup.order_timeline import collect_timeline
-from tonne.channels.webhooks.timeline import EventDelivery, list_deliveries
+from tonne.channels.checkout.timeline import checkout_timeline
+from tonne.channels.webhooks.timeline import EventDelivery, list_deliveries, webhook_timeline
+from tonne.money.cards.timeline import charge_timeline
+from tonne.money.invoices import timeline
 from tonne.money.receipts.expected_completion import Expectation, expected_completion
+from tonne.money.refunds.cancel_order import allows_refunds
 from tonne.money.refunds.order_money import OrderMoney, read_money
-from tonne.money.refunds.permission import allows_refunds
+from tonne.money.refunds.timeline import dispute_timeline, refund_timeline
 from tonne.platform.db.database import Connection
+from tonne.platform.documents.mail.timeline import mail_timeline
+from tonne.platform.events.timeline import event_timeline
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Scope
 from tonne.platform.values.timeline import TimelineEntry
+from tonne.selling.accounts.timeline import audit_timeline
 from tonne.selling.estimates.model import Estimate
 from tonne.selling.estimates.store import find_estimate
 from tonne.selling.orders import store
 from tonne.selling.orders.model import Order
+from tonne.selling.orders.timeline import order_timeline
 from tonne.supply.certificates.store import StoredCertificate, list_of_order
-from tonne.supply.retirements.timeline import HeldParcel, list_held_parcels
+from tonne.supply.retirements.timeline import (
+    HeldParcel,
+    certificate_timeline,
+    list_held_parcels,
+    lot_case_timeline,
+    retirement_timeline,
+)
+
+TimelineSource = Callable[[Connection, Scope, str], Awaitable[list[TimelineEntry]]]
+
+
+def sources_of(order: Order, *, with_webhooks: bool) -> list[TimelineSource]:
+    """Entries of the same time are in this order."""
+    return [
+        checkout_timeline,
+        order_timeline,
+        partial(event_timeline, created_at=order.created_at),
+        charge_timeline,
+        timeline.invoice_timeline,
+        timeline.transfer_timeline,
+        timeline.credit_note_timeline,
+        timeline.write_off_timeline,
+        refund_timeline,
+        timeline.return_timeline,
+        dispute_timeline,
+        retirement_timeline,
+        lot_case_timeline,
+        certificate_timeline,
+        *([partial(webhook_timeline, created_at=order.created_at)] if with_webhooks else []),
+    ]
+
+
+# Their mails and audit entries are not about this order.
+SHARED = {"webhook", "lot"}
+
+
+async def collect_timeline(connection: Connection, order: Order, *, with_webhooks: bool = True) -> list[TimelineEntry]:
+    """Oldest first, and what is planned last. Deliveries to webhooks are the dearest part of it."""
+    scope, sources = order.scope, sources_of(order, with_webhooks=with_webhooks)
+    entries = [entry for source in sources for entry in await source(connection, scope, order.id)]
+    subjects = {entry.subject_id for entry in entries if entry.kind not in SHARED and entry.subject_id}
+    about = sorted({order.id, *subjects})
+    entries += await mail_timeline(connection, scope, about)
+    entries += await audit_timeline(connection, scope, about)
+    return sorted(entries, key=lambda entry: (entry.is_planned, entry.at))
 
 
 class Moment(Struct, frozen=True):

@@ -3,9 +3,8 @@
 from msgspec import Struct
 
 from tonne.apps.privacy.erase_person import erase_person
-from tonne.apps.privacy.errors import PersonInUse, PersonInvalid, PersonsNotAllowed
 from tonne.apps.privacy.export_person import export_person
-from tonne.apps.privacy.model import Search
+from tonne.apps.privacy.model import PersonInUse, PersonInvalid, PersonsNotAllowed, Search
 from tonne.apps.privacy.schemas import ErasureOut, PersonExportOut, PersonIn, erasure_out, record_out
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit import record as audit

@@ -5,9 +5,8 @@ from typing import Any
 
 import msgspec
 
-from tonne.apps.privacy.errors import PersonInUse
-from tonne.apps.privacy.find_person import is_open, is_private, owns
-from tonne.apps.privacy.model import Counts, Item, Person
+from tonne.apps.privacy.export_person import is_open, is_private, owns
+from tonne.apps.privacy.model import Counts, Item, Person, PersonInUse
 from tonne.apps.privacy.redaction import Redaction, redaction_of
 from tonne.channels.checkout import person_store as checkouts
 from tonne.channels.checkout.person_store import CheckoutTexts

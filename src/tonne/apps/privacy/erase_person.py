@@ -1,5 +1,9 @@
-"""Erases a person: address, private names and what clients wrote about them become `erased`, all sums stay."""
+"""Erases a person: address, private names and what clients wrote about them become `erased`, all sums stay.
 
+Erasures are repeated after a restore: the backup may be older than they are.
+"""
+
+from collections.abc import Sequence
 from datetime import datetime
 
 import structlog
@@ -7,10 +11,10 @@ from msgspec.structs import asdict
 
 from tonne.apps.privacy import store
 from tonne.apps.privacy.erase_order import erase_checkout, erase_estimate, erase_order, plan_alone
-from tonne.apps.privacy.errors import PersonInUse
-from tonne.apps.privacy.find_person import find_person, list_blockers
-from tonne.apps.privacy.model import Counts, Erasure, Found, Person, Search
+from tonne.apps.privacy.export_person import find_person, list_blockers
+from tonne.apps.privacy.model import Counts, Erasure, Found, Person, PersonInUse, Search
 from tonne.apps.privacy.redaction import redaction_of
+from tonne.apps.privacy.store import list_values_any_account
 from tonne.channels.checkout.model import CheckoutStatus
 from tonne.channels.checkout.person_store import lock_texts
 from tonne.platform.db.database import Connection
@@ -106,3 +110,38 @@ async def _finish(connection: Connection, erasure: Erasure, counts: Counts, *, a
         )
     _log.info("person_erased", erasure_id=erasure.id, **total)
     return replace(erasure, finished_at=now, counts=total)
+
+
+async def find_again_any_account(connection: Connection, erasures: Sequence[Erasure]) -> list[Search]:
+    """The persons of these erasures whose data is there again.
+
+    All stored addresses and names are hashed and compared.
+    """
+    values = await list_values_any_account(connection)
+    requested = {(each.salt, each.person_hash, each.organisation_id, each.mode) for each in erasures}
+    hashes = {(salt, person_hash) for salt, person_hash, _, _ in requested}
+    found = list[Search]()
+    with progress("Comparing addresses and names", len(values)) as advance:
+        for found_by, value in values:
+            person = Person(found_by, value)
+            own = {(salt, person.hash(salt)) for salt, _ in hashes} & hashes
+            found += [
+                Search(person, organisation_id, mode)
+                for salt, person_hash, organisation_id, mode in requested
+                if (salt, person_hash) in own
+            ]
+            advance(1)
+    return list(dict.fromkeys(found))
+
+
+async def repeat_erasures(
+    connection: Connection, searches: Sequence[Search], *, actor: Actor, clock: Clock
+) -> tuple[list[Erasure], list[PersonInUse]]:
+    """The erasures that were made, and why others could not be made yet."""
+    made, refused = list[Erasure](), list[PersonInUse]()
+    for search in searches:
+        try:
+            made.append(await erase_person(connection, search, actor=actor, clock=clock))
+        except PersonInUse as error:
+            refused.append(error)
+    return made, refused

@@ -1,23 +1,73 @@
-"""A person whose data is exported or erased, and what is held about them."""
+"""A person whose data is exported or erased, what is held about them, and why an erasure may be refused."""
 
 import hashlib
 import hmac
 import json
 import string
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 from urllib.parse import quote
 
 from msgspec import Struct
 
-from tonne.apps.privacy.errors import PersonInvalid
 from tonne.platform.documents.mail.person_store import PersonMail
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.erased import ERASED
+from tonne.platform.values.errors import Kind, TonneError
 from tonne.selling.accounts.errors import NameInvalid
 from tonne.selling.accounts.organisations.open_organisation import check_name
 from tonne.selling.accounts.person_store import AddressUse
+
+# As many reasons as a message names.
+_NAMED = 10
+
+
+class PersonInvalid(TonneError, kind=Kind.INVALID, code="person_invalid"):
+    """A person is exported or erased by neither or both of `email` and `name`, or by an invalid one.
+
+    Send one of them.
+    """
+
+    message = "Give the e-mail address of the person, or else the name on the certificate."
+
+
+class PersonsNotAllowed(TonneError, kind=Kind.FORBIDDEN, code="persons_not_allowed"):
+    """The data of a person is exported or erased with an API key that may not do that.
+
+    Use a live key that was created with `tonne key create --allow persons`.
+    """
+
+    message = (
+        "This API key may not export or erase the data of persons. Ask the seller for a live key with this right "
+        "(`tonne key create --allow persons`)."
+    )
+
+
+class PersonInUse(TonneError, kind=Kind.CONFLICT, code="person_in_use"):
+    """A person is erased while an order, refund, checkout or mail still needs the address or the name, or while an
+    organisation uses the address.
+
+    Wait until what the message names is finished, then repeat the request.
+    """
+
+    message = "The person cannot be erased yet."
+
+    def __init__(self, reasons: Sequence[str]) -> None:
+        more = f" And {len(reasons) - _NAMED} more." if len(reasons) > _NAMED else ""
+        super().__init__(f"The person cannot be erased yet. {' '.join(reasons[:_NAMED])}{more}")
+        self.reasons = reasons
+
+
+class ErasureListInvalid(TonneError, kind=Kind.INVALID, code="erasure_list_invalid"):
+    """On the command line: the file given to `tonne person repeat` is no list of erasures.
+
+    Give what `tonne person list --json` printed.
+    """
+
+    message = "The file is not a list of erasures. Give what `tonne person list --json` printed."
+
 
 # PostgreSQL changes only these letters if the collation of the database is C.
 _ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)

@@ -5,9 +5,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tonne.apps.privacy.errors import PersonInvalid
 from tonne.apps.privacy.export_person import PersonRecord
-from tonne.apps.privacy.model import Erasure, FoundBy, Person, parse_person
+from tonne.apps.privacy.model import Erasure, FoundBy, Person, PersonInvalid, parse_person
 from tonne.platform.values.context import Mode, Timestamp, to_wire
 
 _PERSON = "One of `email` and `name` is required, not both."

@@ -4,9 +4,8 @@ from msgspec import Struct
 
 from tonne.apps.dashboard.invitation_page import InvitationPage
 from tonne.apps.dashboard.layout import PageLayout
-from tonne.apps.dashboard.oidc_page import OidcPage
 from tonne.apps.dashboard.routes import DashboardPages
-from tonne.apps.dashboard.sign_in_page import SignInPage
+from tonne.apps.dashboard.sign_in_page import OidcPage, SignInPage
 from tonne.apps.dashboard.viewer import PageAccess
 from tonne.apps.dashboard.you_page import YouPage
 from tonne.platform.db.database import Database
@@ -14,7 +13,7 @@ from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock
 from tonne.platform.web.render import FormGuard, Renderer
-from tonne.selling.users.change_password import ChangePassword
+from tonne.selling.users.links import ChangePassword
 from tonne.selling.users.oidc.oidc import OidcGateway
 from tonne.selling.users.oidc.oidc_sign_in import OidcSignIn
 from tonne.selling.users.passwords import Passwords

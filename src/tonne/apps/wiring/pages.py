@@ -7,8 +7,7 @@ from tonne.apps.backoffice.catalogue.catalogue_page import CataloguePage
 from tonne.apps.backoffice.catalogue.import_page import ImportPage
 from tonne.apps.backoffice.catalogue.pictures_page import PicturesPage
 from tonne.apps.backoffice.catalogue.staged_imports import StagedImports
-from tonne.apps.backoffice.customer_page import CustomerPage
-from tonne.apps.backoffice.customers_page import CustomersPage
+from tonne.apps.backoffice.customers_page import CustomerPage, CustomersPage
 from tonne.apps.backoffice.jobs_page import JobsPage
 from tonne.apps.backoffice.jump_page import OperatorJumpPage
 from tonne.apps.backoffice.limits_page import LimitsPage
@@ -27,12 +26,11 @@ from tonne.apps.backoffice.supply.supply_page import SupplyPage
 from tonne.apps.backoffice.supply.work_list_page import RetirementDeskPage
 from tonne.apps.backoffice.today_page import TodayPage
 from tonne.apps.dashboard.order_desk import MAILS, MAILS_PER_S, OrderDesk
-from tonne.apps.dashboard.section import OperatorSection, OrganisationSection
+from tonne.apps.dashboard.page import OperatorSection, OrganisationSection
 from tonne.apps.lookup.order_actions import OrderActions
 from tonne.apps.wiring.parts import Parts
 from tonne.apps.wiring.routes import all_routes
-from tonne.apps.workspace.account_page import AccountPage
-from tonne.apps.workspace.accounts_page import AccountsPage
+from tonne.apps.workspace.accounts_page import AccountPage, AccountsPage
 from tonne.apps.workspace.audit_packs_page import AuditPacksPage
 from tonne.apps.workspace.audit_page import AuditLogPage
 from tonne.apps.workspace.buy_page import BuyPage
@@ -43,7 +41,7 @@ from tonne.apps.workspace.developers.requests_page import RequestsPage
 from tonne.apps.workspace.developers.webhooks_page import WebhooksPage
 from tonne.apps.workspace.invoices_page import InvoicesPage
 from tonne.apps.workspace.jump_page import JumpPage
-from tonne.apps.workspace.links.link_export import LinkExport
+from tonne.apps.workspace.links.link_figures import LinkExport
 from tonne.apps.workspace.links.link_page import LinkPage
 from tonne.apps.workspace.links.links_page import LinksPage
 from tonne.apps.workspace.order_page import OrderOfMember

@@ -14,8 +14,7 @@ from tonne.platform.http.limits.fair_share import FairShare
 from tonne.platform.http.metrics_endpoint import MetricsEndpoint
 from tonne.platform.http.security_txt import SecurityTxtEndpoints
 from tonne.platform.keys.secret_box import SecretBox
-from tonne.platform.keys.signing.keys import SigningKeys
-from tonne.platform.keys.signing.sign_documents import SignDocuments
+from tonne.platform.keys.signing.keys import SignDocuments, SigningKeys
 from tonne.platform.process.telemetry.metrics import Metrics
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, utc_now

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from tonne.apps.dashboard.page import OperatorSection, OrganisationSection
 from tonne.apps.dashboard.routes import dashboard_routes, operator_routes, organisation_routes
-from tonne.apps.dashboard.section import OperatorSection, OrganisationSection
 from tonne.apps.privacy.endpoints import person_routes
 from tonne.apps.wiring.parts import Parts
 from tonne.channels.checkout.routes import (

@@ -6,9 +6,8 @@ from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, utc_now
 from tonne.supply.certificates.credentials.endpoints import CertificateEndpoints
-from tonne.supply.certificates.credentials.issue_credential import IssueCredential
+from tonne.supply.certificates.credentials.issue_credential import IssueCredential, RenderCertificate
 from tonne.supply.certificates.credentials.issuer_endpoints import IssuerEndpoints
-from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
 from tonne.supply.certificates.packs.make_packs import MakeAuditPacks
 from tonne.supply.certificates.proofs.read_proofs import prove_consistency
 from tonne.supply.retirements.allocate_orders import AllocateOrders

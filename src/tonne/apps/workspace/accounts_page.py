@@ -1,20 +1,36 @@
-"""The list of an organisation's accounts and client accounts, and new client accounts."""
+"""The accounts and client accounts of an organisation: their list, new client accounts, and the page of one."""
 
-from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OrganisationSection
-from tonne.apps.dashboard.viewer import MemberViewer
-from tonne.apps.workspace.accounts_of_viewer import scope_of
+from typing import Any
+
+from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, MemberViewer
+from tonne.apps.workspace.accounts_of_viewer import require_account, scope_of
+from tonne.apps.workspace.mix import default_shares, mix_rows, read_mix, typed_shares
+from tonne.apps.workspace.payment_ways import BILLING, payment_ways
+from tonne.money.cards.gateways.card_gateways import takes_cards
+from tonne.money.cards.stored_cards.mail_card_problems import card_page_url
+from tonne.money.cards.stored_cards.remove_closed_cards import schedule_removal
+from tonne.money.cards.stored_cards.stored_card_store import find_card
+from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.http.route import Response
-from tonne.platform.values.context import is_id, new_id
+from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.values.context import Mode, is_id, new_id
+from tonne.platform.values.errors import TonneError
+from tonne.platform.values.language import LanguageCode
 from tonne.platform.web.fields import fields_of
 from tonne.platform.web.render import see_other
-from tonne.selling.accounts.account_list_store import list_accounts_after
-from tonne.selling.accounts.change_account import AccountChange, open_account
-from tonne.selling.accounts.errors import NameInvalid
-from tonne.selling.accounts.model import Account, AccountKind, PaymentMethod
+from tonne.selling.accounts.account_list_store import has_own_selection, list_accounts_after
+from tonne.selling.accounts.account_schemas import is_handle
+from tonne.selling.accounts.change_account import AccountChange, change_account, open_account
+from tonne.selling.accounts.close_account import archive_account, close_account
+from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.accounts.errors import BillingInvalid, NameInvalid
+from tonne.selling.accounts.limit_store import find_limits
+from tonne.selling.accounts.model import Account, AccountKind, Fulfil, PagesVisibility, PaymentMethod
 from tonne.selling.accounts.organisations.open_organisation import check_name
+from tonne.selling.accounts.tax.store import find_tax_profile
 from tonne.selling.catalogue.model import Catalogue
+from tonne.selling.catalogue.set_default_selection import set_account_default
 from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.selling.users.model import Right
 
@@ -105,3 +121,234 @@ def read_name(form: Form, name: str, missing: str) -> str:
 def _currencies(catalogue: Catalogue) -> list[str]:
     """Currencies that have a price: the catalogue's own first."""
     return [catalogue.currency, *sorted(catalogue.rates)]
+
+
+FIELDS = fields_of(AccountChange)
+_ON_CREDIT = "Orders of this account are fulfilled before they are paid, so it pays by invoice."
+_BILLING = "The billing of this account does not allow this."
+VISIBILITIES = {
+    PagesVisibility.PUBLIC: "Public",
+    PagesVisibility.HIDDEN: "Hidden: who has the address can open them",
+    PagesVisibility.PRIVATE: "Private: nobody can open them",
+}
+
+
+class AccountPage(DashboardPage, frozen=True):
+    catalogues: Catalogues
+    directory: AccountDirectory
+    box: SecretBox
+
+    def section(self) -> OrganisationSection:
+        path = "/accounts/{account_id}"
+        return OrganisationSection(
+            pages={path: (self.show, Right.VIEW), f"{path}/close": (self.show_close, Right.SETTINGS)},
+            forms={
+                path: (self.change, Right.SETTINGS),
+                f"{path}/payment": (self.change_payment, Right.MONEY),
+                f"{path}/mix": (self.change_mix, Right.SETTINGS),
+                f"{path}/card": (self.open_card_page, Right.MONEY),
+                f"{path}/close": (self.close, Right.SETTINGS),
+                f"{path}/archive": (self.archive, Right.SETTINGS),
+                f"{path}/unarchive": (self.unarchive, Right.SETTINGS),
+            },
+        )
+
+    async def show(self, viewer: MemberViewer) -> Response:
+        return await self._page(viewer, await self._find(viewer), Form())
+
+    async def change(self, viewer: MemberViewer, form: Form) -> Response:
+        account = await self._find(viewer)
+        change = AccountChange(
+            name=read_name(form, "name", "Enter a name."),
+            beneficiary=read_name(form, "beneficiary", "Enter the name that credits are retired for."),
+            receipt_email=_read_email(form, "receipt_email"),
+            card_email=_read_email(form, "card_email"),
+            language=_read_language(form),
+            handle=_read_handle(form),
+            external_pages_visibility=_read_visibility(form),
+            reference=_read_reference(form) if account.kind is AccountKind.CLIENT_ACCOUNT else None,
+            auto_advance=form.is_checked("auto_advance") if viewer.mode is Mode.TEST else None,
+        )
+        return await self._save(viewer, account, form, change)
+
+    async def change_payment(self, viewer: MemberViewer, form: Form) -> Response:
+        account = await self._find(viewer)
+        try:
+            method = PaymentMethod(form.value("payment"))
+        except ValueError:
+            form.fail("payment", "Choose how the account pays.")
+            return await self._page(viewer, account, form)
+        if method is PaymentMethod.CARD and account.fulfil is Fulfil.ON_ORDER:
+            form.fail("payment", f"{_ON_CREDIT} {self._ask}")
+        return await self._save(viewer, account, form, AccountChange(payment_method=method))
+
+    async def change_mix(self, viewer: MemberViewer, form: Form) -> Response:
+        """Without any share, the default mix of the organisation applies again."""
+        account = await self._find(viewer)
+        choices = read_mix(form, await self.catalogues.current(viewer.mode), is_optional=True)
+        if not form.faults:
+            async with self.saving(form) as tx:
+                await set_account_default(tx, account.scope, choices, actor=viewer.actor, now=self.clock())
+        if form.faults:
+            return await self._page(viewer, account, form)
+        self.directory.forget_terms(account.scope)
+        return see_other(f"{self._path(viewer, account)}?done=account_mix")
+
+    async def open_card_page(self, viewer: MemberViewer, _: Form) -> Response:
+        """To the page on which a payer enters a card. The card itself is in the audit log."""
+        account = await self._find(viewer)
+        async with self.database.transaction() as tx:
+            url = await card_page_url(tx, account.scope, box=self.box, settings=self.settings, now=self.clock())
+        return see_other(url.removeprefix(self.settings.base_url))
+
+    async def show_close(self, viewer: MemberViewer) -> Response:
+        return await self._close_page(viewer, await self._find(viewer), Form())
+
+    async def close(self, viewer: MemberViewer, form: Form) -> Response:
+        account = await self._find_client(viewer)
+        reason = form.text("reason", "Say why, for the audit log.")
+        if not form.faults:
+            now = self.clock()
+            async with self.saving(form) as tx:
+                await close_account(tx, account.scope, reason, actor=viewer.actor, now=now)
+                await schedule_removal(tx, account.scope, now)
+        if form.faults:
+            return await self._close_page(viewer, account, form)
+        self.directory.forget_terms(account.scope)
+        return see_other(f"{self._path(viewer, account)}?done=account_closed")
+
+    async def archive(self, viewer: MemberViewer, _: Form) -> Response:
+        return await self._archive(viewer, archived=True)
+
+    async def unarchive(self, viewer: MemberViewer, _: Form) -> Response:
+        return await self._archive(viewer, archived=False)
+
+    @property
+    def _ask(self) -> str:
+        return f"Ask {self.settings.seller_name} to change that."
+
+    def _path(self, viewer: MemberViewer, account: Account) -> str:
+        return f"{viewer.base}/accounts/{account.scope.account_id}"
+
+    async def _find(self, viewer: MemberViewer) -> Account:
+        return await self.database.run(require_account, viewer, viewer.request.path("account_id"))
+
+    async def _find_client(self, viewer: MemberViewer) -> Account:
+        """Members close and archive client accounts only. The organisation's own are closed by the operator."""
+        account = await self._find(viewer)
+        if account.kind is not AccountKind.CLIENT_ACCOUNT:
+            raise DashboardPageNotFound
+        return account
+
+    async def _archive(self, viewer: MemberViewer, *, archived: bool) -> Response:
+        account = await self._find_client(viewer)
+        async with self.database.transaction() as tx:
+            await archive_account(tx, account.scope, archived=archived, actor=viewer.actor, now=self.clock())
+        self.directory.forget_terms(account.scope)
+        done = "account_archived" if archived else "account_unarchived"
+        return see_other(f"{self._path(viewer, account)}?done={done}")
+
+    async def _save(self, viewer: MemberViewer, account: Account, form: Form, change: AccountChange) -> Response:
+        if not form.faults:
+            try:
+                async with self.database.transaction() as tx:
+                    await change_account(tx, account.scope, change, actor=viewer.actor, now=self.clock())
+            except BillingInvalid:
+                form.fail("payment", f"{_BILLING} {self._ask}")
+            except TonneError as error:
+                form.fail_with(error)
+            else:
+                self.directory.forget_terms(account.scope)
+                return see_other(f"{self._path(viewer, account)}?done=account_saved")
+        return await self._page(viewer, account, form)
+
+    async def _page(self, viewer: MemberViewer, account: Account, form: Form) -> Response:
+        terms, catalogue = await self.directory.terms_of(account.scope), await self.catalogues.current(viewer.mode)
+        async with self.database.connection() as connection:
+            card = await find_card(connection, account.scope)
+            limits = await find_limits(connection, account.scope)
+            values: dict[str, Any] = {
+                "tax_profile": await find_tax_profile(connection, viewer.organisation_id),
+                "has_own_mix": await has_own_selection(connection, account.scope),
+            }
+        is_typed = any(name.startswith("share_") for name in form.names())
+        shares = typed_shares(form, catalogue) if is_typed else default_shares(terms, catalogue)
+        return self.layout.page(
+            viewer,
+            "account.html",
+            form,
+            account=account,
+            fields=FIELDS,
+            entered=_entered(form, account),
+            terms=terms,
+            limits=limits,
+            closed_at=limits.closed_at or limits.organisation_closed_at,
+            card=card,
+            ways=payment_ways(account, card, takes_cards=takes_cards(self.settings, viewer.mode)),
+            rows=mix_rows(catalogue, terms, shares),
+            methods=METHODS,
+            visibilities=VISIBILITIES,
+            billing=BILLING[account.billing],
+            **values,
+        )
+
+    async def _close_page(self, viewer: MemberViewer, account: Account, form: Form) -> Response:
+        return self.layout.page(viewer, "account_close.html", form, account=account, reason=form.value("reason"))
+
+
+def _read_email(form: Form, name: str) -> str:
+    """Empty: nobody."""
+    email = form.value(name)
+    if email and not is_mail_address(email):
+        form.fail(name, "Enter an e-mail address, such as ann@example.com, or leave it empty.")
+    return email
+
+
+def _read_language(form: Form) -> LanguageCode | None:
+    """None keeps the stored one."""
+    code = form.value("language")
+    if not code:
+        return None
+    try:
+        return LanguageCode(code)
+    except ValueError:
+        form.fail("language", "Choose a language.")
+        return None
+
+
+def _read_handle(form: Form) -> str | None:
+    """Empty removes the stored one."""
+    if "handle" not in form.names():
+        return None
+    handle = form.value("handle")
+    if handle and not is_handle(handle):
+        form.fail(
+            "handle", "Use up to 100 letters, digits, hyphens and underscores, with a letter or digit at both ends."
+        )
+    return handle
+
+
+def _read_visibility(form: Form) -> PagesVisibility | None:
+    """None keeps the stored one."""
+    visibility = form.value("external_pages_visibility")
+    if not visibility:
+        return None
+    try:
+        return PagesVisibility(visibility)
+    except ValueError:
+        form.fail("external_pages_visibility", "Choose who can open the pages.")
+        return None
+
+
+def _read_reference(form: Form) -> str | None:
+    """Empty removes the stored one."""
+    if "reference" not in form.names():
+        return None
+    return form.text("reference", "") if form.value("reference") else ""
+
+
+def _entered(form: Form, account: Account) -> Form:
+    """What was typed, and the stored values of other fields. A checkbox has the value 1, or none."""
+    values = {name: getattr(account, name) for name in FIELDS}
+    stored = {name: ["1" if value is True else value or ""] for name, value in values.items()}
+    return Form({**stored, "payment": [account.payment_method], **form.fields})

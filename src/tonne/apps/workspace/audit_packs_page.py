@@ -3,15 +3,13 @@
 from collections.abc import AsyncIterator
 from datetime import date, timedelta
 
-from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OrganisationSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer
+from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, MemberViewer
 from tonne.platform.http.route import Response
 from tonne.platform.web.render import see_other
 from tonne.selling.users.model import Right
+from tonne.supply.certificates.packs.make_packs import remove_pack, request_pack
 from tonne.supply.certificates.packs.model import AuditPack, PackStatus
-from tonne.supply.certificates.packs.request_pack import remove_pack, request_pack
 from tonne.supply.certificates.packs.store import find_pack, list_packs, read_part
 
 

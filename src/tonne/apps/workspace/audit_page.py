@@ -1,7 +1,7 @@
 """The audit log of one organisation, with the entries that its API keys of this mode may read."""
 
 from tonne.apps.dashboard.audit_log import AuditLog, AuditSearch
-from tonne.apps.dashboard.section import OrganisationSection
+from tonne.apps.dashboard.page import OrganisationSection
 from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.store import AuditPage, list_entries

@@ -4,23 +4,22 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from urllib.parse import urlencode
 
-from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OrganisationSection
-from tonne.apps.dashboard.viewer import MemberViewer
+from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
+from tonne.apps.dashboard.viewer import Form, MemberViewer
 from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import MassUnit, to_grams
 from tonne.platform.values.paging import CursorInvalid, Position, make_cursor, parse_cursor
 from tonne.selling.users.model import Right
-from tonne.supply.certificates.list_store import (
+from tonne.supply.certificates.store import (
     SCANNED,
     CertificateFilter,
     ListedCertificates,
+    StoredCertificate,
     find_certificates,
     list_certificates,
+    normal_number,
 )
-from tonne.supply.certificates.store import StoredCertificate, normal_number
 
 PAGE = 50
 MAX_TERM = 200

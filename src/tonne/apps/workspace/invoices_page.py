@@ -6,8 +6,7 @@ from datetime import UTC, date
 
 from markupsafe import Markup
 
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OrganisationSection
+from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer
 from tonne.money.accounting.reports.organisation_documents import (
     find_credit_note_of,
@@ -22,16 +21,12 @@ from tonne.money.accounting.reports.organisation_documents import (
 from tonne.money.accounting.reports.payments import list_charges_of_invoice
 from tonne.money.invoices.credit_notes.credit_note import CreditNote
 from tonne.money.invoices.credit_notes.store import list_credit_notes
-from tonne.money.invoices.documents.annex import load_annex
 from tonne.money.invoices.documents.billed_lines import billed_lines
-from tonne.money.invoices.documents.credit_note_xml import electronic_credit_note
 from tonne.money.invoices.documents.epc_qr import epc_qr_svg
-from tonne.money.invoices.documents.factur_x import factur_x_xml, is_electronic
-from tonne.money.invoices.documents.pdf import RenderInvoice
-from tonne.money.invoices.invoice_state import describe_invoice
+from tonne.money.invoices.documents.factur_x import electronic_credit_note, factur_x_xml, is_electronic
+from tonne.money.invoices.documents.pdf import RenderInvoice, load_annex
 from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
-from tonne.money.invoices.model import Invoice
-from tonne.money.invoices.remaining import find_remaining
+from tonne.money.invoices.model import Invoice, describe_invoice, find_remaining
 from tonne.platform.http.route import Response
 from tonne.platform.values.context import Mode
 from tonne.selling.accounts.model import PaymentMethod

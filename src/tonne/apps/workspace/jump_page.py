@@ -2,8 +2,7 @@
 
 from tonne.apps.dashboard.jump import MOST, JumpTarget, matching_pages, order_targets, read_term
 from tonne.apps.dashboard.menu import ORGANISATION_MENU, entries_for
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OrganisationSection
+from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
 from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.apps.lookup.find_orders import find_named, list_named
 from tonne.platform.db.database import Connection
@@ -12,8 +11,7 @@ from tonne.platform.values.context import is_id
 from tonne.selling.accounts.names import list_account_names
 from tonne.selling.orders.order_filter import OrderFilter
 from tonne.selling.users.model import Right
-from tonne.supply.certificates.list_store import find_certificates
-from tonne.supply.certificates.store import normal_number
+from tonne.supply.certificates.store import find_certificates, normal_number
 
 # Accounts are searched among so many: names have no index.
 _ACCOUNTS = 500

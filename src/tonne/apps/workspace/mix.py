@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.viewer import Form
 from tonne.platform.values.amounts import parse_decimal
 from tonne.platform.values.errors import TonneError
 from tonne.selling.accounts.model import Terms

@@ -1,8 +1,7 @@
 """One order of an organisation: its life as a timeline, and what members may do to it."""
 
 from tonne.apps.dashboard.order_desk import ERRORS, OrderDesk
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OrganisationSection
+from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
 from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.platform.values.context import Scope
 from tonne.selling.orders.scope_store import find_scope

@@ -3,8 +3,7 @@
 from msgspec import field
 
 from tonne.apps.dashboard.order_query import OrderQuery, read_query
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OrganisationSection
+from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
 from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.apps.lookup.find_orders import ListedOrders, find_named, list_named, list_page
 from tonne.apps.lookup.order_export import csv_response

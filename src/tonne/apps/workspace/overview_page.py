@@ -4,24 +4,13 @@ from decimal import Decimal
 
 from babel import Locale
 
-from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OrganisationSection
-from tonne.apps.dashboard.viewer import MemberViewer
+from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
+from tonne.apps.dashboard.viewer import Form, MemberViewer
 from tonne.apps.workspace import attention_store as store
 from tonne.apps.workspace.attention import list_attention, menu_path
 from tonne.apps.workspace.overview_figures import figures_of, first_month, removal_share
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.amounts import (
-    DECIMALS,
-    MAX_GRAMS,
-    MassUnit,
-    format_money,
-    format_tonnes,
-    parse_decimal,
-    scaled,
-    to_grams,
-)
+from tonne.platform.values import amounts
 from tonne.platform.web.render import see_other
 from tonne.platform.web.visitor import locale_of
 from tonne.selling.accounts.set_target import YearlyTarget, find_target, set_target
@@ -69,8 +58,8 @@ class OverviewPage(DashboardPage, frozen=True):
         target = await self.database.run(find_target, viewer.organisation_id, viewer.mode)
         grams, minor, currency = target.target_grams, target.budget_minor, target.budget_currency
         fields = {
-            "tonnes": [] if grams is None else [format_tonnes(grams)],
-            "budget": [] if minor is None or currency is None else [format_money(minor, currency)],
+            "tonnes": [] if grams is None else [amounts.format_tonnes(grams)],
+            "budget": [] if minor is None or currency is None else [amounts.format_money(minor, currency)],
             "currency": [] if currency is None else [currency],
         }
         return await self._target_page(viewer, Form(fields))
@@ -106,21 +95,20 @@ def _read_target(form: Form, currencies: list[str]) -> YearlyTarget:
     grams = minor = currency = None
     if form.value("tonnes"):
         tonnes = _read_number(form.value("tonnes"), _TONNE_DECIMALS)
-        grams = None if tonnes is None else to_grams(tonnes, MassUnit.T)
-        if grams is None or not 0 < grams <= MAX_GRAMS:
+        grams = None if tonnes is None else amounts.to_grams(tonnes, amounts.MassUnit.T)
+        if grams is None or not 0 < grams <= amounts.MAX_GRAMS:
             form.fail("tonnes", "Enter a number of tonnes above zero without thousands separators, such as 250 or 1.5.")
     if form.value("budget"):
         currency = form.value("currency")
         if currency not in currencies:
             form.fail("currency", "Choose the currency of one of your accounts.")
             return YearlyTarget()
-        amount = _read_number(form.value("budget"), DECIMALS[currency])
-        minor = None if amount is None else scaled(amount, DECIMALS[currency])
+        decimals = amounts.DECIMALS[currency]
+        amount = _read_number(form.value("budget"), decimals)
+        minor = None if amount is None else amounts.scaled(amount, decimals)
         if minor is None or not 0 < minor < 10**_MAX_BUDGET_DIGITS:
-            form.fail(
-                "budget",
-                f"Enter an amount above zero with at most {DECIMALS[currency]} decimals, without thousands separators.",
-            )
+            message = f"Enter an amount above zero with at most {decimals} decimals, without thousands separators."
+            form.fail("budget", message)
     return YearlyTarget(grams, minor, currency)
 
 
@@ -131,4 +119,4 @@ def _read_number(text: str, decimals: int) -> Decimal | None:
         return None
     if decimals != _THOUSANDS and len(fraction) == _THOUSANDS and ("," in text or not fraction.strip("0")):
         return None
-    return parse_decimal(f"{whole}{separator}{fraction}")
+    return amounts.parse_decimal(f"{whole}{separator}{fraction}")

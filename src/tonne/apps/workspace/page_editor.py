@@ -4,10 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OrganisationSection
-from tonne.apps.dashboard.viewer import MemberViewer
+from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
+from tonne.apps.dashboard.viewer import Form, MemberViewer
 from tonne.apps.workspace.accounts_of_viewer import list_choices, require_account, require_chosen
 from tonne.channels.public_pages.change_page import PageChange, change_page, read_page, with_shown_text
 from tonne.channels.public_pages.embeds import embed_codes

@@ -2,17 +2,15 @@
 
 from msgspec import field
 
-from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OrganisationSection
-from tonne.apps.dashboard.viewer import MemberViewer, existing
+from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
+from tonne.apps.dashboard.viewer import Form, MemberViewer, existing
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Response
 from tonne.platform.web.render import see_other
 from tonne.selling.users.act_as_store import list_periods
 from tonne.selling.users.create_user import grant_role, remove_member
-from tonne.selling.users.invitations import invite, revoke_invitation
 from tonne.selling.users.link_store import list_invitations
+from tonne.selling.users.links import invite, revoke_invitation
 from tonne.selling.users.model import Member, Right, Role, may_grant
 from tonne.selling.users.store import list_members
 

@@ -6,11 +6,10 @@ import io
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 
-from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.list_place import place_of, read_moment
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OrganisationSection
-from tonne.apps.dashboard.viewer import MemberViewer, existing
+from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
+from tonne.apps.dashboard.viewer import Form, MemberViewer, existing
+from tonne.money.accounting.reports import statement_store
 from tonne.money.accounting.reports.account_statement import (
     account_statement_pdf,
     print_statement,
@@ -18,13 +17,6 @@ from tonne.money.accounting.reports.account_statement import (
     signed_amount,
 )
 from tonne.money.accounting.reports.payments import find_card_payment, list_card_payments
-from tonne.money.accounting.reports.statement_store import (
-    StatementBalance,
-    StatementEntry,
-    find_day_of_entry,
-    read_statement_entries,
-    sum_statement,
-)
 from tonne.money.invoices.documents.parties import seller_of
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.http.route import Request, Response
@@ -68,12 +60,12 @@ class StatementPage(DashboardPage, frozen=True):
     async def _csv_parts(self, viewer: MemberViewer, days: tuple[date, date]) -> AsyncIterator[bytes]:
         yield _csv([CSV_HEAD])
         async with self.database.long_snapshot(STATEMENT_S) as tx:
-            balances = await sum_statement(tx, viewer.organisation_id, viewer.mode, *days)
+            balances = await statement_store.sum_statement(tx, viewer.organisation_id, viewer.mode, *days)
             for balance in balances:
                 currency = balance.currency
                 opening, closing = (signed_amount(m, currency) for m in (balance.opening_minor, balance.closing_minor))
                 yield _csv([(days[0].isoformat(), "opening_balance", "", "", "", opening, currency)])
-                batches = read_statement_entries(
+                batches = statement_store.read_statement_entries(
                     tx, viewer.organisation_id, viewer.mode, days=days, balance=balance, limit=None
                 )
                 async for batch in batches:
@@ -84,7 +76,7 @@ class StatementPage(DashboardPage, frozen=True):
         form, days = self._period(viewer.request)
         currency = viewer.request.path("currency")
         async with self.database.snapshot() as tx:
-            balances = await sum_statement(tx, viewer.organisation_id, viewer.mode, *days)
+            balances = await statement_store.sum_statement(tx, viewer.organisation_id, viewer.mode, *days)
             requested = existing(next((each for each in balances if each.currency == currency), None))
             if requested.entries > MAX_PDF_ENTRIES:
                 form.fail("from", "A PDF can have at most 2,000 entries. Choose a shorter period, or download the CSV.")
@@ -99,12 +91,12 @@ class StatementPage(DashboardPage, frozen=True):
         return Response(pdf, 200, b"application/pdf", headers)
 
     async def _page(self, viewer: MemberViewer, form: Form, days: tuple[date, date]) -> Response:
-        statements: list[tuple[StatementBalance, Sequence[StatementEntry]]] = []
+        statements: list[tuple[statement_store.StatementBalance, Sequence[statement_store.StatementEntry]]] = []
         async with self.database.snapshot() as tx:
-            for balance in await sum_statement(tx, viewer.organisation_id, viewer.mode, *days):
+            for balance in await statement_store.sum_statement(tx, viewer.organisation_id, viewer.mode, *days):
                 shown_days = days
                 if balance.entries > SHOWN_ENTRIES:
-                    last = await find_day_of_entry(
+                    last = await statement_store.find_day_of_entry(
                         tx,
                         viewer.organisation_id,
                         viewer.mode,
@@ -113,7 +105,7 @@ class StatementPage(DashboardPage, frozen=True):
                         place=SHOWN_ENTRIES,
                     )
                     shown_days = (days[0], last)
-                batches = read_statement_entries(
+                batches = statement_store.read_statement_entries(
                     tx, viewer.organisation_id, viewer.mode, days=shown_days, balance=balance, limit=SHOWN_ENTRIES
                 )
                 statements.append((balance, [entry async for batch in batches for entry in batch]))
@@ -161,7 +153,7 @@ class StatementPage(DashboardPage, frozen=True):
         return self.layout.page(viewer, "card_receipt.html", payment=found, seller=seller_of(self.settings))
 
 
-def _due_on(entry: StatementEntry) -> date:
+def _due_on(entry: statement_store.StatementEntry) -> date:
     """The day of the entry of an invoice, which its text states for files."""
     return date.fromisoformat(entry.text[-10:])
 
@@ -181,7 +173,7 @@ def _other_periods(days: tuple[date, date], today: date) -> list[tuple[str, date
     return [each for each in found if each[1:] != days]
 
 
-def _csv_row(entry: StatementEntry, currency: str) -> tuple[str, ...]:
+def _csv_row(entry: statement_store.StatementEntry, currency: str) -> tuple[str, ...]:
     return (
         *(entry.on.isoformat(), entry.kind, escape_formula(entry.reference), escape_formula(entry.text)),
         *(signed_amount(entry.amount_minor, currency), signed_amount(entry.balance_minor, currency), currency),

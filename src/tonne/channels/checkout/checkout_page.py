@@ -9,8 +9,8 @@ from tonne.channels.checkout import model, store
 from tonne.channels.checkout.errors import CheckoutNotFound, CheckoutOver, OffsetLinkClosed, SellerTakesNoCards
 from tonne.channels.checkout.link_counts.counts import LinkCounts
 from tonne.channels.checkout.links.model import OffsetLink
+from tonne.channels.checkout.links.offer import PricedOffer, compare_with_start, read_shown_offer
 from tonne.channels.checkout.links.redirects import with_query
-from tonne.channels.checkout.links.shown_offer import PricedOffer, compare_with_start, read_shown_offer
 from tonne.channels.checkout.links.store import find_link_any_account
 from tonne.channels.checkout.order_checkout import ordered_offer
 from tonne.channels.checkout.order_pages.order_summary import read_order_summary, summary_values
@@ -34,11 +34,10 @@ from tonne.platform.web.shown_errors import texts_of
 from tonne.platform.web.visitor_language import visitor_language
 from tonne.platform.web.wording import LocalWording
 from tonne.selling.accounts.logos.merchant import Merchant, find_merchant
-from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.errors import OfferChanged
 from tonne.selling.orders.load import load_orders
-from tonne.selling.orders.model import Order, OrderKey, OrderStatus
-from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
+from tonne.selling.orders.model import Beneficiary, Order, OrderKey, OrderStatus
+from tonne.supply.certificates.credentials.issue_credential import RenderCertificate
 from tonne.supply.certificates.record import CertificateRecord
 from tonne.supply.certificates.store import find_certificate
 

@@ -20,8 +20,7 @@ from tonne.platform.values.erased import ERASED
 from tonne.platform.values.same_named import same_named
 from tonne.selling.catalogue.schemas import BundleId, CurrencyCode, Money, Tonnes
 from tonne.selling.estimates.schemas import MetadataOut
-from tonne.selling.orders.beneficiary import BENEFICIARY, CustomerIn
-from tonne.selling.orders.model import OrderStatus
+from tonne.selling.orders.model import BENEFICIARY, CustomerIn, OrderStatus
 from tonne.selling.orders.schemas import BeneficiaryOut
 
 _PAID = (OrderStatus.PAID, OrderStatus.RETIRING, OrderStatus.COMPLETE)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from tonne.channels.checkout.links.redirects import Redirect
 from tonne.channels.checkout.paying.consent import Consent
 from tonne.platform.values.context import Scope, is_id, new_secret_id
-from tonne.selling.orders.beneficiary import Beneficiary
+from tonne.selling.orders.model import Beneficiary
 
 # A visitor who is on the gateway's payment page by then may still finish there.
 LIFE = timedelta(hours=1)

@@ -9,8 +9,7 @@ import msgspec
 
 from tonne.channels.checkout import queue, store
 from tonne.channels.checkout.errors import AlreadyPaid, CheckoutOver, OffsetLinkClosed
-from tonne.channels.checkout.links.offer import LinkOffer, price_offer
-from tonne.channels.checkout.links.shown_offer import PricedOffer, ShownOffer
+from tonne.channels.checkout.links.offer import LinkOffer, PricedOffer, ShownOffer, price_offer
 from tonne.channels.checkout.model import CHECK_INTERVAL, Checkout, CheckoutStatus, hash_token
 from tonne.channels.checkout.store import lock_order_id
 from tonne.money.cards.charge_store import find_pending, read_chargeable

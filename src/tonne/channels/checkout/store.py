@@ -7,15 +7,14 @@ import asyncpg
 import msgspec
 
 from tonne.channels.checkout import model
+from tonne.channels.checkout.links.offer import PricedOffer
 from tonne.channels.checkout.links.redirects import read_redirect
-from tonne.channels.checkout.links.shown_offer import PricedOffer
 from tonne.channels.checkout.model import Checkout
 from tonne.channels.checkout.paying.consent import BuyerKind, Consent
 from tonne.platform.db.database import Connection, parameters_of, scope_of, value_of
 from tonne.platform.values.context import Scope
 from tonne.platform.values.paging import Position
-from tonne.selling.orders.beneficiary import Beneficiary
-from tonne.selling.orders.model import BeneficiaryKind, Order, OrderStatus
+from tonne.selling.orders.model import Beneficiary, BeneficiaryKind, Order, OrderStatus
 
 
 class ApiColumns(NamedTuple):

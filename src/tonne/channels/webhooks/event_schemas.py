@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tonne.channels.webhooks.event_types import EventType
+from tonne.channels.webhooks.model import EventType
 from tonne.money.invoices.invoice_events import InvoiceOut
 from tonne.money.invoices.model import InvoiceStatus
 from tonne.money.refunds.model import RefundState
@@ -13,7 +13,7 @@ from tonne.money.refunds.schemas import RefundOut
 from tonne.platform.http.openapi.document import EventDescription, WebhookDescription
 from tonne.selling.orders import schemas
 from tonne.selling.orders.model import OrderStatus, PaymentState
-from tonne.supply.certificates.certificate_events import ReplacedCertificateOut
+from tonne.supply.certificates.reissue_certificate import ReplacedCertificateOut
 from tonne.supply.retirements.allocation_events import AllocationOut, AllocationStatus
 
 _ORDER_AFTER = Meta(description="The order as it was after the event.")

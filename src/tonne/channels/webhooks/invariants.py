@@ -1,4 +1,4 @@
-from tonne.channels.webhooks.event_types import types_of
+from tonne.channels.webhooks.model import types_of
 from tonne.platform.db.invariant import Invariant
 
 INVARIANTS = (

@@ -13,8 +13,7 @@ from tonne.channels.webhooks.errors import (
     WebhookLimitReached,
     WebhookUrlInvalid,
 )
-from tonne.channels.webhooks.event_types import in_order
-from tonne.channels.webhooks.model import Webhook
+from tonne.channels.webhooks.model import Webhook, in_order
 from tonne.channels.webhooks.sending.addresses import AddressRefused
 from tonne.channels.webhooks.sending.sender import Sender
 from tonne.channels.webhooks.sending.signing import new_secret

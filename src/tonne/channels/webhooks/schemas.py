@@ -8,8 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from tonne.channels.webhooks.delivery.outcomes import Delivered, SendOutcome
-from tonne.channels.webhooks.event_types import EventType, in_order
-from tonne.channels.webhooks.model import DisabledReason, ParkedAccount, Progress, Webhook
+from tonne.channels.webhooks.model import DisabledReason, EventType, ParkedAccount, Progress, Webhook, in_order
 from tonne.platform.values.context import Mode, Timestamp, to_wire
 from tonne.platform.values.replace import replace
 from tonne.platform.values.same_named import same_named

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from tonne.channels.webhooks.event_types import types_of
+from tonne.channels.webhooks.model import types_of
 from tonne.platform.db.database import Connection
 from tonne.platform.events.timeline import before_order
 from tonne.platform.values.context import Scope

@@ -1,9 +1,10 @@
 """Open charges of orders before the gateway is called, then record their results and move the orders.
 
-Results are recorded in one transaction with the moves, by compare-and-set.
+Results are recorded in one transaction with the moves, by compare-and-set. Why a charge failed is one of the stable
+codes of an order's `failure_reason`. The test helpers capture or decline an order's card on demand.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -11,20 +12,67 @@ import structlog
 from msgspec import Struct, structs
 
 from tonne.money.cards import charge_store
-from tonne.money.cards.charge_store import ChargeableOrder, insert_charges
-from tonne.money.cards.declines import failure_reason_of
-from tonne.money.cards.gateways.card import ChargeOutcome, ChargeResult
-from tonne.money.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, RetrySchedule, TryCounts, decide_charge
+from tonne.money.cards.charge_store import ChargeableOrder, find_pending, insert_charges, read_chargeable
+from tonne.money.cards.errors import ChargeUnderWay, OrderPaidByInvoice
+from tonne.money.cards.gateways.card import CardGateway, ChargeOutcome, ChargeResult, StoredCard
+from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
+from tonne.money.cards.model import (
+    DECLINES,
+    ChargeAttempt,
+    ChargeStatus,
+    ChargeUpdate,
+    DeclineCode,
+    RetrySchedule,
+    TryCounts,
+    decide_charge,
+)
 from tonne.money.cards.stored_cards.card_link_store import note_problems
-from tonne.platform.db.database import Connection
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit.record import record_all
-from tonne.platform.values.context import job_actor
+from tonne.platform.values.context import Clock, Scope, job_actor
+from tonne.platform.values.language import N_
 from tonne.platform.values.replace import replace
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
-from tonne.selling.orders.model import CancellationReason, Order, OrderKey, OrderStatus
+from tonne.selling.orders.model import CancellationReason, FailureReason, Order, OrderKey, OrderStatus
 from tonne.selling.orders.move_order import Transitions, cancellation_entry, move_orders, with_payment
-from tonne.selling.orders.queue import lock_orders, schedule_payment
+from tonne.selling.orders.queue import lock_order, lock_orders, schedule_payment
 from tonne.selling.orders.store import note_cancellation
+
+# By the gateway's code. All other codes are `card_declined`: a bank does not want payers to learn that a card is
+# reported as stolen.
+_REASONS: Mapping[str, FailureReason] = {
+    "insufficient_funds": FailureReason.INSUFFICIENT_FUNDS,
+    "withdrawal_count_limit_exceeded": FailureReason.INSUFFICIENT_FUNDS,
+    "expired_card": FailureReason.EXPIRED_CARD,
+    "invalid_expiry_month": FailureReason.EXPIRED_CARD,
+    "invalid_expiry_year": FailureReason.EXPIRED_CARD,
+    "no_card": FailureReason.CARD_MISSING,
+    "amount_too_small": FailureReason.AMOUNT_NOT_CHARGEABLE,
+    "amount_too_large": FailureReason.AMOUNT_NOT_CHARGEABLE,
+    "amount_not_chargeable": FailureReason.AMOUNT_NOT_CHARGEABLE,
+    "authentication_required": FailureReason.AUTHENTICATION_REQUIRED,
+    "authentication_not_handled": FailureReason.AUTHENTICATION_REQUIRED,
+    "payment_intent_authentication_failure": FailureReason.AUTHENTICATION_REQUIRED,
+}
+_WORDS: Mapping[FailureReason, str] = {
+    FailureReason.CARD_DECLINED: N_("The bank declined the card."),
+    FailureReason.INSUFFICIENT_FUNDS: N_("The card has insufficient funds."),
+    FailureReason.EXPIRED_CARD: N_("The card has expired."),
+    FailureReason.CARD_MISSING: N_("No card is stored."),
+    FailureReason.AMOUNT_NOT_CHARGEABLE: N_("The amount cannot be charged to a card."),
+    FailureReason.AUTHENTICATION_REQUIRED: N_("The payment was not confirmed in time."),
+}
+
+
+def failure_reason_of(code: str | None) -> FailureReason:
+    return _REASONS.get(code or "", FailureReason.CARD_DECLINED)
+
+
+def explain_decline(code: str | None) -> str:
+    """A sentence for the payer, in English: it is translated where it is shown."""
+    return _WORDS[failure_reason_of(code)]
 
 
 class OpenedCharges(Struct, frozen=True):
@@ -203,3 +251,81 @@ async def _plan_retries(
 
 def _is_first_decline(update: ChargeUpdate, counts: TryCounts) -> bool:
     return update.status is ChargeStatus.FAILED and update.outcome is ChargeOutcome.DECLINED and counts.tries == 1
+
+
+# Always succeeds, whichever card the account has stored.
+GOOD_CARD = StoredCard("cus_test_helper", "4242424242424242")
+# Always has to be confirmed by the payer.
+CONFIRMED_CARD = StoredCard("cus_test_helper", "4000002760003184")
+BILLED_TOGETHER = (
+    "This order is billed with others, and one charge of the card pays their invoice. Use the settle-invoice test "
+    "helper."
+)
+
+
+class SimulatePayment(Struct, frozen=True):
+    """In the same steps as a worker."""
+
+    database: Database
+    gateway: CardGateway
+    find_billed: FindBilled
+    clock: Clock
+    schedule: RetrySchedule
+
+    async def pay(self, scope: Scope, order_id: str) -> Order:
+        """Charge a working test card, or confirm a charge that waits for its payer."""
+        async with self.database.transaction() as tx:
+            order = await self._lock(tx, scope, order_id)
+            waiting = await find_pending(tx, order)
+            if waiting is None or waiting.confirm_until is None:
+                waiting = None
+                opened = await self._open(tx, order, GOOD_CARD)
+        if waiting is not None:
+            confirmed = await SimulatedCardGateway(self.database).authenticate(waiting.request, succeeds=True)
+            results, opened = [(waiting, confirmed)], OpenedCharges([], [])
+        else:
+            results = [(attempt, await self.gateway.charge(attempt.request)) for attempt in opened.attempts]
+        [order] = await self.database.commit(settle_charges, results, opened.free, self.clock(), self.schedule)
+        if order.status is not OrderStatus.PAID:
+            raise TransitionInvalid(f"The order became {order.status} before it was paid.")
+        return order
+
+    async def decline(self, scope: Scope, order_id: str, code: DeclineCode) -> Order:
+        """Record one declined attempt. As after a real decline, the order is charged again later, or fails.
+
+        A charge that needs authentication is made at the gateway, where the payer can then confirm it.
+        """
+        result: ChargeResult | None = None
+        if code is not DeclineCode.AUTHENTICATION_REQUIRED:
+            result = ChargeResult(DECLINES[code], code=code, message="Declined by the test helper.")
+        async with self.database.transaction() as tx:
+            order = await self._lock(tx, scope, order_id)
+            opened = await self._open(tx, order, GOOD_CARD if result else CONFIRMED_CARD)
+            if not opened.attempts:
+                raise TransitionInvalid("The order total is zero, so there is no charge to decline.")
+            [attempt] = opened.attempts
+            if result is not None:
+                [order] = await settle_charges(tx, [(attempt, result)], [], self.clock(), self.schedule)
+                return order
+        result = await self.gateway.charge(attempt.request)
+        [order] = await self.database.commit(settle_charges, [(attempt, result)], [], self.clock(), self.schedule)
+        return order
+
+    async def _lock(self, tx: Connection, scope: Scope, order_id: str) -> Order:
+        order = await lock_order(tx, scope, order_id)
+        if order is None:
+            raise OrderNotFound
+        if order.payment_method is not PaymentMethod.CARD:
+            raise OrderPaidByInvoice
+        if order.status is not OrderStatus.PLACED:
+            raise TransitionInvalid(f"The order is {order.status}. Only a placed order can be paid.")
+        if order.tax.tax_minor is None or await self.find_billed(tx, [order.key]):
+            raise OrderPaidByInvoice(BILLED_TOGETHER)
+        return order
+
+    async def _open(self, tx: Connection, order: Order, card: StoredCard) -> OpenedCharges:
+        now = self.clock()
+        [chargeable] = await read_chargeable(tx, [order.key])
+        if chargeable.has_open_charge:
+            raise ChargeUnderWay
+        return await open_charges(tx, [chargeable.paid_with(card)], now, now + self.schedule.lease())

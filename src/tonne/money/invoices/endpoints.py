@@ -4,14 +4,13 @@ from msgspec import Struct
 
 from tonne.money.cards.errors import ChargeUnderWay
 from tonne.money.invoices import store as invoice_store
-from tonne.money.invoices.card_payment.simulate_card_invoice import simulate_card_invoice
-from tonne.money.invoices.documents.annex import load_annex
-from tonne.money.invoices.documents.pdf import RenderInvoice
+from tonne.money.invoices.card_payment.settle_card_invoice import simulate_card_invoice
+from tonne.money.invoices.documents.pdf import RenderInvoice, load_annex
 from tonne.money.invoices.errors import InvoiceNotAvailable, InvoiceNotOpen, OrderPaidByCard
 from tonne.money.invoices.issuing.billed_order_store import bills_others
 from tonne.money.invoices.issuing.billing_store import find_group_of
 from tonne.money.invoices.issuing.issue_invoices import is_held_back
-from tonne.money.invoices.remaining import find_remaining
+from tonne.money.invoices.model import find_remaining
 from tonne.money.invoices.settle_invoice import settle_test_invoice
 from tonne.platform.db.database import Database
 from tonne.platform.events.notification import Notifier, WorkKind
@@ -22,10 +21,9 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock
 from tonne.selling.accounts.keys.store import find_key_kind
 from tonne.selling.accounts.model import AccountKind, PaymentMethod
-from tonne.selling.orders.due_work import work_after
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_order
-from tonne.selling.orders.model import OrderStatus
+from tonne.selling.orders.model import OrderStatus, work_after
 from tonne.selling.orders.schemas import OrderOut, order_document
 
 HELD_BACK = (

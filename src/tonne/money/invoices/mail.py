@@ -6,13 +6,10 @@ from email.message import EmailMessage
 
 from msgspec import Struct
 
-from tonne.money.invoices.documents.annex import Annex, load_annex
-from tonne.money.invoices.documents.credit_note_record import CreditNoteRecord
-from tonne.money.invoices.documents.pdf import RenderInvoice
-from tonne.money.invoices.documents.record import Closing, InvoiceRecord, Remaining
+from tonne.money.invoices.documents.pdf import Annex, RenderInvoice, load_annex
+from tonne.money.invoices.documents.record import Closing, CreditNoteRecord, InvoiceRecord, Remaining
 from tonne.money.invoices.issuing.billed_order_store import list_unfulfilled_orders
-from tonne.money.invoices.model import FollowUpSchedule, Invoice
-from tonne.money.invoices.remaining import find_remaining
+from tonne.money.invoices.model import FollowUpSchedule, Invoice, find_remaining
 from tonne.money.invoices.store import find_billed_organisation
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.layout import fact_lines, join_blocks, one_line

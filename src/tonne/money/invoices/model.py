@@ -1,10 +1,12 @@
-"""Invoices as values: how one is composed, and when an unpaid one is followed up."""
+"""Invoices as values: how one is composed, its state, what is left to pay, and when an unpaid one is followed up."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from enum import Enum, StrEnum, auto
 
 import msgspec
+from msgspec import Struct
 
+from tonne.money.bank.assignment_store import sum_received_any_account
 from tonne.money.invoices.documents.parties import buyer_of, rate_text, seller_of, taxes_of
 from tonne.money.invoices.documents.record import (
     BankAccount,
@@ -12,15 +14,16 @@ from tonne.money.invoices.documents.record import (
     InvoiceFee,
     InvoiceLine,
     InvoiceRecord,
+    Remaining,
     Treatment,
 )
 from tonne.money.invoices.reference import reference_of
+from tonne.platform.db.database import Connection
 from tonne.platform.settings.bank_accounts import own_account, parse_bank_accounts
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.amounts import format_money, format_tonnes
+from tonne.platform.values.amounts import TaxTerms, format_money, format_tonnes
 from tonne.platform.values.context import Mode, is_id, new_id
 from tonne.platform.values.language import N_
-from tonne.platform.values.tax import TaxTerms
 from tonne.selling.accounts.model import Billing, PaymentMethod
 from tonne.selling.accounts.tax.tax_profile import TaxProfile
 from tonne.selling.orders.model import Order, OrderKey
@@ -313,3 +316,48 @@ def _day_of(moment: datetime | None, default: date) -> date:
 
 def _start_of(day: date) -> datetime:
     return datetime.combine(day, time(), UTC)
+
+
+async def find_remaining(connection: Connection, invoice: Invoice) -> Remaining | None:
+    """None if the whole total is due, or the invoice is closed."""
+    if invoice.closing is not None:
+        return None
+    received = (await sum_received_any_account(connection, [invoice.id])).get(invoice.id, 0)
+    if not received and not invoice.credited_minor:
+        return None
+
+    def amount(minor: int) -> str:
+        return format_money(minor, invoice.currency)
+
+    return Remaining(
+        received=amount(received) if received else None,
+        credited=amount(invoice.credited_minor) if invoice.credited_minor else None,
+        due=amount(max(invoice.due_minor - received, 0)),
+    )
+
+
+class StateInWords(Struct, frozen=True):
+    """`tone` is empty, `warn` or `bad`."""
+
+    label: str
+    tone: str = ""
+
+
+_CLOSED = {"paid": "Paid", "credited": "Credited", "cancelled": "Cancelled"}
+
+
+def describe_invoice(
+    invoice: Invoice, received_minor: int, today: date, *, with_write_offs: bool = False
+) -> StateInWords:
+    """`with_write_offs` is for the operator: a write-off is internal, and the customer still owes the money."""
+    if invoice.closing is not None:
+        return StateInWords(_CLOSED[invoice.closing.status], "warn" if invoice.closing.status == "cancelled" else "")
+    if with_write_offs and invoice.is_written_off:
+        return StateInWords("Written off", "warn")
+    if invoice.payment_method is PaymentMethod.CARD:
+        return StateInWords("Paid by card soon", "warn")
+    days = (today - invoice.due_on).days
+    # In test mode nothing is owed.
+    if days > 0 and invoice.mode is Mode.LIVE and invoice.status is InvoiceStatus.OPEN:
+        return StateInWords(f"{days} {'day' if days == 1 else 'days'} overdue", "bad")
+    return StateInWords("Partly paid" if received_minor else "Open", "warn")

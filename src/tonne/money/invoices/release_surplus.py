@@ -2,12 +2,7 @@
 
 from datetime import datetime
 
-from tonne.money.bank.assignment_store import (
-    NewAssignment,
-    insert_assignments,
-    list_received_any_account,
-    undo_assignments_any_account,
-)
+from tonne.money.bank import assignment_store
 from tonne.money.bank.transfer_store import lock_transfers_any_account, refresh_states_any_account
 from tonne.money.invoices.model import Invoice
 from tonne.platform.db.database import Connection
@@ -16,7 +11,7 @@ from tonne.platform.values.context import Actor
 
 async def release_surplus(tx: Connection, invoice: Invoice, due_minor: int, *, actor: Actor, now: datetime) -> int:
     """Take what a locked invoice received beyond `due_minor` off its newest assignments. Returns the surplus."""
-    received = await list_received_any_account(tx, invoice.id)
+    received = await assignment_store.list_received_any_account(tx, invoice.id)
     released_minor = surplus_minor = max(sum(each.amount_minor for each in received) - due_minor, 0)
     if not released_minor:
         return 0
@@ -28,12 +23,14 @@ async def release_surplus(tx: Connection, invoice: Invoice, due_minor: int, *, a
             break
         if each.undone:
             continue
-        await undo_assignments_any_account(tx, invoice, [each], note=note, actor=actor, now=now)
+        await assignment_store.undo_assignments_any_account(tx, invoice, [each], note=note, actor=actor, now=now)
         kept = each.amount_minor - min(each.amount_minor, surplus_minor)
         surplus_minor -= each.amount_minor - kept
         if kept:
-            part = NewAssignment(each.transfer_id, invoice, kept)
+            part = assignment_store.NewAssignment(each.transfer_id, invoice, kept)
             by_operator = each.by_operator
-            await insert_assignments(tx, [part], by_operator=by_operator, note=note, actor=actor, now=now)
+            await assignment_store.insert_assignments(
+                tx, [part], by_operator=by_operator, note=note, actor=actor, now=now
+            )
     await refresh_states_any_account(tx, transfer_ids)
     return released_minor

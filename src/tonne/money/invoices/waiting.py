@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from tonne.money.invoices.documents.seller_details import missing_settings
 from tonne.platform.db.queues import MAX_COUNTED, Queue, Topic, WaitingCheck
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.tax import TaxTreatment
+from tonne.platform.values.amounts import TaxTreatment
 
 
 def _missing_settings(settings: Settings, _: datetime) -> Sequence[object]:

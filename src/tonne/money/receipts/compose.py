@@ -9,9 +9,9 @@ from tonne.money.refunds.model import Refund, RefundMethod, RefundPurpose
 from tonne.platform.documents.mail.layout import button_lines, fact_lines, join_blocks, one_line, sum_lines
 from tonne.platform.documents.mail.send_mail import compose_mail
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import Mode
 from tonne.platform.values.language import N_
-from tonne.platform.values.tax import TaxTreatment
 from tonne.platform.web.wording import LocalWording, wording_in
 from tonne.selling.orders.model import Order, OrderStatus
 

@@ -78,7 +78,7 @@ INVARIANTS = (
               AND state IN ('approval', 'due', 'pending', 'succeeded')) AS refunded
         WHERE charges.status IN ('captured', 'refunded') AND NOT charges.is_surplus AND charges.check_at IS NULL
           AND orders.status IN ('cancelled', 'failed')
-          -- Up to what a card cannot be refunded: see platform/values/charge_amounts.py.
+          -- Up to what a card cannot be refunded: see platform/values/amounts.py.
           AND refunded.amount_minor < paid.amount_minor
               - CASE WHEN charges.currency IN ('BHD', 'IQD', 'JOD', 'KWD', 'LYD', 'OMR', 'TND') THEN 9
                      WHEN charges.currency = 'MGA' THEN 99 ELSE 0 END

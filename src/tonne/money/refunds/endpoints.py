@@ -5,10 +5,9 @@ from functools import partial
 import msgspec
 
 from tonne.money.refunds import store
-from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
-from tonne.money.refunds.disputes.simulate_dispute import simulate_dispute
+from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id, require_permission
+from tonne.money.refunds.disputes.record_payment import simulate_dispute
 from tonne.money.refunds.model import Refund
-from tonne.money.refunds.permission import require_permission
 from tonne.money.refunds.request_refund import RefundRequest, parse_amount, request_refund
 from tonne.money.refunds.schemas import CancelIn, DisputeIn, RefundIn, refund_out
 from tonne.platform.db.database import Database

@@ -18,19 +18,35 @@ from tonne.money.refunds import store
 from tonne.money.refunds.disputes import dispute_store
 from tonne.money.refunds.model import Dispute, Refund, RefundMethod, RefundPurpose, RefundState, refundable, refunded
 from tonne.money.refunds.refund_events import record_refund
-from tonne.money.refunds.release_order import release_order
 from tonne.platform.db.database import Connection
+from tonne.platform.events.audit import record as audit
 from tonne.platform.events.audit.record import Entry, entry_in, record_all
-from tonne.platform.values.amounts import apportion, format_money
-from tonne.platform.values.charge_amounts import charge_unit
+from tonne.platform.values.amounts import apportion, charge_unit, format_money
 from tonne.platform.values.context import Actor, Scope, new_id
 from tonne.platform.values.replace import replace
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.model import CancellationReason, Order, OrderKey, OrderStatus, PaymentState
-from tonne.selling.orders.move_order import show_payment
+from tonne.selling.orders.move_order import cancellation_entry, move_order, show_payment
 from tonne.selling.orders.queue import lock_order, note_dispute, wake_paid
+from tonne.selling.orders.store import note_cancellation
+from tonne.supply.stock.holds.hold_store import delete_of_orders
+
+
+async def release_order(
+    tx: Connection, order: Order, code: CancellationReason, *, actor: Actor, reason: str | None, now: datetime
+) -> Order:
+    """Cancel a locked paid order and release the supply that is held for it. Call it last in the transaction.
+
+    Raises TransitionInvalid if the order is not paid, or no longer.
+    """
+    await note_cancellation(tx, order, actor=actor, reason=reason)
+    entry = cancellation_entry(order, reason=reason, cancellation_reason=code)
+    await audit.record_all(tx, [entry], actor=actor, at=now)
+    await delete_of_orders(tx, [order.key])
+    return await move_order(tx, structs.replace(order, cancellation_reason=code), OrderStatus.CANCELLED, now)
+
 
 _OVER = (OrderStatus.CANCELLED, OrderStatus.FAILED)
 _log = structlog.get_logger()

@@ -15,8 +15,7 @@ from tonne.platform.db.database import Connection
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.settings.currency_limits import limit_minor
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.amounts import DECIMALS, format_money, parse_decimal, scaled
-from tonne.platform.values.charge_amounts import charge_unit
+from tonne.platform.values.amounts import DECIMALS, charge_unit, format_money, parse_decimal, scaled
 from tonne.platform.values.context import Actor, Scope, new_id
 from tonne.selling.orders.errors import OrderNotFound
 

@@ -14,8 +14,7 @@ from tonne.platform.http.health import HealthChecks
 from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker
 from tonne.platform.process.telemetry import metrics_text
 from tonne.platform.process.telemetry.instruments import Snapshot
-from tonne.platform.process.telemetry.metrics import Metrics, process_snapshot
-from tonne.platform.process.telemetry.metrics_folder import FOLDER_VARIABLE, MetricsFolder
+from tonne.platform.process.telemetry.metrics import FOLDER_VARIABLE, Metrics, MetricsFolder, process_snapshot
 from tonne.platform.settings.settings import Settings
 
 if TYPE_CHECKING:

@@ -11,12 +11,10 @@ _KEEP_BYTES = 32 * 1024 * 1024
 def freeze_startup_objects() -> None:
     """Exclude the objects that exist now from garbage collection. Call it at the end of the start-up.
 
-    They live as long as the process, and traversing them takes 7 % of a busy worker's CPU time. Later objects are
-    collected less often than by default: reference counting frees nearly all of them.
+    They live as long as the process, and traversing them takes 7 % of a busy worker's CPU time.
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
     _keep_freed_memory()
 
 

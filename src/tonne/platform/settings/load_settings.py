@@ -11,21 +11,26 @@ import msgspec
 from tonne.platform.settings.bank_accounts import parse_bank_accounts
 from tonne.platform.settings.currency_limits import parse_limits
 from tonne.platform.settings.database_settings import find_fault
-from tonne.platform.settings.document_settings import find_document_fault
 from tonne.platform.settings.environment import CONFIG_VARIABLE, VariableInvalid, read_variables
 from tonne.platform.settings.oidc_settings import find_oidc_fault
 from tonne.platform.settings.retention_settings import parse_tables
 from tonne.platform.settings.secret_keys import parse_key, parse_keys
-from tonne.platform.settings.settings import SETTING_NAMES, SMTP_SCHEMES, Settings, SettingsError, parse_networks
+from tonne.platform.settings.settings import (
+    SETTING_NAMES,
+    SMTP_SCHEMES,
+    Settings,
+    SettingsError,
+    find_document_fault,
+    find_witness_fault,
+    parse_networks,
+)
 from tonne.platform.settings.site_settings import find_site_fault
 from tonne.platform.settings.telemetry_settings import find_telemetry_fault
 from tonne.platform.settings.webhook_settings import find_webhook_fault
 from tonne.platform.settings.withdrawal_texts import read_withdrawal_texts
-from tonne.platform.settings.witness_settings import find_witness_fault
-from tonne.platform.values.amounts import parse_amounts
+from tonne.platform.values.amounts import TaxTreatment, parse_amounts
 from tonne.platform.values.countries import COUNTRIES
 from tonne.platform.values.iban import is_iban
-from tonne.platform.values.tax import TaxTreatment
 from tonne.platform.values.tax_ids import parse_tax_id
 from tonne.platform.values.urls import WEB, UrlInvalid, parse_url
 

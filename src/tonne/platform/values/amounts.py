@@ -1,9 +1,15 @@
-"""Decimal numbers as text, money in integer minor units and mass in integer grams. Nothing is a float."""
+"""Decimal numbers as text, money in integer minor units and mass in integer grams. Nothing is a float.
+
+Also tax, with its rounding, and which amounts a card can be charged, by the rules of Stripe in both modes. No I/O.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from enum import StrEnum
+from fractions import Fraction
+
+from msgspec import Struct
 
 # No sign and no exponent. 15 digits before the point and 12 after cover every amount, and bound the cost of arithmetic.
 DECIMAL_PATTERN = r"^[0-9]{1,15}(\.[0-9]{1,12})?$"
@@ -130,3 +136,83 @@ def _round(amount: Decimal) -> Decimal:
     # `adjusted` is the power of ten of the first digit: 0 for 4.2, 2 for 420.
     decimals = max(0, 2 - amount.adjusted()) if amount else 0
     return amount.quantize(Decimal(1).scaleb(-decimals), rounding=ROUND_HALF_UP).normalize() + 0
+
+
+# Stripe has no decimals for MGA, which has two.
+_UNITS: Mapping[str, int] = {"MGA": 100}
+# Card networks have no third decimal: Stripe requires it to be zero.
+_UNIT_OF_THREE_DECIMALS = 10
+
+_AT_LEAST_50 = "ARS AUD BRL CAD CHF COP EUR IDR ILS INR JPY KRW NZD PHP RUB SGD USD ZAR"
+# The smallest charge that Stripe accepts, in minor units. Stripe lists no other currencies: what applies to them
+# depends on the currency of the seller's bank account.
+_MINIMUM: Mapping[str, int] = {
+    **dict.fromkeys(_AT_LEAST_50.split(), 50),
+    **dict.fromkeys(["AED", "MYR", "PLN", "RON"], 200),
+    **dict.fromkeys(["NOK", "SEK"], 300),
+    **dict.fromkeys(["MXN", "THB"], 1000),
+    "CZK": 1500,
+    "DKK": 250,
+    "GBP": 30,
+    "HKD": 400,
+    "HUF": 17_500,
+}
+
+
+def charge_unit(currency: str) -> int:
+    """The unit, in minor units, that every charge in this currency must be a multiple of."""
+    return _UNITS.get(currency, _UNIT_OF_THREE_DECIMALS if DECIMALS[currency] == 3 else 1)
+
+
+def minimum_charge(currency: str) -> int:
+    """The smallest amount that a card can be charged, in minor units."""
+    return max(_MINIMUM.get(currency, 1), charge_unit(currency))
+
+
+class TaxTreatment(StrEnum):
+    """How a sale is taxed. Only `standard` adds an amount."""
+
+    # The seller does not charge tax and documents do not mention it.
+    NONE = "none"
+    STANDARD = "standard"
+    # The buyer accounts for the tax.
+    REVERSE_CHARGE = "reverse_charge"
+    EXEMPT = "exempt"
+    OUTSIDE_SCOPE = "outside_scope"
+
+
+class TaxTerms(Struct, frozen=True):
+    """`rate` is a share: 19 % is Fraction(19, 100). It is zero unless the treatment is `standard`."""
+
+    treatment: TaxTreatment = TaxTreatment.NONE
+    rate: Fraction = Fraction(0)
+
+
+NO_TAX = TaxTerms()
+
+
+def tax_on(net_minor: int, treatment: TaxTreatment, rate: Fraction, *, unit: int = 1) -> int:
+    """The tax on a net amount, rounded half up to a multiple of `unit` minor units.
+
+    Call it once per rate of a document: the sum of the taxes of parts can differ from the tax on their sum.
+    """
+    if treatment is not TaxTreatment.STANDARD:
+        return 0
+    return half_up(net_minor * rate.numerator, rate.denominator * unit) * unit
+
+
+def largest_net(gross_minor: int, treatment: TaxTreatment, rate: Fraction, *, unit: int = 1) -> int:
+    """The largest multiple of `unit` that, with the tax on it, does not exceed `gross_minor`."""
+    units = gross_minor // unit
+    if treatment is not TaxTreatment.STANDARD:
+        return units * unit
+    # n + floor(n * rate + 1/2) <= units is the same as 2n(1 + rate) < 2 * units + 1.
+    factor = 2 * (1 + rate)
+    return ((2 * units + 1) * factor.denominator - 1) // factor.numerator * unit
+
+
+def format_rate(rate: Fraction) -> str:
+    """In per cent, without trailing zeros: `19`, `8.1`, `0.125`. Rates have at most 5 decimals as a share."""
+    thousandths = int(rate * 100_000)
+    whole, rest = divmod(thousandths, 1000)
+    return f"{whole}.{rest:03d}".rstrip("0").rstrip(".")

@@ -1,7 +1,7 @@
 """What happened to an order, for `tonne order show` and the dashboard.
 
 A package that does something to orders has a `timeline.py` with functions of the type `TimelineSource`. They return
-an entry for each thing that happened, in any order, and are listed in `sources_of` in apps/lookup/order_timeline.py:
+an entry for each thing that happened, in any order, and are listed in `sources_of` in apps/lookup/order_view.py:
 
     async def refund_timeline(connection: Connection, scope: Scope, order_id: str) -> list[TimelineEntry]: ...
 

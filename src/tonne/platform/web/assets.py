@@ -2,8 +2,7 @@
 
 from tonne.platform.http.openapi.reference_page import AssetNotFound
 from tonne.platform.http.route import Access, Endpoint, Request, Response, Route, RouteMaker
-from tonne.platform.web.render import asset
-from tonne.platform.web.site_frame import SiteFrame
+from tonne.platform.web.render import SiteFrame, asset
 
 # An SVG file may have styles; opened on its own, it can load and run nothing.
 _LOGO_HEADERS = {

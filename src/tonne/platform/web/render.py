@@ -9,23 +9,102 @@ import re
 import secrets
 from collections.abc import Callable, Sequence
 from functools import cache
+from hashlib import sha256
 from importlib import resources
 from typing import Any
 
 import msgspec
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
+from msgspec import Struct
 
 from tonne.platform.http.errors import STATUS
 from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings
+from tonne.platform.settings.site_settings import LogoFile, contact_link, read_logo_file
 from tonne.platform.values.errors import Kind, TonneError
 from tonne.platform.values.language import DEFAULT_LANGUAGE, LANGUAGES, N_
 from tonne.platform.web import visitor
-from tonne.platform.web.error_texts import error_text, error_title
-from tonne.platform.web.site_frame import SiteFrame
-from tonne.platform.web.translate import translator
+from tonne.platform.web.shown_errors import shown
+from tonne.platform.web.translate import Translator, translator
 from tonne.platform.web.visitor_language import VisitorLanguage, choice_cookie, language_links, visitor_language
+
+_LABELS = {
+    "terms_url": N_("Terms"),
+    "privacy_url": N_("Privacy"),
+    "imprint_url": N_("Imprint"),
+    "refunds_url": N_("Refunds"),
+}
+_CONTACT = N_("Contact")
+
+
+def legal_links(settings: Settings) -> tuple[tuple[str, str], ...]:
+    """Labels, to be translated, with their URLs. Only those that are set."""
+    named = [(label, getattr(settings, name)) for name, label in _LABELS.items()]
+    return tuple((label, url) for label, url in named if url)
+
+
+class SiteFrame(Struct, frozen=True):
+    """`links` are labels, to be translated, with their URLs. Only those that are set."""
+
+    links: tuple[tuple[str, str], ...]
+    contact_url: str
+    logo: LogoFile | None
+
+    @classmethod
+    def of(cls, settings: Settings) -> "SiteFrame":
+        contact = contact_link(settings)
+        links = (*legal_links(settings), *([(_CONTACT, contact)] if contact else []))
+        return cls(links, contact, read_logo_file(settings))
+
+    @property
+    def logo_url(self) -> str | None:
+        """None: pages show the built-in mark and the seller's name."""
+        return None if self.logo is None else f"/logo?v={sha256(self.logo.content).hexdigest()[:12]}"
+
+
+_TITLES = {
+    Kind.NOT_FOUND: N_("Page not found"),
+    Kind.METHOD_NOT_ALLOWED: N_("That page can't be opened this way"),
+    Kind.INVALID: N_("That didn't work"),
+    Kind.CONFLICT: N_("That isn't possible right now"),
+    Kind.TOO_LARGE: N_("That is too much at once"),
+    Kind.RATE_LIMITED: N_("Too many requests"),
+    Kind.UNAVAILABLE: N_("Temporarily unavailable"),
+}
+_OTHER_TITLE = N_("Something went wrong")
+# By error code.
+_TEXTS = {
+    "route_not_found": N_(
+        "There is no page at this address. It may be misspelt or incomplete: if it comes from a mail, open the link in "
+        "the mail again."
+    ),
+    "asset_not_found": N_("There is no file at this address."),
+    "image_not_found": N_("There is no picture at this address."),
+    "method_not_allowed": N_("Go back to the page you came from, reload it and try again."),
+    "rate_limited": N_("Too many requests came from your network. Wait a minute, then reload the page."),
+    "body_too_large": N_("What you sent is too large. Go back and send less text or a smaller file."),
+    "service_unavailable": N_(
+        "We can't answer right now. Nothing is lost: wait a moment, then reload the page. If you were paying, you are "
+        "charged at most once."
+    ),
+    "service_held": N_("We are working on the service. Nothing is lost: try again in a few minutes."),
+    "internal_error": N_("Something went wrong on our side. Reload the page in a moment."),
+}
+# Their messages always name paths and methods.
+_FOR_PROGRAMS = {"route_not_found", "method_not_allowed", "internal_error"}
+
+
+def error_title(refusal: TonneError, _: Translator) -> str:
+    return _(_TITLES.get(refusal.kind, _OTHER_TITLE))
+
+
+def error_text(refusal: TonneError, _: Translator) -> str:
+    """A message that was written for this case is better than the text of its code, unless it is for programs."""
+    text = _TEXTS.get(refusal.code)
+    is_general = str(refusal) == refusal.message or refusal.code in _FOR_PROGRAMS
+    return _(text) if text is not None and is_general else shown(refusal, _)
+
 
 HTML = b"text/html; charset=utf-8"
 # No inline scripts or styles, no other hosts, no framing.

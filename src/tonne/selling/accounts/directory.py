@@ -8,9 +8,9 @@ from tonne.platform.db.database import Database
 from tonne.platform.http.authenticator import KeyHolder
 from tonne.platform.process.expiring_cache import ExpiringCache
 from tonne.platform.process.single_flight import SingleFlight
+from tonne.platform.values.amounts import NO_TAX, TaxTerms
 from tonne.platform.values.context import Clock, Mode, Scope
 from tonne.platform.values.spending_limit import SpendingLimit
-from tonne.platform.values.tax import NO_TAX, TaxTerms
 from tonne.selling.accounts import store
 from tonne.selling.accounts.keys import store as key_store
 from tonne.selling.accounts.limit_store import find_key_limit

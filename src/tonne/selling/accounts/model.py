@@ -10,10 +10,10 @@ from typing import Any
 from msgspec import Struct
 
 from tonne.platform.http.errors import AccountClosed
+from tonne.platform.values.amounts import NO_TAX, TaxTerms
 from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.platform.values.replace import replace
-from tonne.platform.values.tax import NO_TAX, TaxTerms
 from tonne.selling.accounts.errors import AccountSuspended
 from tonne.selling.accounts.keys.restrictions import UNRESTRICTED, KeyRestrictions, KeyRight
 

@@ -9,8 +9,8 @@ from typing import Any
 import asyncpg
 
 from tonne.platform.db.database import Connection, parameters_of, value_of
+from tonne.platform.values.amounts import NO_TAX, TaxTerms, TaxTreatment
 from tonne.platform.values.context import Mode, Scope
-from tonne.platform.values.tax import NO_TAX, TaxTerms, TaxTreatment
 from tonne.selling.accounts.model import (
     Account,
     Organisation,

@@ -8,8 +8,8 @@ from fractions import Fraction
 import asyncpg
 
 from tonne.platform.db.database import Connection, columns, scope_of, value_of
+from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import Scope
-from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.catalogue.model import ExchangeRate
 from tonne.selling.catalogue.prices.pricing import Priced, PricedLine
 from tonne.selling.orders import model

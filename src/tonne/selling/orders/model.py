@@ -1,17 +1,22 @@
-"""Orders and their transitions."""
+"""Orders and their transitions, the tax of one, and in whose name its certificate is issued."""
 
 from datetime import datetime
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
-from tonne.platform.values.context import Scope
+from tonne.platform.events.notification import WorkKind
+from tonne.platform.http.json_body import JsonNumber
+from tonne.platform.values.amounts import TaxTreatment
+from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.language import DEFAULT_LANGUAGE
-from tonne.platform.values.tax import TaxTreatment
-from tonne.selling.accounts.model import PaymentMethod
-from tonne.selling.catalogue.prices.price import OrderType
+from tonne.selling.accounts.errors import NameInvalid
+from tonne.selling.accounts.model import PaymentMethod, Terms
+from tonne.selling.accounts.organisations.open_organisation import check_name
+from tonne.selling.catalogue.prices.price import OrderType, tax_minor_on
 from tonne.selling.catalogue.prices.pricing import Priced, PricedLine
 from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
 
@@ -250,3 +255,90 @@ class Order(msgspec.Struct, frozen=True):
         if self.is_paid_at_checkout and self.status is OrderStatus.PLACED:
             return None
         return now if self.auto_advance else None
+
+
+class Beneficiary(msgspec.Struct, frozen=True):
+    """`is_public` matters only for persons: whether the person agreed to be named in public."""
+
+    name: str
+    kind: BeneficiaryKind = BeneficiaryKind.ORGANISATION
+    is_public: bool = False
+
+
+def _read_name(value: Any) -> str:
+    try:
+        if isinstance(value, str) and not isinstance(value, JsonNumber):
+            return check_name(value)
+    except NameInvalid:
+        pass
+    raise ValueError("expected 1 to 200 printable characters on one line, not all of them spaces")
+
+
+BeneficiaryName = Annotated[
+    str,
+    _read_name,
+    Meta(
+        min_length=1,
+        max_length=200,
+        description="The name on the certificate. Spaces at its ends are removed.",
+        examples=["Fjord Bakery AS"],
+    ),
+]
+_KIND = Meta(
+    description="`person`: the name is private. It is on the certificate, but registries do not get it and public "
+    "pages do not show it.",
+    examples=["organisation"],
+)
+
+
+class BeneficiaryIn(msgspec.Struct, forbid_unknown_fields=True):
+    """In whose name the certificate is issued."""
+
+    name: BeneficiaryName
+    kind: Annotated[BeneficiaryKind, _KIND] = BeneficiaryKind.ORGANISATION
+
+    @property
+    def value(self) -> Beneficiary:
+        return Beneficiary(self.name, self.kind)
+
+
+class CustomerIn(msgspec.Struct, forbid_unknown_fields=True):
+    """In whose name the certificate of a checkout is issued: usually a person's."""
+
+    name: BeneficiaryName
+    kind: Annotated[BeneficiaryKind, _KIND] = BeneficiaryKind.PERSON
+
+    @property
+    def value(self) -> Beneficiary:
+        return Beneficiary(self.name, self.kind)
+
+
+BENEFICIARY = Meta(description="In whose name the certificate is issued. Omit it for the account's beneficiary.")
+
+
+def charges_in(mode: Mode) -> WorkKind:
+    return WorkKind.LIVE_CHARGES if mode is Mode.LIVE else WorkKind.TEST_CHARGES
+
+
+def work_after(order: Order) -> tuple[WorkKind, ...]:
+    """The order has got its current status and an event. An order that no worker advances causes only the event."""
+    is_due = order.due_at(order.created_at) is not None
+    match order.status:
+        case OrderStatus.COMPLETE:
+            return WorkKind.EVENTS, WorkKind.CERTIFICATES
+        case _ if not is_due:
+            return (WorkKind.EVENTS,)
+        case OrderStatus.PLACED if order.payment_method is PaymentMethod.CARD and order.tax.tax_minor is not None:
+            return WorkKind.EVENTS, charges_in(order.scope.mode)
+        case OrderStatus.PLACED:
+            return WorkKind.EVENTS, WorkKind.UNINVOICED_ORDERS
+        case OrderStatus.PAID | OrderStatus.RETIRING:
+            return WorkKind.EVENTS, WorkKind.PAID_ORDERS
+        # Received orders are priced after a pause.
+        case OrderStatus.RECEIVED | OrderStatus.CANCELLED | OrderStatus.FAILED:
+            return (WorkKind.EVENTS,)
+
+
+def tax_of(priced: Priced, terms: Terms) -> OrderTax:
+    """Treatment and rate of the terms. The amount is None if the order is billed together with others."""
+    return OrderTax(terms.tax.treatment, terms.tax.rate, tax_minor_on(priced.total_cost_minor, terms))

@@ -18,9 +18,8 @@ from tonne.selling.catalogue.prices.pricing import Priced
 from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.selling.orders import store
 from tonne.selling.orders.load import load_orders
-from tonne.selling.orders.model import FailureReason, Order, OrderKey, OrderStatus, OrderTax
+from tonne.selling.orders.model import FailureReason, Order, OrderKey, OrderStatus, OrderTax, tax_of
 from tonne.selling.orders.move_order import move_order
-from tonne.selling.orders.order_tax import tax_of
 from tonne.selling.orders.placing.spending import count_spending
 from tonne.selling.orders.queue import postpone, run_due
 

@@ -1,20 +1,26 @@
-"""Links in mails to users: invitations and new passwords. Only the hash of a link's token is stored."""
+"""Links in mails to users: invitations and new passwords. Only the hash of a link's token is stored.
+
+A signed-in user also chooses a new password with the old one.
+"""
 
 from datetime import datetime, timedelta
 
-from tonne.platform.db.database import Connection
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.documents.mail.layout import button_lines, join_blocks, one_line
 from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.documents.mail.send_mail import compose_mail
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, is_id, new_id, new_secret_id
+from tonne.platform.values.context import Actor, ActorKind, Clock, is_id, new_id, new_secret_id
 from tonne.platform.web.wording import wording_in
-from tonne.selling.accounts.lookup import find_language
-from tonne.selling.users import link_store
-from tonne.selling.users.errors import LinkExpired
+from tonne.selling.accounts.lookup import find_language, require_organisation
+from tonne.selling.users import link_store, session_store, store
+from tonne.selling.users.create_user import create_user, grant_role
+from tonne.selling.users.errors import AlreadyMember, LinkExpired, RoleRefused, SignInRefused
 from tonne.selling.users.link_store import INVITATION, PASSWORD_RESET, UserLink
-from tonne.selling.users.model import Role, User
+from tonne.selling.users.model import Role, User, may_grant
+from tonne.selling.users.passwords import Passwords, check_new_password
+from tonne.selling.users.security_mails import send_password_changed
 from tonne.selling.users.sessions import hash_token
 
 INVITATION_LASTS = timedelta(days=7)
@@ -122,3 +128,142 @@ def _new_link(
         expires_at=now + lasts,
     )
     return link, new_secret_id(_PREFIX)
+
+
+class ChangePassword:
+    def __init__(self, database: Database, passwords: Passwords, *, clock: Clock, settings: Settings) -> None:
+        self._database = database
+        self._passwords = passwords
+        self._clock = clock
+        self._settings = settings
+
+    async def ask_for_link(self, email: str, *, actor: Actor) -> None:
+        """Mail a link if there is such a user. The caller answers the same in both cases."""
+        async with self._database.transaction() as tx:
+            found = await store.find_user_by_email(tx, email)
+            if found is not None and found[0].disabled_at is None:
+                now = self._clock()
+                await send_password_reset(tx, self._settings, found[0].email, actor_name=str(actor), now=now)
+
+    async def by_link(self, token: str, password: str, *, actor: Actor) -> User:
+        """Raises LinkExpired or PasswordInvalid. A second factor is still asked for at the next sign-in."""
+        now = self._clock()
+        async with self._database.transaction() as tx:
+            link = await require_link(tx, token, PASSWORD_RESET, now)
+        check_new_password(password, link.email)
+        # Outside of a transaction: hashing takes long.
+        password_hash = await self._passwords.hash(password)
+        async with self._database.transaction() as tx:
+            link = await require_link(tx, token, PASSWORD_RESET, now)
+            found = await store.find_user_by_email(tx, link.email)
+            if found is None or found[0].disabled_at is not None:
+                raise LinkExpired
+            await link_store.use_links(tx, link, now)
+            await self._store(tx, found[0], password_hash, but_session="", actor=actor)
+        return found[0]
+
+    async def by_password(self, user: User, old: str, new: str, *, but_session: str, actor: Actor) -> None:
+        """Raises SignInRefused or PasswordInvalid. All sessions except `but_session` end."""
+        found = await self._database.run(store.find_user_by_email, user.email)
+        if found is None or not await self._passwords.is_right(found[1], old):
+            raise SignInRefused("Your current password is wrong.", field="old_password")
+        check_new_password(new, user.email)
+        password_hash = await self._passwords.hash(new)
+        async with self._database.transaction() as tx:
+            await self._store(tx, user, password_hash, but_session=but_session, actor=actor)
+
+    async def _store(self, tx: Connection, user: User, password_hash: str, *, but_session: str, actor: Actor) -> None:
+        now = self._clock()
+        await store.set_password_hash(tx, user.id, password_hash)
+        await session_store.revoke_sessions(tx, user.id, now, but=but_session)
+        await send_password_changed(tx, self._settings, user.email)
+        await audit.record(tx, None, "user.password_changed", actor=actor, at=now, subject_id=user.id)
+
+
+async def invite(
+    tx: Connection,
+    settings: Settings,
+    organisation_id: str,
+    email: str,
+    role: Role,
+    *,
+    granter: Role | None,
+    invited_by: str,
+    actor: Actor,
+    now: datetime,
+) -> UserLink:
+    """Send a link by mail. `granter` is the role of the member who invites; None: the operator.
+
+    Raises RoleRefused or AlreadyMember.
+    """
+    if granter is not None and not may_grant(granter, role):
+        raise RoleRefused
+    details = await require_organisation(tx, organisation_id)
+    found = await store.find_user_by_email(tx, email)
+    if found is not None and await store.find_role(tx, organisation_id, found[0].id) is not None:
+        raise AlreadyMember(f"{email} is already a member of the organisation.")
+    link = await send_invitation(
+        tx,
+        settings,
+        email,
+        role,
+        organisation_id=organisation_id,
+        organisation_name=details.organisation.name,
+        invited_by=invited_by,
+        actor_name=str(actor),
+        now=now,
+    )
+    await audit.record(
+        tx, organisation_id, "member.invited", actor=actor, at=now, subject_id=link.id, after={"role": role}
+    )
+    return link
+
+
+async def revoke_invitation(tx: Connection, organisation_id: str, link_id: str, *, actor: Actor, now: datetime) -> None:
+    """Raises LinkExpired if it was accepted or revoked before."""
+    if not await link_store.revoke_invitation(tx, organisation_id, link_id, now):
+        raise LinkExpired("This invitation was accepted, revoked or has expired.")
+    await audit.record(tx, organisation_id, "member.invitation_revoked", actor=actor, at=now, subject_id=link_id)
+
+
+async def accept_as_new_user(
+    tx: Connection, token: str, name: str, password_hash: str, *, address: str, now: datetime
+) -> tuple[User, UserLink]:
+    """The person who has the mail creates a user for its address. Raises LinkExpired or UserExists."""
+    link = await require_link(tx, token, INVITATION, now)
+    invited = Actor(ActorKind.USER, link.id, address)
+    user = await create_user(tx, link.email, name, password_hash=password_hash, actor=invited, now=now)
+    await _join(tx, link, user, address=address, now=now)
+    return user, link
+
+
+async def accept_as_user(tx: Connection, token: str, user: User, *, address: str, now: datetime) -> UserLink:
+    """A signed-in user accepts an invitation to another organisation. Raises LinkExpired."""
+    link = await require_link(tx, token, INVITATION, now)
+    if link.email != user.email:
+        raise LinkExpired(f"This invitation is for {link.email}. Sign in with that address to accept it.")
+    await _join(tx, link, user, address=address, now=now)
+    return link
+
+
+async def accept_open_invitations(tx: Connection, email: str, name: str, *, address: str, now: datetime) -> User | None:
+    """A new user, whose address a sign-in provider has verified, joins all organisations that invited it.
+
+    None if nobody has invited the address.
+    """
+    links = await link_store.lock_invitations_any_account(tx, email, now)
+    if not links:
+        return None
+    invited = Actor(ActorKind.USER, links[0].id, address)
+    user = await create_user(tx, email, one_line(name)[:200], password_hash=None, actor=invited, now=now)
+    for link in {each.organisation_id: each for each in links}.values():
+        await _join(tx, link, user, address=address, now=now)
+    return user
+
+
+async def _join(tx: Connection, link: UserLink, user: User, *, address: str, now: datetime) -> None:
+    if link.organisation_id is None or link.role is None:
+        raise LookupError(f"the invitation {link.id} has no organisation")
+    await link_store.use_links(tx, link, now)
+    actor = Actor(ActorKind.USER, user.id, address)
+    await grant_role(tx, link.organisation_id, user.id, link.role, actor=actor, now=now)

@@ -4,18 +4,20 @@ A certificate that was sent out never changes: its number stays valid for verifi
 """
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
+from tonne.platform.events.optional_events import OptionalEvent, record_optional
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor
+from tonne.platform.values.context import Actor, Timestamp, to_wire
 from tonne.platform.values.replace import replace
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.move_order import rewrite_documents
-from tonne.supply.certificates.certificate_events import record_replacement
+from tonne.selling.orders.schemas import OrderId
 from tonne.supply.certificates.logo_store import keep_logos
 from tonne.supply.certificates.record import (
     CertificateLine,
@@ -29,6 +31,50 @@ from tonne.supply.certificates.totals import add_totals, month_of, subtract_tota
 from tonne.supply.stock.errors import CertificateNotAvailable, CertificateNotValid
 from tonne.supply.transparency.record_statements import NewStatement, record_statements
 from tonne_verify.openings import StatementKind
+
+REPLACED = "certificate.replaced"
+_URL = {"format": "uri"}
+
+
+class ReplacedCertificateOut(msgspec.Struct):
+    """A new certificate of an order. The former one is no longer valid, and its number says so."""
+
+    number: Annotated[str, Meta(description="The number of the new certificate.", examples=["7XKD-M2QH-9RTV-4WNC"])]
+    replaces: Annotated[
+        str, Meta(description="The number of the former certificate.", examples=["3FQA-W8ZK-5JXM-6CRT"])
+    ]
+    order_id: OrderId
+    issued_at: Annotated[Timestamp, Meta(description="When it was issued.")]
+    url: Annotated[
+        str,
+        Meta(
+            description="The PDF. Needs API authentication.",
+            examples=["https://offsets.example.com/v1/orders/ord_06gtv1alff3htg9thvlvj59t20/certificate"],
+            extra_json_schema=_URL,
+        ),
+    ]
+    public_url: Annotated[
+        Annotated[str, Meta(extra_json_schema=_URL)] | None,
+        Meta(
+            description="Its public page. Null if the order is in a private name.",
+            examples=["https://offsets.example.com/certificates/7XKD-M2QH-9RTV-4WNC"],
+        ),
+    ]
+
+
+async def record_replacement(
+    tx: Connection, order: Order, new: CertificateRecord, replaces: str, *, base_url: str, now: datetime
+) -> None:
+    certificate = ReplacedCertificateOut(
+        number=new.number,
+        replaces=replaces,
+        order_id=order.id,
+        issued_at=to_wire(now),
+        url=order.certificate_url or f"{base_url}/v1/orders/{order.id}/certificate",
+        public_url=order.public_certificate_url,
+    )
+    event = OptionalEvent(REPLACED, order.id, msgspec.json.encode(certificate), order.id)
+    await record_optional(tx, [(order.scope, event)], now)
 
 
 class _CurrentCertificate(NamedTuple):

@@ -15,8 +15,8 @@ from tonne.platform.values.amounts import MAX_GRAMS, MassUnit, format_tonnes, to
 from tonne.platform.values.context import Clock, Mode, Scope
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.orders import store as order_store
-from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.errors import OrderNotFound
+from tonne.selling.orders.model import Beneficiary
 from tonne.selling.orders.schemas import order_document
 from tonne.supply.retirements import retirement_store
 from tonne.supply.retirements.rename_order import rename_order

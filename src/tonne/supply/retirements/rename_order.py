@@ -12,9 +12,8 @@ from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, Scope
-from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
-from tonne.selling.orders.model import BeneficiaryKind, Order, OrderStatus
+from tonne.selling.orders.model import Beneficiary, BeneficiaryKind, Order, OrderStatus
 from tonne.selling.orders.move_order import rewrite_documents
 from tonne.selling.orders.queue import lock_order
 from tonne.selling.orders.store import set_beneficiary

@@ -12,10 +12,9 @@ from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Order, OrderStatus, PaymentState
 from tonne.selling.orders.queue import lock_order
-from tonne.supply.retirements.allocate_orders import allocate_orders
-from tonne.supply.retirements.complete_orders import complete_orders, show_retired_projects
+from tonne.supply.retirements.allocate_orders import allocate_orders, complete_orders, show_retired_projects
 from tonne.supply.stock.errors import SupplyShort
-from tonne.supply.stock.parcels.retire_test_parcels import retire_test_parcels
+from tonne.supply.stock.parcels.confirm_retirements import retire_test_parcels
 
 
 class RetireTestOrder:

@@ -9,7 +9,7 @@ from msgspec import Meta
 from tonne.platform.http.json_body import JsonNumber
 from tonne.platform.values.context import Timestamp
 from tonne.selling.catalogue.schemas import Country, ProjectId, ProjectName, Registry, RegistryProjectId, Tonnes
-from tonne.selling.orders.beneficiary import BeneficiaryIn
+from tonne.selling.orders.model import BeneficiaryIn
 from tonne.selling.orders.schemas import OrderId
 from tonne.supply.stock.schemas import Day, RetirementUrl
 

@@ -1,17 +1,25 @@
-"""A job: appends what happened to the transparency log, as leaves of its Merkle tree."""
+"""A job: appends what happened to the transparency log, as leaves of its Merkle tree.
 
+A log that cannot be continued is closed; the next generation names its last signed checkpoint.
+"""
+
+import re
 from collections.abc import Sequence
+from datetime import datetime
 from typing import ClassVar
 
 import msgspec
 import structlog
 
 from tonne.platform.db.database import Connection, Database
+from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Clock, Mode
+from tonne.platform.values.context import Actor, Clock, Mode
 from tonne.supply.transparency import statement_store, statements
-from tonne.supply.transparency.log_store import grow_log, lock_log, open_log
+from tonne.supply.transparency.errors import LogHeadInvalid, LogNotPublished
+from tonne.supply.transparency.log_store import close_log, find_latest, grow_log, lock_log, open_log
 from tonne.supply.transparency.model import MAX_BATCH, Log, origin_of
+from tonne.supply.transparency.statement_store import queue_again
 from tonne.supply.transparency.tile_store import append_entries, read_last_tiles, write_tiles
 from tonne.supply.transparency.tree import grow_tiles
 from tonne_verify.errors import NotProven
@@ -97,3 +105,56 @@ def _stated(
     if replaced_by is None:
         raise LookupError("the certificate is not replaced")
     return statements.replaced_facts(waiting.subject, replaced_by), names
+
+
+# The length of an entry has 16 bits.
+MAX_ENTRY = 65_535
+_GENERATION = re.compile(r"/log(?:/test)?/([1-9][0-9]{0,5})", re.ASCII)
+
+
+async def reopen_log(
+    tx: Connection, mode: Mode, head: str | None, *, base_url: str, reason: str, actor: Actor, now: datetime
+) -> tuple[Log, Log]:
+    """Returns the closed log and the new one, whose entry 0 is `head`, the content of the head file.
+
+    Without a head file, the newest checkpoint in the database is named. Statements that no checkpoint in the database
+    covers are queued again for the new log.
+    """
+    old = await lock_log(tx, mode)
+    latest = None if old is None else await find_latest(tx, old.id)
+    if head is None and latest is not None:
+        head = latest.note
+    if old is None or head is None:
+        raise LogNotPublished
+    if not head.strip() or len(head.encode()) > MAX_ENTRY:
+        raise LogHeadInvalid
+    await close_log(tx, old.id, reason, now)
+    generation = max(old.generation, _generation_of(head)) + 1
+    origin = origin_of(base_url, mode, generation)
+    await open_log(tx, mode, generation, origin, now, previous_head=head)
+    new = await lock_log(tx, mode)
+    if new is None:
+        raise LookupError(f"the log {origin} was not opened")
+    await append_to_tree(tx, new, [head.encode()])
+    count = await queue_again(tx, old.id, old.published_size)
+    await audit.record(
+        tx,
+        None,
+        "log.reopened",
+        actor=actor,
+        at=now,
+        subject_id=old.origin,
+        mode=mode,
+        before={"origin": old.origin},
+        after={"origin": origin},
+        reason=reason,
+        queued_again=count,
+    )
+    return old, new
+
+
+def _generation_of(head: str) -> int:
+    """The number of the log that signed it. A restored database may not know that log: its origin is not used again."""
+    origin = head.partition("\n")[0]
+    found = _GENERATION.fullmatch(origin[max(origin.rfind("/log"), 0) :])
+    return 1 if found is None else int(found[1])

@@ -9,8 +9,7 @@ from tonne.platform.http.openapi.reference_page import AssetNotFound, redirect_t
 from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker
 from tonne.platform.values.context import Mode
 from tonne.platform.web.render import Renderer
-from tonne.supply.transparency.checkpoint_store import find_latest
-from tonne.supply.transparency.log_store import list_logs
+from tonne.supply.transparency.log_store import find_latest, list_logs
 from tonne.supply.transparency.served_store import find_bundle, find_note, find_tile
 from tonne_verify.merkle import HASH_SIZE
 from tonne_verify.tiles import TILE_HEIGHT, TILE_WIDTH, TileId, join_entries, parse_tile_path, split_entries

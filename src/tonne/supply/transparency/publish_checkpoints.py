@@ -14,9 +14,9 @@ import structlog
 from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock
-from tonne.supply.transparency.checkpoint_store import claim_grown, record_refusal, store_checkpoint
 from tonne.supply.transparency.head_file import HeadFile
 from tonne.supply.transparency.log_keys import LogKeys
+from tonne.supply.transparency.log_store import claim_grown, record_refusal, store_checkpoint
 from tonne.supply.transparency.model import Log
 from tonne.supply.transparency.tile_store import read_tiles
 from tonne.supply.transparency.tree import TreeBroken

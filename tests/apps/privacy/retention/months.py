@@ -9,8 +9,7 @@ import asyncpg
 from tests.support.scene import Scene
 from tests.support.world import TESTER, Tenant
 from tonne.apps.privacy.retention.removal_store import RemovedPartition
-from tonne.apps.privacy.retention.remove_partition import NotRemoved
-from tonne.apps.privacy.retention.remove_partitions import remove_due
+from tonne.apps.privacy.retention.remove_partitions import NotRemoved, remove_due
 from tonne.apps.wiring.app import Services
 from tonne.channels.webhooks.register import register_webhook
 from tonne.platform.db.database import Database

@@ -9,7 +9,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from tests.apps.privacy.retention.months import Months, divide
-from tonne.apps.privacy.retention.remove_partition import NotRemoved
+from tonne.apps.privacy.retention.remove_partitions import NotRemoved
 from tonne.channels.webhooks.delivery import batch_store, claim
 from tonne.channels.webhooks.model import Lease
 from tonne.platform.db.database import Connection

@@ -17,8 +17,7 @@ from tonne.apps.cli.operations.doctor import find_waiting
 from tonne.apps.privacy.retention.archive_file import ArchiveError, check_contents, read_manifest
 from tonne.apps.privacy.retention.check_archives import ARCHIVES
 from tonne.apps.privacy.retention.removal_store import RemovedPartition
-from tonne.apps.privacy.retention.remove_partition import NotRemoved
-from tonne.apps.privacy.retention.remove_partitions import RemovePartitions
+from tonne.apps.privacy.retention.remove_partitions import NotRemoved, RemovePartitions
 from tonne.apps.wiring.app import Services
 from tonne.platform.db.schema.partitions import ATTEMPTS, MAILS, list_partitions
 from tonne.platform.settings.load_settings import load_settings
@@ -185,7 +184,7 @@ async def test_a_table_in_use_keeps_its_partition_until_the_next_run(
     months: Months, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     await three_old_and_one_new(months)
-    monkeypatch.setattr("tonne.apps.privacy.retention.remove_partition.DROP_TRIES", 2)
+    monkeypatch.setattr("tonne.apps.privacy.retention.remove_partitions.DROP_TRIES", 2)
     async with months.database.transaction() as tx:
         await tx.execute("SELECT FROM events")
         [outcome] = await months.remove()

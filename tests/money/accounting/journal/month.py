@@ -22,21 +22,20 @@ from tonne.money.bank.return_transfer import confirm_return, fail_return, return
 from tonne.money.cards.captured_store import request_checks_any_account
 from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.cards.gateways.payment_record import DisputeState
-from tonne.money.cards.stored_cards.charge_again import charge_again
-from tonne.money.cards.stored_cards.stored_cards import describe_card, store_card
+from tonne.money.cards.stored_cards.stored_cards import charge_again, describe_card, store_card
 from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
 from tonne.money.invoices.model import Invoice
 from tonne.money.invoices.settle_invoice import settle_invoice
 from tonne.money.invoices.store import find_by_references_any_account
 from tonne.money.invoices.write_off import reinstate_invoice, write_off_invoice
 from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
-from tonne.money.refunds.disputes.simulate_dispute import simulate_dispute
+from tonne.money.refunds.disputes.record_payment import simulate_dispute
 from tonne.money.refunds.request_refund import RefundRequest, request_refund
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.read_sheet import SheetFile
+from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import Mode, Scope, new_id
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.model import Billing, Fulfil, PaymentMethod
 from tonne.selling.accounts.organisations.change_billing import BillingChange

@@ -15,7 +15,7 @@ from tonne.money.accounting.journal.match_payout import match_payout
 from tonne.money.accounting.journal.model import LedgerAccount
 from tonne.money.accounting.journal.read_journal import Period, sum_balances_any_account
 from tonne.money.accounting.matching.import_statement import import_statement
-from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Mode
 

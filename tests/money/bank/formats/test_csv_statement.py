@@ -17,8 +17,7 @@ from tonne.money.bank.formats.local_numbers import (
 )
 from tonne.money.bank.formats.read_statement import read_statement
 from tonne.money.bank.formats.statement import StatementLine
-from tonne.platform.documents.sheets.columns import CellError
-from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.documents.sheets.columns import CellError, SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 
 HEAD = "booked_on,amount,currency,payer,reference\n"

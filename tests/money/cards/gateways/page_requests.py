@@ -5,9 +5,8 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
 from tests.money.cards.gateways.gateway_under_test import KEY, request
-from tonne.money.cards.gateways.card import ChargeRequest, HostedPage
+from tonne.money.cards.gateways.card import ChargeRequest, HostedPage, PageRequest, PaymentPage
 from tonne.money.cards.gateways.card_stripe import StripeCardGateway
-from tonne.money.cards.gateways.payment_page import PageRequest, PaymentPage
 from tonne.platform.values.context import Clock, utc_now
 from tonne.platform.values.replace import replace
 

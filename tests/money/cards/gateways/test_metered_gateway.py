@@ -4,7 +4,16 @@ import pytest
 
 from tests.support.samples import parse_samples, total
 from tests.support.spans import exporting_spans
-from tonne.money.cards.gateways.card import CardNotFound, ChargeOutcome, ChargeRequest, StoredCard
+from tonne.money.cards.gateways.card import (
+    CardNotFound,
+    ChargeOutcome,
+    ChargeRequest,
+    PageNotOpened,
+    PageRequest,
+    PaymentPage,
+    PaymentPages,
+    StoredCard,
+)
 from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.cards.gateways.confirmation import (
     CardSetup,
@@ -15,7 +24,6 @@ from tonne.money.cards.gateways.confirmation import (
     PayerPages,
 )
 from tonne.money.cards.gateways.metered_gateway import GatewayMetrics, metered
-from tonne.money.cards.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage, PaymentPages
 from tonne.platform.db.database import Database
 from tonne.platform.db.hold import HoldWatch
 from tonne.platform.process.telemetry.metrics_text import render

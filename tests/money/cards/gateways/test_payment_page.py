@@ -19,9 +19,16 @@ from tests.money.cards.gateways.page_requests import (
     with_session,
 )
 from tests.support.clock import ManualClock
-from tonne.money.cards.gateways.card import ChargeOutcome, ChargeRequest, ChargeResult, HostedPage
+from tonne.money.cards.gateways.card import (
+    ChargeOutcome,
+    ChargeRequest,
+    ChargeResult,
+    HostedPage,
+    PageNotOpened,
+    PaymentPage,
+    PaymentPages,
+)
 from tonne.money.cards.gateways.card_stripe import StripeCardGateway
-from tonne.money.cards.gateways.payment_page import PageNotOpened, PaymentPage, PaymentPages
 from tonne.money.cards.gateways.payment_record import RefundOutcome
 from tonne.money.cards.gateways.stripe_pages import MARGIN, MAX_PAGE_LIFE, MIN_PAGE_LIFE, Session, charge_result_of
 from tonne.money.cards.gateways.stripe_responses import ErrorObject, PaymentIntentObject

@@ -28,9 +28,8 @@ from tests.support.clock import START, ManualClock
 from tests.support.processes import free_port
 from tests.support.receivers import never_accepting
 from tonne.money.cards.gateways import card_stripe
-from tonne.money.cards.gateways.card import ChargeOutcome, ChargeRequest, ChargeResult, HostedPage
+from tonne.money.cards.gateways.card import ChargeOutcome, ChargeRequest, ChargeResult, HostedPage, PageNotOpened
 from tonne.money.cards.gateways.card_stripe import StripeCardGateway
-from tonne.money.cards.gateways.payment_page import PageNotOpened
 from tonne.platform.values.replace import replace
 
 API = {"type": "api_error", "message": "Sorry, something went wrong on our end."}

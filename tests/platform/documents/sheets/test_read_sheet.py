@@ -9,8 +9,7 @@ from typing import Annotated, ClassVar
 
 import pytest
 
-from tonne.platform.documents.sheets.columns import Column, Label, decimal, text, whole
-from tonne.platform.documents.sheets.errors import RowError, quoted
+from tonne.platform.documents.sheets.columns import Column, Label, RowError, decimal, quoted, text, whole
 from tonne.platform.documents.sheets.read_sheet import (
     MAX_BYTES,
     MAX_ERRORS,

@@ -25,10 +25,9 @@ from tests.support.document_key import write_document_key
 from tonne.platform.db.database import Database
 from tonne.platform.keys.signing.document_key import KeyUnusable
 from tonne.platform.keys.signing.errors import SigningUnavailable
-from tonne.platform.keys.signing.keys import SigningKeys
+from tonne.platform.keys.signing.keys import SignDocuments, SigningKeys
 from tonne.platform.keys.signing.model import KeyPurpose
 from tonne.platform.keys.signing.operator_key import load_operator_key
-from tonne.platform.keys.signing.sign_documents import SignDocuments
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings, SettingsError
 from tonne.supply.certificates.pdf import certificate_pdf

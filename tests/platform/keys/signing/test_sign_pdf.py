@@ -29,8 +29,7 @@ from tonne.platform.keys.signing.document_key import (
     document_key,
     sign_in_memory,
 )
-from tonne.platform.keys.signing.keys import new_record
-from tonne.platform.keys.signing.make_key import make_key
+from tonne.platform.keys.signing.keys import make_key, new_record
 from tonne.platform.keys.signing.model import KeyPurpose
 from tonne.platform.keys.signing.operator_key import load_operator_key
 from tonne.platform.keys.signing.sign_pdf import sign_pdf

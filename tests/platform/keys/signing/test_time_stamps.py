@@ -23,7 +23,7 @@ from tests.support.certificates import RECORD
 from tests.support.clock import START
 from tonne.platform.db.database import Database
 from tonne.platform.keys.signing.errors import SigningUnavailable
-from tonne.platform.keys.signing.sign_documents import SignDocuments
+from tonne.platform.keys.signing.keys import SignDocuments
 from tonne.platform.settings.settings import Settings
 from tonne.supply.certificates.pdf import certificate_pdf
 

@@ -13,8 +13,7 @@ from tests.support.api_client import ApiClient
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.platform.values.context import utc_now
-from tonne.selling.orders.beneficiary import Beneficiary
-from tonne.selling.orders.model import BeneficiaryKind
+from tonne.selling.orders.model import Beneficiary, BeneficiaryKind
 from tonne.selling.orders.queue import lock_order
 from tonne.supply.certificates.proofs.statement_source import read_stated_rows
 from tonne.supply.certificates.reissue_certificate import withdraw_certificate

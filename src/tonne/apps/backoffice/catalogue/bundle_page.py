@@ -5,10 +5,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from tonne.apps.backoffice.catalogue.bundle_margins import BundleMargin, margin_of, read_costs
-from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, OperatorViewer
+from tonne.apps.dashboard.page import DashboardPage, OperatorSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
 from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import DECIMALS, format_money, parse_decimal, scaled
 from tonne.platform.values.context import is_id

@@ -5,10 +5,8 @@ from datetime import timedelta
 from tonne.apps.backoffice.catalogue.bundle_margins import margin_of, read_costs
 from tonne.apps.backoffice.catalogue.staged_import_store import ImportKind
 from tonne.apps.backoffice.catalogue.staged_imports import MAX_UPLOAD_BYTES, StagedImports
-from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import OperatorViewer
+from tonne.apps.dashboard.page import DashboardPage, OperatorSection
+from tonne.apps.dashboard.viewer import Form, OperatorViewer
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import DECIMALS

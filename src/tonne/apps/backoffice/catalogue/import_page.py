@@ -1,27 +1,10 @@
 """A prepared import: what it would change, its errors, and after it was applied, what it did and what is next."""
 
+from tonne.apps.backoffice.catalogue import staged_import_store, staged_imports
 from tonne.apps.backoffice.catalogue.row_differences import file_difference
-from tonne.apps.backoffice.catalogue.staged_import_store import (
-    ImportKind,
-    StagedImport,
-    allow_large_change,
-    delete_staged,
-    find_staged,
-    read_files,
-)
-from tonne.apps.backoffice.catalogue.staged_imports import (
-    Rehearsal,
-    StagedImportApplied,
-    StagedImportNotFound,
-    StagedImports,
-    confirmed_rows,
-    read_result,
-)
 from tonne.apps.backoffice.supply.work_list_store import ParcelOrder, list_parcel_orders_any_account
-from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import OperatorViewer
+from tonne.apps.dashboard.page import DashboardPage, OperatorSection
+from tonne.apps.dashboard.viewer import Form, OperatorViewer
 from tonne.platform.http.route import Response
 from tonne.platform.values.context import is_id
 from tonne.platform.web.render import see_other
@@ -34,15 +17,15 @@ MAX_ERRORS_SHOWN = 200
 MAX_ORDERS_SHOWN = 50
 # The page that an import belongs to, and its entry in the menu.
 PAGES = {
-    ImportKind.CONFIRMATIONS: "retirements",
-    ImportKind.CONFIRMED_LINES: "retirements",
-    ImportKind.LOTS: "supply",
-    ImportKind.CATALOGUE: "catalogue",
+    staged_import_store.ImportKind.CONFIRMATIONS: "retirements",
+    staged_import_store.ImportKind.CONFIRMED_LINES: "retirements",
+    staged_import_store.ImportKind.LOTS: "supply",
+    staged_import_store.ImportKind.CATALOGUE: "catalogue",
 }
 
 
 class ImportPage(DashboardPage, frozen=True):
-    imports: StagedImports
+    imports: staged_imports.StagedImports
 
     def section(self) -> OperatorSection:
         return OperatorSection(
@@ -52,7 +35,7 @@ class ImportPage(DashboardPage, frozen=True):
                 f"{IMPORT}/accept-rates": self.accept_rates,
                 f"{IMPORT}/discard": self.discard,
             },
-            errors=(StagedImportNotFound, StagedImportApplied),
+            errors=(staged_imports.StagedImportNotFound, staged_imports.StagedImportApplied),
         )
 
     async def show(self, viewer: OperatorViewer) -> Response:
@@ -80,28 +63,28 @@ class ImportPage(DashboardPage, frozen=True):
             rehearsal = await self.imports.rehearse(staged, actor=viewer.actor, now=self.clock())
             return await self._preview(viewer, staged, rehearsal, form)
         async with self.database.transaction() as tx:
-            await allow_large_change(tx, viewer.mode, staged.id)
+            await staged_import_store.allow_large_change(tx, viewer.mode, staged.id)
         return see_other(f"{viewer.base}/imports/{staged.id}")
 
     async def discard(self, viewer: OperatorViewer, _: Form) -> Response:
         staged = await self._find(viewer)
         async with self.database.transaction() as tx:
-            await delete_staged(tx, viewer.mode, staged.id)
+            await staged_import_store.delete_staged(tx, viewer.mode, staged.id)
         return see_other(f"{viewer.base}/{PAGES[staged.kind]}?done=import_discarded")
 
-    async def _find(self, viewer: OperatorViewer) -> StagedImport:
+    async def _find(self, viewer: OperatorViewer) -> staged_import_store.StagedImport:
         import_id, staged = viewer.request.path("import_id"), None
         if is_id("imp", import_id):
-            staged = await self.database.run(find_staged, viewer.mode, import_id)
+            staged = await self.database.run(staged_import_store.find_staged, viewer.mode, import_id)
         if staged is None:
-            raise StagedImportNotFound
+            raise staged_imports.StagedImportNotFound
         return staged
 
     async def _preview(
         self,
         viewer: OperatorViewer,
-        staged: StagedImport,
-        rehearsal: Rehearsal,
+        staged: staged_import_store.StagedImport,
+        rehearsal: staged_imports.Rehearsal,
         form: Form | None = None,
     ) -> Response:
         result = rehearsal.result
@@ -109,7 +92,7 @@ class ImportPage(DashboardPage, frozen=True):
         lines: list[ConfirmationRow] = []
         if result is not None:
             async with self.database.connection() as connection:
-                lines = confirmed_rows(staged, await read_files(connection, staged))
+                lines = staged_imports.confirmed_rows(staged, await staged_import_store.read_files(connection, staged))
         return self.layout.page(
             viewer,
             "operator_import.html",
@@ -129,8 +112,8 @@ class ImportPage(DashboardPage, frozen=True):
             line_count=len(lines),
         )
 
-    async def _result(self, viewer: OperatorViewer, staged: StagedImport) -> Response:
-        result = read_result(staged)
+    async def _result(self, viewer: OperatorViewer, staged: staged_import_store.StagedImport) -> Response:
+        result = staged_imports.read_result(staged)
         orders = await self._orders(viewer, [] if result is None else result.parcel_ids)
         return self.layout.page(
             viewer,

@@ -2,10 +2,8 @@
 
 import asyncio
 
-from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import OperatorViewer
+from tonne.apps.dashboard.page import DashboardPage, OperatorSection
+from tonne.apps.dashboard.viewer import Form, OperatorViewer
 from tonne.platform.http.route import Response
 from tonne.platform.web.render import see_other
 from tonne.selling.catalogue.errors import PictureInvalid, PictureSubjectNotFound

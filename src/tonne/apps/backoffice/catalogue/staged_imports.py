@@ -21,7 +21,7 @@ from tonne.apps.backoffice.catalogue.staged_import_store import (
 )
 from tonne.apps.backoffice.money.confirmed_step import rehearse
 from tonne.platform.db.database import Connection, Database
-from tonne.platform.documents.sheets.errors import RowError, SheetInvalid
+from tonne.platform.documents.sheets.columns import RowError, SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import SheetFile, read_sheet
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, Mode, new_id
@@ -29,15 +29,9 @@ from tonne.platform.values.errors import Kind, TonneError
 from tonne.platform.values.same_named import same_named
 from tonne.selling.catalogue.imports.import_catalogue import CatalogueError, ImportReport
 from tonne.selling.catalogue.imports.rows import FileKind, Files
+from tonne.supply.retirements.confirmations import confirm_lines
 from tonne.supply.retirements.confirmations.audit import ConfirmationSource
-from tonne.supply.retirements.confirmations.confirm_lines import (
-    ConfirmationPlan,
-    ConfirmationReport,
-    LineFault,
-    plan_confirmations,
-    record_confirmations,
-)
-from tonne.supply.retirements.confirmations.import_confirmations import import_confirmations
+from tonne.supply.retirements.confirmations.confirm_lines import import_confirmations
 from tonne.supply.retirements.confirmations.rows import ConfirmationRow
 from tonne.supply.retirements.confirmations.work_list import EXPORT_COLUMNS
 from tonne.supply.stock.lots.import_lots import import_files
@@ -142,7 +136,7 @@ class StagedImports(Struct, frozen=True):
 
     async def check_confirmations(
         self, mode: Mode, rows: Sequence[ConfirmationRow], *, now: datetime
-    ) -> Sequence[LineFault]:
+    ) -> Sequence[confirm_lines.LineFault]:
         """The faults of confirmations that are not stored yet."""
         plan = await rehearse(self.database, lambda tx: self._plan(tx, mode, rows, now))
         return plan.faults
@@ -204,21 +198,21 @@ class StagedImports(Struct, frozen=True):
 
     async def _confirm(
         self, tx: Connection, staged: StagedImport, lines: bytes, *, actor: Actor, now: datetime
-    ) -> ConfirmationReport:
+    ) -> confirm_lines.ConfirmationReport:
         rows = msgspec.json.decode(lines, type=list[ConfirmationRow])
         plan = await self._plan(tx, staged.mode, rows, now)
         if plan.faults:
             raise SheetInvalid([RowError(DESK, *fault) for fault in plan.faults])
         source = ConfirmationSource(DESK, sha256(lines).hexdigest(), staged.reference)
-        return await record_confirmations(tx, staged.mode, plan, source, now=now, actor=actor)
+        return await confirm_lines.record_confirmations(tx, staged.mode, plan, source, now=now, actor=actor)
 
     async def _plan(
         self, tx: Connection, mode: Mode, rows: Sequence[ConfirmationRow], now: datetime
-    ) -> ConfirmationPlan:
-        return await plan_confirmations(tx, mode, rows, now=now, pages=self.settings.retirement_pages)
+    ) -> confirm_lines.ConfirmationPlan:
+        return await confirm_lines.plan_confirmations(tx, mode, rows, now=now, pages=self.settings.retirement_pages)
 
 
-def _confirmed(report: ConfirmationReport) -> ImportResult:
+def _confirmed(report: confirm_lines.ConfirmationReport) -> ImportResult:
     parcel_ids, details = report.parcel_ids[:MAX_PARCELS], report.details[:MAX_DETAILS]
     return same_named(ImportResult, report, parcel_ids=parcel_ids, details=details)
 

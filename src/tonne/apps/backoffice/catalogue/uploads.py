@@ -1,7 +1,7 @@
 """Files of forms."""
 
 from tonne.apps.backoffice.catalogue.staged_imports import MAX_UPLOAD_BYTES
-from tonne.apps.dashboard.form import Form
+from tonne.apps.dashboard.viewer import Form
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.http.route import Request
 

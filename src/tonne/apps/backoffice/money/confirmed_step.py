@@ -5,9 +5,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct, field
 
-from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.viewer import OperatorViewer
+from tonne.apps.dashboard.viewer import Form, OperatorViewer
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.http.route import Response
 from tonne.platform.values.errors import TonneError

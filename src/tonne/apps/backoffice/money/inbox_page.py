@@ -3,22 +3,21 @@
 from datetime import UTC, date, datetime
 
 from tonne.apps.backoffice.money.confirmed_step import rehearse
-from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.list_place import place_of, read_day, read_moment
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, OperatorViewer
+from tonne.apps.dashboard.page import DashboardPage, OperatorSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
 from tonne.money.accounting.matching.assign_transfer import decide_doubtful
-from tonne.money.accounting.matching.import_statement import BookedLine, StatementOptions
-from tonne.money.accounting.matching.suggest_matches import suggest_matches_any_account
-from tonne.money.accounting.matching.upload_statement import (
+from tonne.money.accounting.matching.import_statement import (
     MAX_UPLOAD_BYTES,
+    BookedLine,
+    StatementOptions,
     discard_upload,
     find_upload,
     import_upload,
     list_uploads,
     upload_statement,
 )
+from tonne.money.accounting.matching.suggest_matches import suggest_matches_any_account
 from tonne.money.bank.doubtful_store import list_doubtful_any_account
 from tonne.money.bank.formats.csv_statement import Spelling
 from tonne.money.bank.formats.identity import Verdict
@@ -30,7 +29,7 @@ from tonne.money.bank.transfer_store import (
     list_waiting_any_account,
 )
 from tonne.money.invoices.errors import DoubtfulLineNotFound, StatementUploadNotFound
-from tonne.platform.documents.sheets.errors import SheetInvalid
+from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.http.route import Response
 from tonne.platform.values.iban import is_iban

@@ -4,21 +4,17 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Wording, Work
-from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, OperatorViewer
+from tonne.apps.dashboard.page import OperatorSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
 from tonne.money.accounting.reports.payments import list_charges_of_invoice
 from tonne.money.bank.assignment_store import list_received_any_account
 from tonne.money.invoices.credit_notes.store import find_credit_note_any_account, list_credit_notes
-from tonne.money.invoices.documents.annex import load_annex
 from tonne.money.invoices.documents.billed_lines import billed_lines
-from tonne.money.invoices.documents.pdf import RenderInvoice
+from tonne.money.invoices.documents.pdf import RenderInvoice, load_annex
 from tonne.money.invoices.errors import InvoiceNotFound
 from tonne.money.invoices.find_invoice import find_by_number_any_account
-from tonne.money.invoices.invoice_state import describe_invoice
 from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
-from tonne.money.invoices.model import Invoice, InvoiceStatus
-from tonne.money.invoices.remaining import find_remaining
+from tonne.money.invoices.model import Invoice, InvoiceStatus, describe_invoice, find_remaining
 from tonne.money.invoices.resend_invoice import resend_invoice
 from tonne.money.invoices.settle_invoice import settle_invoice
 from tonne.money.invoices.write_off import approve_write_off, reinstate_invoice, write_off_invoice

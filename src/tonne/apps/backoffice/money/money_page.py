@@ -3,11 +3,9 @@
 from datetime import UTC, date
 from typing import Any
 
-from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.list_place import read_day
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import OperatorViewer
+from tonne.apps.dashboard.page import DashboardPage, OperatorSection
+from tonne.apps.dashboard.viewer import Form, OperatorViewer
 from tonne.apps.lookup.money_counts import count_open_money
 from tonne.money.accounting.reports.due_buckets import (
     BucketSum,
@@ -17,7 +15,7 @@ from tonne.money.accounting.reports.due_buckets import (
 )
 from tonne.money.bank.assignment_store import sum_received_any_account
 from tonne.money.invoices.find_invoice import find_by_number_any_account
-from tonne.money.invoices.invoice_state import describe_invoice
+from tonne.money.invoices.model import describe_invoice
 from tonne.money.invoices.store import list_numbered_any_account
 from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Response

@@ -5,28 +5,11 @@ import io
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, date, datetime
 
-from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, OperatorViewer
+from tonne.apps.dashboard.page import DashboardPage, OperatorSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
 from tonne.apps.lookup.doctor.doctor_run_store import find_last_run
+from tonne.money.accounting.journal import read_journal
 from tonne.money.accounting.journal.export import beancount_entry, beancount_head, csv_entry, csv_head
-from tonne.money.accounting.journal.open_points import (
-    find_beginning_any_account,
-    find_last_booking_any_account,
-    list_open_points_any_account,
-)
-from tonne.money.accounting.journal.read_journal import (
-    MonthTotals,
-    Period,
-    find_totals,
-    month_period,
-    read_entries_any_account,
-    read_opening_any_account,
-    store_totals,
-    sum_balances_any_account,
-    sum_month_any_account,
-)
 from tonne.money.accounting.reports.sales_list import read_sales_any_account, sales_head, sales_rows
 from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Request, Response
@@ -76,9 +59,9 @@ class MonthEndPage(DashboardPage, frozen=True):
         month = self._month(viewer.request)
         now = self.clock()
         async with self.database.long_snapshot(STATEMENT_S) as tx:
-            totals = await sum_month_any_account(tx, viewer.mode, month)
+            totals = await read_journal.sum_month_any_account(tx, viewer.mode, month)
         async with self.database.transaction() as tx:
-            await store_totals(tx, viewer.mode, month, totals, actor=viewer.actor, now=now)
+            await read_journal.store_totals(tx, viewer.mode, month, totals, actor=viewer.actor, now=now)
         return see_other(f"{viewer.base}/month-end/{month:%Y-%m}?done=month_summed#totals")
 
     async def download(self, viewer: OperatorViewer) -> Response:
@@ -88,10 +71,12 @@ class MonthEndPage(DashboardPage, frozen=True):
         media_type, write = EXPORTS[name]
         file = f"{viewer.mode}-{month:%Y-%m}-{name}"
         headers = {"Content-Disposition": f'attachment; filename="{file}"', "Cache-Control": "private, no-store"}
-        stream = self._stream(write, month_period(viewer.mode, month))
+        stream = self._stream(write, read_journal.month_period(viewer.mode, month))
         return Response(b"", 200, f"{media_type}; charset=utf-8".encode(), headers, stream=stream)
 
-    async def _stream(self, write: Callable[[Connection, Period], Text], period: Period) -> AsyncIterator[bytes]:
+    async def _stream(
+        self, write: Callable[[Connection, read_journal.Period], Text], period: read_journal.Period
+    ) -> AsyncIterator[bytes]:
         """From one snapshot, on a connection of its own: a slow reader holds it until the end."""
         held, size = list[str](), 0
         async with self.database.long_snapshot(STATEMENT_S) as tx:
@@ -104,13 +89,13 @@ class MonthEndPage(DashboardPage, frozen=True):
         yield "".join(held).encode()
 
     async def _page(self, viewer: OperatorViewer, month: date) -> Response:
-        period = month_period(viewer.mode, month)
+        period = read_journal.month_period(viewer.mode, month)
         async with self.database.connection() as connection:
-            points = await list_open_points_any_account(connection, period)
-            last_booking = await find_last_booking_any_account(connection, viewer.mode)
-            totals = await find_totals(connection, viewer.mode, month)
+            points = await read_journal.list_open_points_any_account(connection, period)
+            last_booking = await read_journal.find_last_booking_any_account(connection, viewer.mode)
+            totals = await read_journal.find_totals(connection, viewer.mode, month)
             doctor = await find_last_run(connection)
-            beginning = await find_beginning_any_account(connection)
+            beginning = await read_journal.find_beginning_any_account(connection)
             names = await name_actors(connection, [None if totals is None else totals.computed_by])
         last_day = (period.end.date()).fromordinal(period.end.date().toordinal() - 1)
         return self.layout.page(
@@ -150,7 +135,7 @@ class MonthEndPage(DashboardPage, frozen=True):
         return months
 
 
-def _by_currency(totals: MonthTotals | None) -> list[tuple[str, list[object], int, int]]:
+def _by_currency(totals: read_journal.MonthTotals | None) -> list[tuple[str, list[object], int, int]]:
     """For each currency its accounts, and the sums of debits and credits, which are equal."""
     found: list[tuple[str, list[object], int, int]] = []
     for currency in sorted({each.currency for each in totals.totals}) if totals else ():
@@ -177,28 +162,31 @@ def _before(month: date) -> date:
     return month.replace(year=month.year - 1, month=12) if month.month == 1 else month.replace(month=month.month - 1)
 
 
-async def _journal_csv(tx: Connection, period: Period) -> Text:
+async def _journal_csv(tx: Connection, period: read_journal.Period) -> Text:
     yield csv_head()
-    async for entry in read_entries_any_account(tx, period):
+    async for entry in read_journal.read_entries_any_account(tx, period):
         yield csv_entry(entry)
 
 
-async def _journal_beancount(tx: Connection, period: Period) -> Text:
+async def _journal_beancount(tx: Connection, period: read_journal.Period) -> Text:
     """Begins with the balances before the month, so that the text is complete by itself."""
     yield beancount_head(period.start.date())
-    opening = await read_opening_any_account(tx, Period(period.mode, BEGINNING, period.start))
+    opening = await read_journal.read_opening_any_account(tx, read_journal.Period(period.mode, BEGINNING, period.start))
     if opening is not None:
         yield beancount_entry(opening)
-    async for entry in read_entries_any_account(tx, period):
+    async for entry in read_journal.read_entries_any_account(tx, period):
         yield beancount_entry(entry)
 
 
-async def _balances_csv(tx: Connection, period: Period) -> Text:
+async def _balances_csv(tx: Connection, period: read_journal.Period) -> Text:
     """What the month changed, and the balances at its end."""
-    changed = {(each.account, each.currency): each.amount_minor for each in await sum_balances_any_account(tx, period)}
-    until = Period(period.mode, BEGINNING, period.end)
+    changed = {
+        (each.account, each.currency): each.amount_minor
+        for each in await read_journal.sum_balances_any_account(tx, period)
+    }
+    until = read_journal.Period(period.mode, BEGINNING, period.end)
     yield _csv_line("account", "currency", "change", "balance")
-    for each in await sum_balances_any_account(tx, until):
+    for each in await read_journal.sum_balances_any_account(tx, until):
         change = changed.pop((each.account, each.currency), 0)
         amounts = (format_money(minor, each.currency) for minor in (change, each.amount_minor))
         yield _csv_line(each.account, each.currency, *amounts)
@@ -206,7 +194,7 @@ async def _balances_csv(tx: Connection, period: Period) -> Text:
         yield _csv_line(account, currency, format_money(minor, currency), format_money(0, currency))
 
 
-async def _sales_csv(tx: Connection, period: Period) -> Text:
+async def _sales_csv(tx: Connection, period: read_journal.Period) -> Text:
     yield sales_head()
     async for batch in read_sales_any_account(tx, period.mode, period.start.date(), period.end.date()):
         for document in batch:
@@ -219,7 +207,7 @@ def _csv_line(*cells: str) -> str:
     return stream.getvalue()
 
 
-EXPORTS: dict[str, tuple[str, Callable[[Connection, Period], Text]]] = {
+EXPORTS: dict[str, tuple[str, Callable[[Connection, read_journal.Period], Text]]] = {
     "journal.csv": ("text/csv", _journal_csv),
     "journal.beancount": ("text/plain", _journal_beancount),
     "balances.csv": ("text/csv", _balances_csv),

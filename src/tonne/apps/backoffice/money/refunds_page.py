@@ -4,10 +4,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Wording, Work
-from tonne.apps.dashboard.form import Form
 from tonne.apps.dashboard.list_place import place_of, read_moment
-from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, OperatorViewer
+from tonne.apps.dashboard.page import OperatorSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
 from tonne.money.cards.gateways.payment_record import DisputeState
 from tonne.money.refunds.approve_refund import approve_refund, decline_refund, retry_refund, settle_refund
 from tonne.money.refunds.disputes.dispute_store import find_dispute_any_account, list_disputes_of_mode_any_account

@@ -5,18 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Wording, Work
-from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, OperatorViewer
+from tonne.apps.dashboard.page import OperatorSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
+from tonne.money.bank import return_store
 from tonne.money.bank.errors import ReturnInvalid
 from tonne.money.bank.export_returns import ReturnFile, export_returns
 from tonne.money.bank.formats.sepa_file import SEPA_CURRENCY
-from tonne.money.bank.return_store import (
-    find_batch_of_mode,
-    find_returns_any_account,
-    list_batches_any_account,
-    list_open_returns_any_account,
-)
 from tonne.money.bank.return_transfer import ReturnTo, approve_return, cancel_return, confirm_return, redirect_return
 from tonne.money.bank.transfer_model import BankReturn, ReturnStatus
 from tonne.money.refunds.bank_refunds import fail_refund_return
@@ -79,7 +73,7 @@ class ReturnsPage(ConfirmedPage, frozen=True):
         return await self.take_step(viewer, form, step, self.show)
 
     async def download(self, viewer: OperatorViewer) -> Response:
-        found = await self.find(find_batch_of_mode, viewer.mode, viewer.request.path("batch_id"))
+        found = await self.find(return_store.find_batch_of_mode, viewer.mode, viewer.request.path("batch_id"))
         suffix, type_ = (".xml", b"application/xml") if found.format == "sepa" else (".csv", b"text/csv; charset=utf-8")
         headers = {
             "Content-Disposition": f'attachment; filename="{found.id}{suffix}"',
@@ -152,7 +146,7 @@ class ReturnsPage(ConfirmedPage, frozen=True):
 
     async def _find(self, viewer: OperatorViewer) -> BankReturn:
         """Only of the viewer's mode."""
-        [*found] = await self.database.run(find_returns_any_account, [viewer.request.path("return_id")])
+        [*found] = await self.database.run(return_store.find_returns_any_account, [viewer.request.path("return_id")])
         if not found or found[0].mode is not viewer.mode:
             raise DashboardPageNotFound
         return found[0]
@@ -171,8 +165,8 @@ class ReturnsPage(ConfirmedPage, frozen=True):
 
     async def show(self, viewer: OperatorViewer, form: Form | None = None) -> Response:
         async with self.database.connection() as connection:
-            found = await list_open_returns_any_account(connection, viewer.mode)
-            batches = await list_batches_any_account(connection, viewer.mode)
+            found = await return_store.list_open_returns_any_account(connection, viewer.mode)
+            batches = await return_store.list_batches_any_account(connection, viewer.mode)
             people = await name_actors(
                 connection, [*(each.created_by for each in found), *(each.created_by for each in batches)]
             )

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Wording, Work
-from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, OperatorViewer
+from tonne.apps.dashboard.page import OperatorSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
 from tonne.money.accounting.journal.match_payout import match_payout, reopen_and_unmatch
 from tonne.money.accounting.journal.payout_store import ListedPayout, list_open_payouts
 from tonne.money.accounting.matching.assign_transfer import assign_transfer, unassign_transfer

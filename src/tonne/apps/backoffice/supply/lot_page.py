@@ -8,20 +8,19 @@ from msgspec import Struct
 from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Work
 from tonne.apps.backoffice.supply.supply_bars import LABELS, bar_of_lot
 from tonne.apps.backoffice.supply.work_list_store import ParcelOrder, list_parcel_orders_any_account
-from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, OperatorViewer
+from tonne.apps.dashboard.page import OperatorSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
 from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import format_tonnes
 from tonne.platform.values.context import is_id
 from tonne.platform.values.serials import serial_range
 from tonne.platform.web.render import see_other
 from tonne.supply.retirements.resupply.invalidate_lot import Invalidation, invalidate_lot
-from tonne.supply.retirements.resupply.resolve_lot_case import Decision, resolve_lot_cases
+from tonne.supply.retirements.resupply.resupply_orders import Decision, resolve_lot_cases
 from tonne.supply.stock.errors import LotCaseDecided, LotCaseNotFound, LotInUse, LotNotFound, LotNotInUse
 from tonne.supply.stock.lots.lot_case_store import CaseState, list_cases_any_account
 from tonne.supply.stock.lots.lot_store import ListedLot, find_lot, find_withdrawn_lot, list_parcels_any_account
-from tonne.supply.stock.lots.withdraw_lot import withdraw_lot
+from tonne.supply.stock.lots.lots import withdraw_lot
 from tonne.supply.stock.supply_reads import add_retired_quickly_any_account, find_project_of_lot
 
 PARCELS_PER_PAGE = 50

@@ -6,24 +6,16 @@ from tonne.apps.backoffice.catalogue.staged_import_store import ImportKind
 from tonne.apps.backoffice.catalogue.staged_imports import MAX_UPLOAD_BYTES, StagedImports
 from tonne.apps.backoffice.catalogue.uploads import read_upload
 from tonne.apps.backoffice.supply.supply_bars import LABELS, bar_of_lot, bar_of_project
-from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OperatorSection
-from tonne.apps.dashboard.viewer import OperatorViewer, existing
+from tonne.apps.dashboard.page import DashboardPage, OperatorSection
+from tonne.apps.dashboard.viewer import Form, OperatorViewer, existing
 from tonne.platform.http.route import Response
 from tonne.platform.values.context import Mode
 from tonne.platform.web.render import see_other
 from tonne.selling.catalogue.snapshot import Catalogues
+from tonne.supply.stock import supply_reads
 from tonne.supply.stock.lots.export_lots import export_lots
 from tonne.supply.stock.lots.lot_store import list_lots, list_project_lots, list_withdrawn_lots
 from tonne.supply.stock.supply_cover import ProjectCover, cover_of, read_sales
-from tonne.supply.stock.supply_reads import (
-    ProjectSupply,
-    add_retired_quickly_any_account,
-    find_project,
-    list_backorders_any_account,
-    list_supply_any_account,
-)
 
 PROJECTS_PER_PAGE = 50
 LOTS_PER_PAGE = 50
@@ -67,9 +59,9 @@ class SupplyPage(DashboardPage, frozen=True):
         vintage, _, lot_id = after.partition(".")
         start = (int(vintage), lot_id) if vintage.isdecimal() and len(vintage) == 4 else (0, "")
         async with self.database.connection() as connection:
-            project = existing(await find_project(connection, viewer.mode, project_id))
+            project = existing(await supply_reads.find_project(connection, viewer.mode, project_id))
             found = await list_project_lots(connection, viewer.mode, project_id, after=start, limit=LOTS_PER_PAGE + 1)
-            lots = await add_retired_quickly_any_account(connection, viewer.mode, found[:LOTS_PER_PAGE])
+            lots = await supply_reads.add_retired_quickly_any_account(connection, viewer.mode, found[:LOTS_PER_PAGE])
             withdrawn = [
                 lot
                 for lot in await list_withdrawn_lots(connection, viewer.mode)
@@ -89,9 +81,11 @@ class SupplyPage(DashboardPage, frozen=True):
     async def show(self, viewer: OperatorViewer, form: Form | None = None) -> Response:
         catalogue = await self.catalogues.current(viewer.mode)
         async with self.database.connection() as connection:
-            every = await list_supply_any_account(connection, viewer.mode)
+            every = await supply_reads.list_supply_any_account(connection, viewer.mode)
             sales = await read_sales(connection, viewer.mode)
-            backorders = await list_backorders_any_account(connection, viewer.mode, self.clock(), MAX_BACKORDERS)
+            backorders = await supply_reads.list_backorders_any_account(
+                connection, viewer.mode, self.clock(), MAX_BACKORDERS
+            )
         # Supply of test mode does not end.
         covers = {} if viewer.mode is Mode.TEST else {each.project_id: each for each in cover_of(catalogue, sales)}
         ordered = sorted(every, key=_shortest_first(covers))
@@ -116,10 +110,10 @@ class SupplyPage(DashboardPage, frozen=True):
         )
 
 
-def _shortest_first(covers: dict[str, ProjectCover]) -> Callable[[ProjectSupply], tuple[bool, float, str]]:
+def _shortest_first(covers: dict[str, ProjectCover]) -> Callable[[supply_reads.ProjectSupply], tuple[bool, float, str]]:
     """Projects on sale whose supply ends first come first; those that are not on sale last."""
 
-    def key(supply: ProjectSupply) -> tuple[bool, float, str]:
+    def key(supply: supply_reads.ProjectSupply) -> tuple[bool, float, str]:
         cover = covers.get(supply.project_id)
         if cover is None:
             return True, 0.0, supply.name

@@ -5,13 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tonne.apps.cli.database import (
-    ACTOR,
-    plain_failures,
-    run_for_account,
-    run_in_transaction,
-    settings_from_environment,
-)
+from tonne.apps.cli import database
 from tonne.apps.cli.fields import columns_of, given, options_of
 from tonne.apps.cli.output import STATUS_STYLES, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import BUNDLE_CHOICE
@@ -138,10 +132,10 @@ def create(account_id: str, show_secret: bool, **options: Any) -> None:
     With --show-secret, a second line has the secret that signs the link's queries. It cannot be shown later: `tonne
     link rotate-secret` creates a new one.
     """
-    with plain_failures():
-        settings = settings_from_environment()
+    with database.plain_failures():
+        settings = database.settings_from_environment()
         body = read_values(_settings(options), OffsetLinkIn)
-    link, secret = run_for_account(account_id, _create, body, settings=settings)
+    link, secret = database.run_for_account(account_id, _create, body, settings=settings)
     click.echo(link.address(settings.base_url))
     if show_secret:
         click.echo(secret)
@@ -149,7 +143,7 @@ def create(account_id: str, show_secret: bool, **options: Any) -> None:
 
 async def _create(tx: Connection, scope: Scope, body: OffsetLinkIn, *, settings: Settings) -> tuple[OffsetLink, str]:
     await check_secret_key(tx, settings, ALL_SEALED)
-    return await create_account_link(tx, scope, body, settings=settings, actor=ACTOR, now=utc_now())
+    return await create_account_link(tx, scope, body, settings=settings, actor=database.ACTOR, now=utc_now())
 
 
 @link_group.command("rotate-secret")
@@ -167,13 +161,13 @@ def rotate_secret(link_id: str, overlap_seconds: int) -> None:
 
     The secret signs the link's queries.
     """
-    settings = settings_from_environment()
-    click.echo(run_in_transaction(_rotate, link_id, overlap_seconds, settings=settings))
+    settings = database.settings_from_environment()
+    click.echo(database.run_in_transaction(_rotate, link_id, overlap_seconds, settings=settings))
 
 
 async def _rotate(tx: Connection, link_id: str, overlap_seconds: int, *, settings: Settings) -> str:
     link, box = await require_link_any_account(tx, link_id), await check_secret_key(tx, settings, ALL_SEALED)
-    return await rotate_link_secret(tx, link, box, overlap_seconds=overlap_seconds, actor=ACTOR, now=utc_now())
+    return await rotate_link_secret(tx, link, box, overlap_seconds=overlap_seconds, actor=database.ACTOR, now=utc_now())
 
 
 @link_group.command("list")
@@ -182,7 +176,7 @@ async def _rotate(tx: Connection, link_id: str, overlap_seconds: int, *, setting
 @output_options
 def list_(account_id: str, limit: int, output: Output) -> None:
     """List the links of an account, newest first."""
-    found = run_for_account(account_id, list_links, START, limit)
+    found = database.run_for_account(account_id, list_links, START, limit)
     output.print_rows(found, COLUMNS, empty="No links. Create one with `tonne link create`.")
 
 
@@ -191,8 +185,8 @@ def list_(account_id: str, limit: int, output: Output) -> None:
 @output_options
 def show(link_id: str, output: Output) -> None:
     """Show the settings and the public address of a link."""
-    settings = settings_from_environment()
-    link, owner = run_in_transaction(show_link_any_account, link_id, settings=settings)
+    settings = database.settings_from_environment()
+    link, owner = database.run_in_transaction(show_link_any_account, link_id, settings=settings)
     out = offset_link_out(link, owner.currency, settings.base_url)
     others = {"state": _state(link), "takes_cards": owner.takes_cards, "account_id": link.scope.account_id}
     shown = same_named(ShownLink, out, **others)
@@ -227,10 +221,12 @@ def enable(link_id: str) -> None:
 
 
 def _change(link_id: str, changes: dict[str, Any]) -> OffsetLink:
-    with plain_failures():
-        settings = settings_from_environment()
+    with database.plain_failures():
+        settings = database.settings_from_environment()
         values = read_some(changes, OffsetLinkIn)
-    return run_in_transaction(change_link_any_account, link_id, values, settings=settings, actor=ACTOR, now=utc_now())
+    return database.run_in_transaction(
+        change_link_any_account, link_id, values, settings=settings, actor=database.ACTOR, now=utc_now()
+    )
 
 
 def _settings(options: dict[str, Any]) -> dict[str, Any]:
@@ -246,7 +242,7 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _print_address(link: OffsetLink) -> None:
-    click.echo(link.address(settings_from_environment().base_url))
+    click.echo(link.address(database.settings_from_environment().base_url))
 
 
 def _state(link: OffsetLink) -> str:

@@ -5,7 +5,7 @@ import os
 from tonne.apps.cli.check.check_result import CheckResult
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import utc_now
-from tonne.supply.transparency.witness_client import WitnessClient
+from tonne.supply.transparency.witnesses import WitnessClient
 
 
 async def check_log(settings: Settings) -> list[CheckResult]:

@@ -8,18 +8,11 @@ from collections.abc import Iterator
 import click
 import structlog
 
-from tonne.apps.cli.database import (
-    ACTOR,
-    open_database,
-    plain_failures,
-    run_for_account,
-    settings_from_environment,
-    with_connection,
-)
+from tonne.apps.cli import database
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.money.cards.gateways.card import CardDetails
 from tonne.money.cards.gateways.card_gateways import card_gateways
-from tonne.money.cards.stored_cards.card_links import card_page_url
+from tonne.money.cards.stored_cards.mail_card_problems import card_page_url
 from tonne.money.cards.stored_cards.stored_cards import remove_card, require_card, set_card
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.hold import require_not_held
@@ -51,9 +44,9 @@ def set_(account_id: str, method: str, customer: str | None) -> None:
     Live accounts use a card stored at Stripe. Test accounts use a test card number, such as 4242424242424242, which
     always works.
     """
-    with plain_failures():
-        settings = settings_from_environment()
-        with open_database(settings) as url:
+    with database.plain_failures():
+        settings = database.settings_from_environment()
+        with database.open_database(settings) as url:
             stored, is_used = asyncio.run(_set(url, settings, account_id, method=method, customer=customer))
     click.echo(f"{stored.brand} …{stored.last_four}, expires {stored.expires}")
     if not is_used:
@@ -72,13 +65,13 @@ async def _set(
         await require_not_held(connection)
         account = await require_account_any_account(connection, account_id)
         stored = await set_card(
-            connection, account.scope, gateways, customer=customer, method=method, actor=ACTOR, now=utc_now()
+            connection, account.scope, gateways, customer=customer, method=method, actor=database.ACTOR, now=utc_now()
         )
         return stored, account.payment_method is PaymentMethod.CARD
 
     try:
         with _without_logs():
-            return await with_connection(url, work)
+            return await database.with_connection(url, work)
     finally:
         for gateway in gateways.values():
             await gateway.close()
@@ -100,7 +93,7 @@ def _without_logs() -> Iterator[None]:
 @output_options
 def show(account_id: str, output: Output) -> None:
     """Show the stored card of an account."""
-    stored = run_for_account(account_id, require_card)
+    stored = database.run_for_account(account_id, require_card)
     output.print_object(stored, FACTS)
 
 
@@ -111,18 +104,18 @@ def link(account_id: str) -> None:
 
     Anyone who has the address can replace the card, so send it to the payer only.
     """
-    click.echo(run_for_account(account_id, _make_link))
+    click.echo(database.run_for_account(account_id, _make_link))
 
 
 async def _make_link(tx: Connection, scope: Scope) -> str:
-    settings = settings_from_environment()
+    settings = database.settings_from_environment()
     box, now = SecretBox.from_settings(settings), utc_now()
     url = await card_page_url(tx, scope, box=box, settings=settings, now=now)
     await audit.record(
         tx,
         scope.organisation_id,
         "card.link_shown",
-        actor=ACTOR,
+        actor=database.ACTOR,
         at=now,
         subject_id=scope.account_id,
         mode=scope.mode,
@@ -137,5 +130,5 @@ def remove(account_id: str) -> None:
 
     Unpaid orders that need it fail unless you store another card first.
     """
-    run_for_account(account_id, remove_card, actor=ACTOR, now=utc_now())
+    database.run_for_account(account_id, remove_card, actor=database.ACTOR, now=utc_now())
     click.echo(f"The card of {account_id} is removed.")

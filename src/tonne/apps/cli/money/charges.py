@@ -9,12 +9,7 @@ from tonne.apps.cli.database import run_in_transaction
 from tonne.apps.cli.money.mismatched_charges import accept_charge, refund_charge
 from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE, MOMENT, EnumChoice
-from tonne.apps.lookup.charge_search_store import (
-    ChargeSearch,
-    FoundCharge,
-    find_charge_any_account,
-    search_charges_any_account,
-)
+from tonne.apps.lookup import charge_search_store
 from tonne.money.cards.errors import ChargeUnknown
 from tonne.money.cards.model import ChargeStatus
 from tonne.platform.db.database import Connection
@@ -45,8 +40,10 @@ charge.add_command(accept_charge)
 def list_(limit: int, output: Output, **filters: Any) -> None:
     """List the newest charges of all organisations."""
 
-    async def work(tx: Connection) -> tuple[list[FoundCharge], Names]:
-        found = await search_charges_any_account(tx, ChargeSearch(**filters), limit + 1)
+    async def work(tx: Connection) -> tuple[list[charge_search_store.FoundCharge], Names]:
+        found = await charge_search_store.search_charges_any_account(
+            tx, charge_search_store.ChargeSearch(**filters), limit + 1
+        )
         return found, await find_names_any_account(tx, [each.account_id for each in found])
 
     found, names = run_in_transaction(work)
@@ -61,8 +58,8 @@ def list_(limit: int, output: Output, **filters: Any) -> None:
 def show(charge_id: str, output: Output) -> None:
     """Show a charge. CHARGE_ID may also be the gateway's reference."""
 
-    async def work(tx: Connection) -> tuple[FoundCharge, Names]:
-        found = await find_charge_any_account(tx, charge_id)
+    async def work(tx: Connection) -> tuple[charge_search_store.FoundCharge, Names]:
+        found = await charge_search_store.find_charge_any_account(tx, charge_id)
         if found is None:
             raise ChargeUnknown(f"There is no charge {charge_id}. Run `tonne charge list` to see charges.")
         return found, await find_names_any_account(tx, [found.account_id])
@@ -71,7 +68,7 @@ def show(charge_id: str, output: Output) -> None:
     output.print_object(found, [replace(column, in_table=True) for column in _columns(names)])
 
 
-def _columns(names: Names) -> tuple[ValueColumn[FoundCharge], ...]:
+def _columns(names: Names) -> tuple[ValueColumn[charge_search_store.FoundCharge], ...]:
     return (
         *columns("id: charge", "status", "created_at: created", "amount_minor"),
         ValueColumn("account_name", lambda c: names.of(c.account_id), head="account", shrinks=True),

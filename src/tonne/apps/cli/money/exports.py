@@ -14,14 +14,9 @@ from tonne.apps.cli.database import run_in_snapshot
 from tonne.apps.cli.files import creating
 from tonne.apps.cli.output import MoneyColumn, Output, ValueColumn, output_options
 from tonne.apps.cli.parameters import MODE, EnumChoice
+from tonne.money.accounting.journal import read_journal
 from tonne.money.accounting.journal.export import beancount_entry, beancount_head, csv_entry, csv_head
 from tonne.money.accounting.journal.model import JournalEntry, Posting
-from tonne.money.accounting.journal.read_journal import (
-    Period,
-    read_entries_any_account,
-    read_opening_any_account,
-    sum_balances_any_account,
-)
 from tonne.platform.db.database import Connection
 from tonne.platform.process.progress import progress
 from tonne.platform.values.context import Mode
@@ -83,20 +78,22 @@ def journal(month: datetime, mode: Mode, format_: JournalFormat, opening_balance
     Debits are positive in beancount, and in a column of their own in CSV. Every entry sums to zero in every currency.
     A month exported again gives the same entries: corrections are entries of the month in which they were made.
     """
-    period = Period(mode, month, _next_month(month))
+    period = read_journal.Period(mode, month, _next_month(month))
 
     async def work(tx: Connection) -> int:
         count, days = 0, (period.end - period.start).days
         with _opened(output) as stream:
             stream.write(csv_head() if format_ is JournalFormat.CSV else beancount_head(month.date()))
             if opening_balances and (
-                opening := await read_opening_any_account(tx, Period(period.mode, BEGINNING, month))
+                opening := await read_journal.read_opening_any_account(
+                    tx, read_journal.Period(period.mode, BEGINNING, month)
+                )
             ):
                 stream.write(WRITERS[format_](opening))
             # A bar would be drawn between the entries on a terminal.
             with progress("Writing the journal", days if output else 0) as advance:
                 day = 0
-                async for entry in read_entries_any_account(tx, period):
+                async for entry in read_journal.read_entries_any_account(tx, period):
                     stream.write(WRITERS[format_](entry))
                     count += 1
                     if entry.booked_on.day > day:
@@ -119,7 +116,7 @@ def balances(month: datetime | None, mode: Mode, output: Output) -> None:
     start, end = (BEGINNING, datetime.max.replace(tzinfo=UTC)) if month is None else (month, _next_month(month))
 
     async def work(tx: Connection) -> list[Posting]:
-        return await sum_balances_any_account(tx, Period(mode, start, end))
+        return await read_journal.sum_balances_any_account(tx, read_journal.Period(mode, start, end))
 
     found = run_in_snapshot(work)
     columns: list[ValueColumn[Posting]] = [

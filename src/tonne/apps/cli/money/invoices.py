@@ -10,17 +10,7 @@ import click
 
 from tonne.apps.cli.database import ACTOR, plain_failures, run_connected, run_in_transaction, settings_from_environment
 from tonne.apps.cli.files import FILE, OUTPUT, read_file, reported_errors, write_file
-from tonne.apps.cli.money.invoice_corrections import (
-    MODE_OF_NUMBER,
-    WRITE_OFFS,
-    approve,
-    credit,
-    credit_pdf,
-    reinstate,
-    run_for_invoice,
-    write_off,
-    write_offs,
-)
+from tonne.apps.cli.money import invoice_corrections
 from tonne.apps.cli.money.receivables import ageing, statement
 from tonne.apps.cli.output import (
     STATUS_STYLES,
@@ -44,17 +34,16 @@ from tonne.money.bank.transfer_model import Transfer, TransferState
 from tonne.money.bank.transfer_store import list_transfers_any_account
 from tonne.money.invoices.credit_notes.credit_note import CreditNote
 from tonne.money.invoices.credit_notes.store import list_credit_notes
-from tonne.money.invoices.documents.annex import load_annex
+from tonne.money.invoices.documents.pdf import load_annex
 from tonne.money.invoices.documents.seller_details import missing_settings
 from tonne.money.invoices.find_invoice import find_by_number_any_account, organisations_without_recipient
-from tonne.money.invoices.model import Invoice, InvoiceStatus
-from tonne.money.invoices.remaining import find_remaining
+from tonne.money.invoices.model import Invoice, InvoiceStatus, find_remaining
 from tonne.money.invoices.resend_invoice import resend_invoice
 from tonne.money.invoices.settle_invoice import settle_invoice
 from tonne.money.invoices.store import list_invoices_any_account, list_live_orders_without_invoice_any_account
 from tonne.money.invoices.write_off_store import list_write_offs_of_invoice_any_account
 from tonne.platform.db.database import Connection
-from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.documents.sheets.columns import quoted
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, utc_now
 from tonne.platform.values.iban import is_iban
@@ -98,14 +87,14 @@ def invoice() -> None:
     """List, settle, credit, resend and export invoices."""
 
 
-invoice.add_command(credit)
-invoice.add_command(credit_pdf)
+invoice.add_command(invoice_corrections.credit)
+invoice.add_command(invoice_corrections.credit_pdf)
 invoice.add_command(ageing)
 invoice.add_command(statement)
-invoice.add_command(write_off)
-invoice.add_command(approve)
-invoice.add_command(reinstate)
-invoice.add_command(write_offs)
+invoice.add_command(invoice_corrections.write_off)
+invoice.add_command(invoice_corrections.approve)
+invoice.add_command(invoice_corrections.reinstate)
+invoice.add_command(invoice_corrections.write_offs)
 
 
 @invoice.command("list")
@@ -151,7 +140,7 @@ def list_(mode: Mode | None, status: InvoiceStatus | None, limit: int, output: O
 
 @invoice.command("show")
 @click.argument("number")
-@MODE_OF_NUMBER
+@invoice_corrections.MODE_OF_NUMBER
 @output_options
 def show_(number: str, mode: Mode | None, output: Output) -> None:
     """Show an invoice with payments, credits and write-offs. NUMBER is 123 or TN-LIVE-000123."""
@@ -166,11 +155,15 @@ def show_(number: str, mode: Mode | None, output: Output) -> None:
             Table("transfers", transfers, TRANSFERS),
             Table("charges", charges, CHARGES),
             Table("credit_notes", await list_credit_notes(tx, found), CREDIT_NOTES),
-            Table("write_offs", await list_write_offs_of_invoice_any_account(tx, found), WRITE_OFFS[1:]),
+            Table(
+                "write_offs",
+                await list_write_offs_of_invoice_any_account(tx, found),
+                invoice_corrections.WRITE_OFFS[1:],
+            ),
         ]
         return found, received, tables
 
-    found, received, tables = run_for_invoice(number, mode, work)
+    found, received, tables = invoice_corrections.run_for_invoice(number, mode, work)
     left = max(found.due_minor - received, 0) if found.closing is None else 0
     sums: tuple[ValueColumn[Invoice], ...] = (
         MoneyColumn("received", lambda _: received, lambda i: i.currency),
@@ -181,7 +174,7 @@ def show_(number: str, mode: Mode | None, output: Output) -> None:
 
 @invoice.command("settle")
 @click.argument("number")
-@MODE_OF_NUMBER
+@invoice_corrections.MODE_OF_NUMBER
 @click.option("--note", default="", help="How it was paid, for the audit log.")
 def settle(number: str, mode: Mode | None, note: str) -> None:
     """Mark an invoice and its order as paid. NUMBER is 123 or TN-LIVE-000123."""
@@ -190,13 +183,13 @@ def settle(number: str, mode: Mode | None, note: str) -> None:
         await settle_invoice(tx, found, actor=ACTOR, now=utc_now(), note=note)
         return found
 
-    settled = run_for_invoice(number, mode, work)
+    settled = invoice_corrections.run_for_invoice(number, mode, work)
     click.echo(f"Invoice {settled.reference} for {settled.due} and {settled.orders_text} are marked as paid.")
 
 
 @invoice.command("resend")
 @click.argument("number")
-@MODE_OF_NUMBER
+@invoice_corrections.MODE_OF_NUMBER
 def resend(number: str, mode: Mode | None) -> None:
     """Mail an invoice again to the admins of the organisation. NUMBER is 123 or TN-LIVE-000123.
 
@@ -207,13 +200,13 @@ def resend(number: str, mode: Mode | None) -> None:
     async def work(tx: Connection, found: Invoice) -> tuple[Invoice, list[str]]:
         return found, await resend_invoice(tx, found, settings=settings, actor=ACTOR, now=utc_now())
 
-    found, recipients = run_for_invoice(number, mode, work)
+    found, recipients = invoice_corrections.run_for_invoice(number, mode, work)
     click.echo(f"{found.reference} will be mailed to {', '.join(recipients)}.")
 
 
 @invoice.command("pdf")
 @click.argument("number")
-@MODE_OF_NUMBER
+@invoice_corrections.MODE_OF_NUMBER
 @OUTPUT
 def pdf(number: str, mode: Mode | None, output: Path) -> None:
     """Write an invoice to a PDF file. NUMBER is 123 or TN-LIVE-000123."""

@@ -8,14 +8,7 @@ import click
 from tonne.apps.cli.database import run_in_transaction, settings_from_environment
 from tonne.apps.cli.output import Format, MoneyColumn, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
-from tonne.money.accounting.reports.account_statement import (
-    AccountStatement,
-    PrintedStatement,
-    account_statement_pdf,
-    make_statements,
-    print_statement,
-    signed_amount,
-)
+from tonne.money.accounting.reports import account_statement
 from tonne.money.accounting.reports.ageing import AgedDebt, list_aged_debts
 from tonne.money.accounting.reports.statement_store import StatementEntry
 from tonne.platform.db.database import Connection
@@ -52,14 +45,16 @@ def ageing(mode: Mode, organisation_id: str | None, output: Output) -> None:
 class _Line:
     """A line of the table: an entry, or the balance at the start or the end."""
 
-    def __init__(self, statement: AccountStatement, entry: StatementEntry | None, kind: str, on: date) -> None:
+    def __init__(
+        self, statement: account_statement.AccountStatement, entry: StatementEntry | None, kind: str, on: date
+    ) -> None:
         balance = statement.opening_minor if kind == "opening_balance" else statement.closing_minor
         self.currency = statement.currency
         self.on, self.kind = on, kind
         self.reference = None if entry is None else entry.reference
         self.text = None if entry is None else entry.text
-        self.amount = None if entry is None else signed_amount(entry.amount_minor, self.currency)
-        self.balance = signed_amount(balance if entry is None else entry.balance_minor, self.currency)
+        self.amount = None if entry is None else account_statement.signed_amount(entry.amount_minor, self.currency)
+        self.balance = account_statement.signed_amount(balance if entry is None else entry.balance_minor, self.currency)
 
 
 _LINES: tuple[ValueColumn[_Line], ...] = (
@@ -98,10 +93,12 @@ def statement(
         raise click.BadParameter("must not be before --from", param_hint="--to")
     settings = settings_from_environment()
 
-    async def work(tx: Connection) -> list[tuple[AccountStatement, PrintedStatement]]:
+    async def work(
+        tx: Connection,
+    ) -> list[tuple[account_statement.AccountStatement, account_statement.PrintedStatement]]:
         await require_organisation(tx, organisation_id)
-        made = await make_statements(tx, organisation_id, mode, first, last)
-        return [(each, await print_statement(tx, each, organisation_id, settings)) for each in made]
+        made = await account_statement.make_statements(tx, organisation_id, mode, first, last)
+        return [(each, await account_statement.print_statement(tx, each, organisation_id, settings)) for each in made]
 
     made = run_in_transaction(work)
     lines = [line for each, _ in made for line in _lines(each)]
@@ -111,13 +108,13 @@ def statement(
             path = folder / f"statement-{each.currency}-{first}-{last}.pdf"
             try:
                 folder.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(account_statement_pdf(printed))
+                path.write_bytes(account_statement.account_statement_pdf(printed))
             except OSError as error:
                 raise click.ClickException(f"{path} cannot be written: {error.strerror}.") from error
             click.echo(f"{path} is written.", err=output.format is not Format.TABLE)
 
 
-def _lines(made: AccountStatement) -> list[_Line]:
+def _lines(made: account_statement.AccountStatement) -> list[_Line]:
     return [
         _Line(made, None, "opening_balance", made.first_day),
         *(_Line(made, entry, entry.kind, entry.on) for entry in made.entries),

@@ -22,7 +22,7 @@ from tonne.money.bank.transfer_model import BankReturn
 from tonne.money.bank.transfer_store import find_transfers_any_account
 from tonne.money.refunds.bank_refunds import fail_refund_return
 from tonne.platform.db.database import Connection
-from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.documents.sheets.columns import quoted
 from tonne.platform.values.amounts import DECIMALS, parse_decimal, scaled
 from tonne.platform.values.context import Mode, utc_now
 

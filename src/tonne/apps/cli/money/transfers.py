@@ -20,7 +20,7 @@ from tonne.money.bank.transfer_store import find_transfers_any_account, list_tra
 from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.money.invoices.model import Invoice
 from tonne.platform.db.database import Connection
-from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.documents.sheets.columns import quoted
 from tonne.platform.values.context import Mode, utc_now
 
 _NOTE = click.option("--note", required=True, help="What was done and why, for the audit log.")

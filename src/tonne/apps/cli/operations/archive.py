@@ -12,8 +12,7 @@ from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.privacy.retention.archive_file import ArchiveError, check_contents
 from tonne.apps.privacy.retention.check_archives import find_incomplete
 from tonne.apps.privacy.retention.removal_store import RemovedPartition, list_archived, list_removed
-from tonne.apps.privacy.retention.remove_partition import NotRemoved
-from tonne.apps.privacy.retention.remove_partitions import find_due, remove_due
+from tonne.apps.privacy.retention.remove_partitions import NotRemoved, find_due, remove_due
 from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.partitions import PARTITIONED, list_partitions
 from tonne.platform.settings.settings import Settings

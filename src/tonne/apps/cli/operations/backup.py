@@ -19,19 +19,8 @@ from tonne.apps.cli.progress import bars_on_terminal
 from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.migrate import migrate, require_compatible
 from tonne.platform.db.schema.migration_files import Migration
+from tonne.platform.db.server import backup_file
 from tonne.platform.db.server.backup import require_restorable, restore, write_backup
-from tonne.platform.db.server.backup_file import (
-    KEY,
-    SEALED_KEY,
-    BackupError,
-    BackupFile,
-    BackupWriter,
-    Manifest,
-    new_backup,
-    open_backup,
-    open_key,
-    seal_key,
-)
 from tonne.platform.db.server.embedded import postgres_folder
 from tonne.platform.events.audit.record import record
 from tonne.platform.keys import secret_key_store as secret_store
@@ -74,14 +63,14 @@ def backup(file: Path | None, without_key: bool, passphrase_file: Path | None, v
     with plain_failures(), _backup_failures():
         settings = settings_from_environment()
         if settings.database_url:
-            raise BackupError(
+            raise backup_file.BackupError(
                 _OWN_SERVER.format(command="tonne backup", instead="Back up your own server with its own tools.")
             )
         if without_key and passphrase_file:
             raise click.UsageError("--without-key and --passphrase-file exclude each other.")
         path = (file or Path(f"tonne-{utc_now():%Y%m%dT%H%M%SZ}.zip")).absolute()
         key = None if without_key else _own_key(settings)
-        with bars_on_terminal(), new_backup(path) as writer:
+        with bars_on_terminal(), backup_file.new_backup(path) as writer:
             _add_files(writer, settings, key, passphrase_file)
             with open_database(settings) as url:
                 manifest = asyncio.run(with_connection(url, lambda connection: _dump(connection, url, writer)))
@@ -100,7 +89,7 @@ def backup(file: Path | None, without_key: bool, passphrase_file: Path | None, v
 def _backup_failures() -> Iterator[None]:
     try:
         yield
-    except BackupError as error:
+    except backup_file.BackupError as error:
         raise click.ClickException(str(error)) from error
 
 
@@ -110,24 +99,26 @@ def _own_key(settings: Settings) -> bytes | None:
     return None if settings.secret_key or not path.exists() else path.read_bytes()
 
 
-def _add_files(writer: BackupWriter, settings: Settings, key: bytes | None, passphrase_file: Path | None) -> None:
+def _add_files(
+    writer: backup_file.BackupWriter, settings: Settings, key: bytes | None, passphrase_file: Path | None
+) -> None:
     demo = settings.data_path / DEMO_FILE
     if demo.exists():
         writer.add(DEMO_FILE, demo.read_bytes())
     if key is not None and passphrase_file is not None:
-        writer.add(SEALED_KEY, seal_key(key, _read_passphrase(passphrase_file)))
+        writer.add(backup_file.SEALED_KEY, backup_file.seal_key(key, _read_passphrase(passphrase_file)))
     elif key is not None:
-        writer.add(KEY, key)
+        writer.add(backup_file.KEY, key)
 
 
 def _read_passphrase(path: Path) -> str:
     passphrase = path.read_text(encoding="utf-8").rstrip("\r\n")
     if not passphrase:
-        raise BackupError(f"{path} is empty: write the passphrase into it.")
+        raise backup_file.BackupError(f"{path} is empty: write the passphrase into it.")
     return passphrase
 
 
-async def _dump(connection: Connection, url: str, writer: BackupWriter) -> Manifest:
+async def _dump(connection: Connection, url: str, writer: backup_file.BackupWriter) -> backup_file.Manifest:
     await require_compatible(connection)
     key_ids = await secret_store.list_key_ids(connection)
     manifest = await write_backup(connection, url, writer, key_ids=key_ids, now=utc_now())
@@ -141,7 +132,7 @@ async def _dump(connection: Connection, url: str, writer: BackupWriter) -> Manif
             at=utc_now(),
             subject_id=SUBJECT,
             rows=rows,
-            with_key=KEY in writer.files or SEALED_KEY in writer.files,
+            with_key=backup_file.KEY in writer.files or backup_file.SEALED_KEY in writer.files,
         )
     return manifest
 
@@ -151,22 +142,22 @@ def _verify(path: Path, settings: Settings, key: bytes | None) -> Sequence[str]:
     known = msgspec.structs.replace(settings, secret_key=key.decode("ascii")) if key is not None else settings
     folder = Path(tempfile.mkdtemp(prefix=".tonne-verify-", dir=path.parent))
     try:
-        with open_backup(path) as opened, bars_on_terminal():
+        with backup_file.open_backup(path) as opened, bars_on_terminal():
             opened.check()
             return _restore(opened, folder / "postgres", known, lambda: None).broken
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _print_written(path: Path, manifest: Manifest, settings: Settings) -> None:
+def _print_written(path: Path, manifest: backup_file.Manifest, settings: Settings) -> None:
     size = path.stat().st_size / 1024**2
     click.echo(f"{path}: {sum(manifest.tables.values())} rows in {len(manifest.tables)} tables, {size:.1f} MiB.")
-    if KEY in manifest.files:
+    if backup_file.KEY in manifest.files:
         click.echo(
             "It contains the secret key, which decrypts all secrets in it. Keep it in a safe place, or use "
             "--passphrase-file."
         )
-    elif SEALED_KEY in manifest.files:
+    elif backup_file.SEALED_KEY in manifest.files:
         click.echo("The secret key in it is encrypted: without the passphrase, the secrets in it are lost.")
     elif settings.secret_key:
         click.echo("It does not contain the secret key, which comes from TONNE_SECRET_KEY: keep that, too.")
@@ -194,9 +185,9 @@ def restore_command(file: Path, key_path: Path | None, passphrase_file: Path | N
         settings = settings_from_environment()
         if settings.database_url:
             instead = "Restore your own server with its own tools, then run `tonne hold`."
-            raise BackupError(_OWN_SERVER.format(command="tonne restore", instead=instead))
+            raise backup_file.BackupError(_OWN_SERVER.format(command="tonne restore", instead=instead))
         folder = postgres_folder(settings)
-        with open_backup(file) as opened, bars_on_terminal():
+        with backup_file.open_backup(file) as opened, bars_on_terminal():
             require_restorable(opened, folder)
             opened.check()
             key = _choose_key(opened, settings, key_path, passphrase_file)
@@ -218,39 +209,41 @@ def restore_command(file: Path, key_path: Path | None, passphrase_file: Path | N
 
 
 def _choose_key(
-    opened: BackupFile, settings: Settings, key_path: Path | None, passphrase_file: Path | None
+    opened: backup_file.BackupFile, settings: Settings, key_path: Path | None, passphrase_file: Path | None
 ) -> str | None:
     """The key to write into the data folder. None if the settings or the folder have one, or none is needed."""
     if settings.secret_key or key_file(settings).exists():
         return None
     if key_path is not None:
         return key_path.read_text(encoding="ascii")
-    if (plain := opened.read(KEY)) is not None:
+    if (plain := opened.read(backup_file.KEY)) is not None:
         return plain.decode("ascii")
-    if (sealed := opened.read(SEALED_KEY)) is not None:
+    if (sealed := opened.read(backup_file.SEALED_KEY)) is not None:
         if passphrase_file is None:
-            raise BackupError("The secret key in the backup is encrypted: add --passphrase-file.")
-        return open_key(sealed, _read_passphrase(passphrase_file)).decode("ascii")
+            raise backup_file.BackupError("The secret key in the backup is encrypted: add --passphrase-file.")
+        return backup_file.open_key(sealed, _read_passphrase(passphrase_file)).decode("ascii")
     if opened.manifest.key_ids:
-        raise BackupError(
+        raise backup_file.BackupError(
             f"The backup does not contain the secret key {' and '.join(opened.manifest.key_ids)}: add --key, or set "
             "TONNE_SECRET_KEY."
         )
     return None
 
 
-def _require_keys(manifest: Manifest, settings: Settings) -> None:
+def _require_keys(manifest: backup_file.Manifest, settings: Settings) -> None:
     if not manifest.key_ids:
         return
     missing = sorted(set(manifest.key_ids) - SecretBox.from_settings(settings).key_ids)
     if missing:
-        raise BackupError(
+        raise backup_file.BackupError(
             f"The backup needs the secret key {' and '.join(missing)}, but the configured key is another one: set "
             "TONNE_SECRET_KEY and TONNE_SECRET_KEYS_OLD as they were on the machine of the backup."
         )
 
 
-def _restore(opened: BackupFile, folder: Path, settings: Settings, place_files: Callable[[], None]) -> Restored:
+def _restore(
+    opened: backup_file.BackupFile, folder: Path, settings: Settings, place_files: Callable[[], None]
+) -> Restored:
     reason = f"Restored from the backup of {opened.manifest.created_at:%Y-%m-%d %H:%M:%S} UTC"
 
     async def finish(connection: Connection) -> Restored:
@@ -263,7 +256,7 @@ def _restore(opened: BackupFile, folder: Path, settings: Settings, place_files: 
     return restore(opened, folder, finish, place_files)
 
 
-def _place_files(opened: BackupFile, settings: Settings, key: str | None) -> None:
+def _place_files(opened: backup_file.BackupFile, settings: Settings, key: str | None) -> None:
     create_private_folder(settings.data_path)
     if key is not None:
         write_private_file(key_file(settings), key.strip().encode("ascii"))

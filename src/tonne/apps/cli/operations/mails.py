@@ -9,23 +9,18 @@ from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_o
 from tonne.apps.cli.parameters import EnumChoice
 from tonne.apps.cli.table import printable
 from tonne.platform.db.database import Connection
-from tonne.platform.documents.mail.outbox import (
-    MailState,
-    StoredMail,
-    list_mails_any_account,
-    require_mail_any_account,
-)
+from tonne.platform.documents.mail import outbox
 from tonne.platform.documents.mail.retry_mail import discard_failed_mail_any_account, retry_failed_mail_any_account
 from tonne.platform.values.context import utc_now
 from tonne.selling.accounts.lookup import require_organisation
 
-COLUMNS: tuple[ValueColumn[StoredMail], ...] = (
+COLUMNS: tuple[ValueColumn[outbox.StoredMail], ...] = (
     *columns("id", "state", "created_at: created"),
     ValueColumn("recipients", lambda m: m.recipients, head="to", shrinks=True),
     ValueColumn("subject", lambda m: _subject(m), shrinks=True),
     *columns("organisation_id: organisation", "reason", "attempts", "sent_at: sent", in_table=False),
 )
-FACTS: tuple[ValueColumn[StoredMail], ...] = (
+FACTS: tuple[ValueColumn[outbox.StoredMail], ...] = (
     *(replace(column, in_table=True) for column in COLUMNS),
     ValueColumn("attachments", lambda m: _attachments(m)),
     ValueColumn("text", lambda m: _text(m), in_table=False),
@@ -39,10 +34,10 @@ def mail() -> None:
 
 @mail.command("list")
 @click.option("--org", "organisation_id", help="Show only mails of this organisation.")
-@click.option("--state", type=EnumChoice(MailState), help="Show only mails in this state.")
+@click.option("--state", type=EnumChoice(outbox.MailState), help="Show only mails in this state.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Number of mails.")
 @output_options
-def list_(organisation_id: str | None, state: MailState | None, limit: int, output: Output) -> None:
+def list_(organisation_id: str | None, state: outbox.MailState | None, limit: int, output: Output) -> None:
     """List mails, newest first.
 
     waiting: will be sent. sent: accepted by the mail server. failed: given up after the last attempt. discarded: failed
@@ -59,7 +54,7 @@ def list_(organisation_id: str | None, state: MailState | None, limit: int, outp
 @output_options
 def show(mail_id: str, raw: bool, output: Output) -> None:
     """Show a mail: its state, text and attachments."""
-    found = run_in_transaction(require_mail_any_account, mail_id)
+    found = run_in_transaction(outbox.require_mail_any_account, mail_id)
     if raw:
         click.echo(found.raw, nl=False)
         return
@@ -86,20 +81,22 @@ def discard(mail_id: str) -> None:
     click.echo(f"{mail_id} is discarded.")
 
 
-async def _list(tx: Connection, organisation_id: str | None, state: MailState | None, limit: int) -> list[StoredMail]:
+async def _list(
+    tx: Connection, organisation_id: str | None, state: outbox.MailState | None, limit: int
+) -> list[outbox.StoredMail]:
     if organisation_id is not None:
         await require_organisation(tx, organisation_id)
-    return await list_mails_any_account(tx, organisation_id, state, limit)
+    return await outbox.list_mails_any_account(tx, organisation_id, state, limit)
 
 
-def _subject(found: StoredMail) -> str:
+def _subject(found: outbox.StoredMail) -> str:
     return str(found.message["Subject"] or "")
 
 
-def _text(found: StoredMail) -> str:
+def _text(found: outbox.StoredMail) -> str:
     body = found.message.get_body(("plain",))
     return "" if body is None else str(body.get_content())
 
 
-def _attachments(found: StoredMail) -> list[str]:
+def _attachments(found: outbox.StoredMail) -> list[str]:
     return [part.get_filename() or part.get_content_type() for part in found.message.iter_attachments()]

@@ -9,12 +9,16 @@ import msgspec
 from tonne.apps.cli.database import ACTOR, plain_failures, run_connected
 from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_options, print_table
 from tonne.apps.cli.parameters import MODE, MOMENT
-from tonne.apps.privacy.erase_person import erase_person
-from tonne.apps.privacy.errors import ErasureListInvalid
-from tonne.apps.privacy.export_person import PersonRecord, count_kinds, export_person, list_bank_records_any_account
-from tonne.apps.privacy.find_person import find_person, list_blockers
-from tonne.apps.privacy.model import Erasure, Found, FoundBy, Search, parse_person
-from tonne.apps.privacy.repeat_erasures import find_again_any_account, repeat_erasures
+from tonne.apps.privacy.erase_person import erase_person, find_again_any_account, repeat_erasures
+from tonne.apps.privacy.export_person import (
+    PersonRecord,
+    count_kinds,
+    export_person,
+    find_person,
+    list_bank_records_any_account,
+    list_blockers,
+)
+from tonne.apps.privacy.model import Erasure, ErasureListInvalid, Found, FoundBy, Search, parse_person
 from tonne.apps.privacy.store import list_erasures_any_account
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit

@@ -19,7 +19,7 @@ from tonne.platform.db.database import connect
 from tonne.platform.db.schema import migrate as migrations
 from tonne.platform.db.session_settings import require_role_settings
 from tonne.platform.keys.check_secret_key import check_secret_key
-from tonne.platform.process.telemetry.metrics_folder import FOLDER_VARIABLE
+from tonne.platform.process.telemetry.metrics import FOLDER_VARIABLE
 from tonne.platform.settings.environment import with_settings
 from tonne.platform.settings.settings import Settings
 

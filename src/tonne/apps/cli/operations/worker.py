@@ -9,12 +9,7 @@ import click
 import uvloop
 
 from tonne.apps.cli.database import open_database, plain_failures, settings_from_environment
-from tonne.apps.cli.operations.processes import (
-    WITH_PARENT,
-    check_metrics_port_free,
-    check_worker_port_free,
-    require_ready,
-)
+from tonne.apps.cli.operations import processes
 from tonne.platform.db.database import Database
 from tonne.platform.db.errors import DATABASE_ERRORS
 from tonne.platform.events.notification import ListenMetrics, listen
@@ -30,7 +25,7 @@ from tonne.platform.settings.settings import Settings
 
 
 @click.command()
-@WITH_PARENT
+@processes.WITH_PARENT
 def worker(with_parent: bool) -> None:
     """Run a worker process. Any number of them can share one database."""
     with plain_failures():
@@ -39,12 +34,12 @@ def worker(with_parent: bool) -> None:
         if with_parent:
             stop_with_parent()
         else:
-            check_metrics_port_free(settings)
-            check_worker_port_free(settings)
+            processes.check_metrics_port_free(settings)
+            processes.check_worker_port_free(settings)
         start_telemetry(settings, "worker")
         try:
             with open_database(settings) as url:
-                asyncio.run(require_ready(url, settings))
+                asyncio.run(processes.require_ready(url, settings))
                 uvloop.run(_work(url, settings))
         finally:
             stop_telemetry()

@@ -26,8 +26,7 @@ from tonne.selling.accounts.organisations.change_billing import BillingChange
 from tonne.selling.catalogue.selection import BundleChoiceIn
 from tonne.selling.catalogue.set_default_selection import set_account_default
 from tonne.selling.catalogue.store import load_catalogue
-from tonne.selling.orders.placing.set_limits import LimitChange, set_account_limits
-from tonne.selling.orders.placing.spending import sum_spending
+from tonne.selling.orders.placing.spending import LimitChange, set_account_limits, sum_spending
 
 _METHOD = EnumChoice(PaymentMethod)
 COLUMNS: tuple[ValueColumn[Account], ...] = (

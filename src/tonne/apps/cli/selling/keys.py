@@ -18,7 +18,7 @@ from tonne.selling.accounts.keys.api_keys import issue_key, revoke_key, rotate_k
 from tonne.selling.accounts.keys.endpoints import ApiKeyIn
 from tonne.selling.accounts.keys.restrictions import KeyRight, check_restrictions
 from tonne.selling.accounts.model import ApiKey
-from tonne.selling.orders.placing.set_limits import set_key_limit
+from tonne.selling.orders.placing.spending import set_key_limit
 
 
 def _permissions(key: ApiKey) -> str:

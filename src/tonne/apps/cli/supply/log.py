@@ -12,10 +12,10 @@ from tonne.apps.cli.parameters import MODE, REASON
 from tonne.platform.db.database import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, utc_now
+from tonne.supply.transparency.append_leaves import reopen_log
 from tonne.supply.transparency.head_file import HeadFile
 from tonne.supply.transparency.log_store import list_logs
 from tonne.supply.transparency.model import Log
-from tonne.supply.transparency.reopen_log import reopen_log
 from tonne.supply.transparency.statement_store import read_openings
 
 FILE = click.Path(path_type=Path)

@@ -26,25 +26,16 @@ from tonne.platform.values.context import Mode, utc_now
 from tonne.platform.values.serials import serial_range
 from tonne.supply.retirements.resupply.invalidate_lot import invalidate_lot
 from tonne.supply.retirements.resupply.lot_holders import LotHolder, list_holders_any_account
-from tonne.supply.retirements.resupply.resolve_lot_case import Decision, resolve_lot_cases
+from tonne.supply.retirements.resupply.resupply_orders import Decision, resolve_lot_cases
 from tonne.supply.stock.errors import LotNotFound
+from tonne.supply.stock.lots import lot_store
 from tonne.supply.stock.lots.export_lots import export_lots
 from tonne.supply.stock.lots.lot_case_store import CaseState
-from tonne.supply.stock.lots.lot_store import (
-    ListedLot,
-    ListedParcel,
-    add_retired_any_account,
-    find_lot,
-    find_withdrawn_lot,
-    list_lots,
-    list_parcels_any_account,
-    list_withdrawn_lots,
-)
-from tonne.supply.stock.lots.withdraw_lot import withdraw_lot
+from tonne.supply.stock.lots.lots import withdraw_lot
 
 _mode_option = click.option("--mode", type=MODE, required=True, help="Catalogue to use: live and test have one each.")
 
-COLUMNS: tuple[ValueColumn[ListedLot], ...] = (
+COLUMNS: tuple[ValueColumn[lot_store.ListedLot], ...] = (
     *columns("id: lot", "registry", "registry_project_id: project"),
     ValueColumn("vintage", lambda each: each.vintage, show=lambda each: str(each.vintage)),
     TonnesColumn("quantity", lambda each: each.quantity_grams, head="tonnes"),
@@ -88,9 +79,9 @@ def lot() -> None:
 def list_(mode: Mode, output: Output) -> None:
     """List all lots with their free tonnes, also withdrawn ones."""
 
-    async def work(tx: Connection) -> list[ListedLot]:
-        held = await add_retired_any_account(tx, mode, await list_lots(tx, mode))
-        return [*held, *await list_withdrawn_lots(tx, mode)]
+    async def work(tx: Connection) -> list[lot_store.ListedLot]:
+        held = await lot_store.add_retired_any_account(tx, mode, await lot_store.list_lots(tx, mode))
+        return [*held, *await lot_store.list_withdrawn_lots(tx, mode)]
 
     lots = run_in_transaction(work)
     empty = f"There are no lots in {mode} mode: import some with `tonne catalogue import-lots --mode {mode}`."
@@ -103,15 +94,15 @@ def list_(mode: Mode, output: Output) -> None:
 def show(lot_id: str, output: Output) -> None:
     """Show a lot, its orders, certificates and parcels."""
 
-    async def work(tx: Connection) -> tuple[ListedLot, list[LotHolder], list[ListedParcel]]:
-        found = await find_lot(tx, lot_id) or await find_withdrawn_lot(tx, lot_id)
+    async def work(tx: Connection) -> tuple[lot_store.ListedLot, list[LotHolder], list[lot_store.ListedParcel]]:
+        found = await lot_store.find_lot(tx, lot_id) or await lot_store.find_withdrawn_lot(tx, lot_id)
         if found is None:
             raise LotNotFound
-        (found,) = await add_retired_any_account(tx, found.mode, [found])
-        return found, await list_holders_any_account(tx, found), await list_parcels_any_account(tx, found)
+        (found,) = await lot_store.add_retired_any_account(tx, found.mode, [found])
+        return found, await list_holders_any_account(tx, found), await lot_store.list_parcels_any_account(tx, found)
 
     found, holders, parcels = run_in_transaction(work)
-    parcel_columns: tuple[ValueColumn[ListedParcel], ...] = (
+    parcel_columns: tuple[ValueColumn[lot_store.ListedParcel], ...] = (
         ValueColumn("id", lambda each: each.id, head="parcel"),
         ValueColumn("serials", lambda each: _parcel_serials(found, each)),
         *columns("quantity_grams: tonnes", "status", "retired_on: retired"),
@@ -121,7 +112,7 @@ def show(lot_id: str, output: Output) -> None:
     output.print_object(found, FACTS, tables)
 
 
-def _parcel_serials(found: ListedLot, each: ListedParcel) -> str:
+def _parcel_serials(found: lot_store.ListedLot, each: lot_store.ListedParcel) -> str:
     return serial_range(found.serial_block, found.first_number, each.start_grams, each.quantity_grams)
 
 
@@ -133,7 +124,7 @@ def export(mode: Mode, output: Path) -> None:
 
     To correct lots, change the file and import it with `tonne catalogue import-lots`.
     """
-    lots = [each for each in run_in_transaction(list_lots, mode) if not each.allocated_grams]
+    lots = [each for each in run_in_transaction(lot_store.list_lots, mode) if not each.allocated_grams]
     with creating(output), output.open("xb") as stream:
         stream.write(export_lots(lots))
     click.echo(f"{output}: {len(lots):,} {'lot' if len(lots) == 1 else 'lots'} that can be corrected.")
@@ -166,8 +157,8 @@ def invalidate(lot_id: str, reason: str, yes: bool) -> None:
     """
     reason = check_text(reason, "--reason")
 
-    async def look(tx: Connection) -> tuple[ListedLot, list[LotHolder]]:
-        found = await find_lot(tx, lot_id)
+    async def look(tx: Connection) -> tuple[lot_store.ListedLot, list[LotHolder]]:
+        found = await lot_store.find_lot(tx, lot_id)
         if found is None:
             raise LotNotFound
         return found, await list_holders_any_account(tx, found)
@@ -238,15 +229,15 @@ def _tonnes(grams: int) -> str:
     return f"{group(format_tonnes(grams))} t"
 
 
-def _cost(each: ListedLot) -> str:
+def _cost(each: lot_store.ListedLot) -> str:
     return "-" if each.unit_cost is None else f"{each.unit_cost} {each.cost_currency}"
 
 
-def _serials(each: ListedLot) -> str:
+def _serials(each: lot_store.ListedLot) -> str:
     return serial_range(each.serial_block, each.first_number, 0, each.quantity_grams)
 
 
-def _status(each: ListedLot) -> str:
+def _status(each: lot_store.ListedLot) -> str:
     if each.withdrawn_at is not None:
         return f"withdrawn on {each.withdrawn_at.date()}: {each.reason}"
     if each.invalidated_at is not None:

@@ -9,10 +9,10 @@ from tonne.apps.cli.files import FILE, creating, read_file, reported_errors
 from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
 from tonne.apps.cli.progress import bars_on_terminal
-from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.documents.sheets.columns import quoted
 from tonne.platform.values.amounts import format_tonnes
 from tonne.platform.values.context import Mode, utc_now
-from tonne.supply.retirements.confirmations.import_confirmations import import_confirmations
+from tonne.supply.retirements.confirmations.confirm_lines import import_confirmations
 from tonne.supply.retirements.confirmations.work_list import Task, export_tasks, list_tasks_any_account
 
 # Longer lists are exported to a file.

@@ -4,9 +4,8 @@ from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.platform.db.connections import HeldConnection
 from tonne.platform.db.database import Connection
 from tonne.platform.keys.secret_box import SecretBox
-from tonne.platform.keys.signing.keys import SigningKeys
+from tonne.platform.keys.signing.keys import SignDocuments, SigningKeys
 from tonne.platform.keys.signing.operator_key import has_outside_key
-from tonne.platform.keys.signing.sign_documents import SignDocuments
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import utc_now
 

@@ -7,7 +7,7 @@ from tonne.apps.privacy.retention.remove_partitions import RemovePartitions
 from tonne.platform.db.database import Database
 from tonne.platform.events.trace_store import PruneTraces
 from tonne.platform.http.request_log.prune_requests import PruneRequests
-from tonne.platform.keys.replays.prune_responses import PruneResponses
+from tonne.platform.keys.replays.respond_once import PruneResponses
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock
 

@@ -5,11 +5,10 @@ from datetime import datetime
 
 import msgspec
 
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OrganisationSection
+from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
 from tonne.apps.dashboard.viewer import MemberViewer, existing
 from tonne.apps.workspace.developers.json_view import indented_json
-from tonne.channels.webhooks.event_types import EventType
+from tonne.channels.webhooks.model import EventType
 from tonne.channels.webhooks.timeline import event_deliveries
 from tonne.platform.events.payload import event_payload
 from tonne.platform.events.store import PageBounds, find_event, list_events, read_floor

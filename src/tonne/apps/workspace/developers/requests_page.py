@@ -9,8 +9,7 @@ from urllib.parse import quote, urlencode
 
 from msgspec import Struct
 
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OrganisationSection
+from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer
 from tonne.platform.http.openapi.document import operation_id
 from tonne.platform.http.request_log.prune_requests import SHOWN

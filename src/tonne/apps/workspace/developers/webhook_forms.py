@@ -3,9 +3,8 @@
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from tonne.apps.dashboard.form import Form
-from tonne.channels.webhooks.event_types import NAMEABLE
-from tonne.channels.webhooks.model import Webhook
+from tonne.apps.dashboard.viewer import Form
+from tonne.channels.webhooks.model import NAMEABLE, Webhook
 from tonne.channels.webhooks.schemas import RewindIn, WebhookIn
 from tonne.platform.web.fields import fields_of
 

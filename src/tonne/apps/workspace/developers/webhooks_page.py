@@ -6,27 +6,15 @@ from contextlib import asynccontextmanager
 import asyncpg
 from msgspec import Struct, field
 
-from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OrganisationSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer, existing
+from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
+from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, MemberViewer, existing
+from tonne.apps.workspace.developers import webhook_forms
 from tonne.apps.workspace.developers.json_view import indented_json
-from tonne.apps.workspace.developers.webhook_forms import (
-    CAUSES,
-    FIELDS,
-    FIRST_OVERLAP,
-    OVERLAPS,
-    form_of,
-    read_receiver,
-    read_rewind,
-    type_choices,
-)
 from tonne.channels.webhooks import attempt_store, register, registration_store
 from tonne.channels.webhooks.delivery.outcomes import SendOutcome
 from tonne.channels.webhooks.endpoints import WebhookEndpoints, position_before
 from tonne.channels.webhooks.errors import OverlapPromised, WebhookNotFound
-from tonne.channels.webhooks.event_types import STATUS_TYPES
-from tonne.channels.webhooks.model import Progress, Webhook
+from tonne.channels.webhooks.model import STATUS_TYPES, Progress, Webhook
 from tonne.channels.webhooks.schemas import DeliveryState, delivery_state
 from tonne.platform.db.database import Connection
 from tonne.platform.events.payload import event_payload
@@ -87,7 +75,7 @@ class WebhooksPage(DashboardPage, frozen=True):
         )
 
     async def register(self, viewer: MemberViewer, form: Form) -> Response:
-        url, account_ids, types, disable_on_gone = read_receiver(form)
+        url, account_ids, types, disable_on_gone = webhook_forms.read_receiver(form)
         if not form.faults:
             try:
                 await register.check_url(self.endpoints.sender, url)
@@ -110,7 +98,7 @@ class WebhooksPage(DashboardPage, frozen=True):
         return await self.show(viewer, form)
 
     async def change(self, viewer: MemberViewer, form: Form) -> Response:
-        receiver = read_receiver(form)
+        receiver = webhook_forms.read_receiver(form)
         if not form.faults:
             try:
                 await register.check_url(self.endpoints.sender, receiver.url)
@@ -143,7 +131,7 @@ class WebhooksPage(DashboardPage, frozen=True):
         return self._done(viewer, "webhook_retried")
 
     async def rewind(self, viewer: MemberViewer, form: Form) -> Response:
-        target = read_rewind(form)
+        target = webhook_forms.read_rewind(form)
         if target is not None:
             try:
                 async with self._locked(viewer) as (tx, webhook):
@@ -157,7 +145,7 @@ class WebhooksPage(DashboardPage, frozen=True):
         return await self.show_one(viewer, form)
 
     async def rotate(self, viewer: MemberViewer, form: Form) -> Response:
-        if (hours := form.value("overlap")) not in OVERLAPS:
+        if (hours := form.value("overlap")) not in webhook_forms.OVERLAPS:
             form.fail("overlap", "Choose for how long both secrets sign.")
             return await self.show_one(viewer, form)
         try:
@@ -169,7 +157,7 @@ class WebhooksPage(DashboardPage, frozen=True):
         except OverlapPromised as error:
             form.fail("overlap", error.faults[0].message)
             return await self.show_one(viewer, form)
-        return self._secret(viewer, rotated, secret, is_new=False, overlap=OVERLAPS[hours])
+        return self._secret(viewer, rotated, secret, is_new=False, overlap=webhook_forms.OVERLAPS[hours])
 
     async def confirm_skip(self, viewer: MemberViewer) -> Response:
         event_id = viewer.request.query("event_id")[0]
@@ -213,7 +201,7 @@ class WebhooksPage(DashboardPage, frozen=True):
             attempt=attempt,
             events=events,
             body=indented_json(body),
-            cause=CAUSES.get(attempt["error"] or ""),
+            cause=webhook_forms.CAUSES.get(attempt["error"] or ""),
         )
 
     async def _update(self, viewer: MemberViewer, **changes: object) -> None:
@@ -236,9 +224,9 @@ class WebhooksPage(DashboardPage, frozen=True):
             "webhooks.html",
             form,
             webhooks=shown,
-            fields=FIELDS,
+            fields=webhook_forms.FIELDS,
             entered=form,
-            type_choices=type_choices(form, STATUS_TYPES),
+            type_choices=webhook_forms.type_choices(form, STATUS_TYPES),
             at_limit=len(shown) >= register.MAX_WEBHOOKS,
         )
 
@@ -259,15 +247,15 @@ class WebhooksPage(DashboardPage, frozen=True):
             attempts=rows[:ATTEMPTS],
             next_page=_next_page(rows, name),
             tested=tested,
-            causes=CAUSES,
-            overlaps=OVERLAPS,
-            fields=FIELDS,
-            entered=form if "url" in form.names() else form_of(shown.webhook),
-            type_choices=type_choices(form, shown.webhook.delivered_types),
+            causes=webhook_forms.CAUSES,
+            overlaps=webhook_forms.OVERLAPS,
+            fields=webhook_forms.FIELDS,
+            entered=form if "url" in form.names() else webhook_forms.form_of(shown.webhook),
+            type_choices=webhook_forms.type_choices(form, shown.webhook.delivered_types),
             event_id=form.value("event_id") or viewer.request.query("event_id")[0] or "",
             day=form.value("day"),
             time=form.value("time"),
-            overlap=form.value("overlap") or FIRST_OVERLAP,
+            overlap=form.value("overlap") or webhook_forms.FIRST_OVERLAP,
         )
 
     def _secret(

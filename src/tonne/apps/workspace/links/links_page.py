@@ -1,12 +1,10 @@
 """Offset links of an account: the list and new links."""
 
-from tonne.apps.dashboard.form import Form
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OrganisationSection
-from tonne.apps.dashboard.viewer import MemberViewer
+from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
+from tonne.apps.dashboard.viewer import Form, MemberViewer
 from tonne.apps.workspace.accounts_of_viewer import list_choices, require_account, require_chosen
 from tonne.apps.workspace.links.link_figures import ShownPeriod, figures_of, read_period
-from tonne.apps.workspace.links.link_form import FIELDS, fail_link, form_values, read_link_form
+from tonne.apps.workspace.links.link_page import FIELDS, fail_link, form_values, read_link_form
 from tonne.apps.workspace.mix import mix_rows, typed_shares
 from tonne.channels.checkout.link_counts.count_store import LinkTotals, list_account_days, sum_links
 from tonne.channels.checkout.links.change_link import create_link

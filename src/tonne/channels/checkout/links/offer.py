@@ -1,13 +1,17 @@
-"""What a link offers, and the price of a visitor's choice."""
+"""What a link offers, and the price of a visitor's choice.
 
-from collections.abc import Sequence
+Nothing is charged that a person did not see: a changed price, quantity, fee, line or project is shown first.
+"""
+
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 import msgspec
+from msgspec import Struct
 
 from tonne.channels.checkout.errors import AmountInvalid, AmountOutOfBounds, BundleNotOffered, BundleSoldOut
 from tonne.channels.checkout.links.model import OffsetLink
-from tonne.channels.checkout.links.shown_offer import PricedOffer
+from tonne.channels.checkout.model import Checkout
 from tonne.platform.values.amounts import DECIMALS, MAX_GRAMS, MassUnit, parse_typed, scaled, to_grams
 from tonne.platform.values.language import N_
 from tonne.platform.values.message_values import MassValue, MoneyValue, NamesValue
@@ -17,8 +21,62 @@ from tonne.selling.catalogue.model import Bundle, Catalogue
 from tonne.selling.catalogue.prices.price import PriceRequest, price
 from tonne.selling.catalogue.prices.pricing import Priced
 from tonne.selling.catalogue.selection import BundleChoiceIn
-from tonne.selling.orders.order_tax import tax_of
+from tonne.selling.orders.model import OrderTax, tax_of
 from tonne.selling.orders.quotes.offer_digest import digest_offer
+
+_MAX_TOTAL_DIGITS = 19
+
+
+class ShownOffer(Struct, frozen=True):
+    """As a payment form repeats it. `digest` covers everything that `digest_offer` names."""
+
+    total_minor: int
+    digest: bytes
+
+
+class PricedOffer(Struct, frozen=True):
+    """`tax` always has an amount: checkouts are paid at once."""
+
+    priced: Priced
+    tax: OrderTax
+    digest: bytes
+
+    @property
+    def tax_minor(self) -> int:
+        return self.tax.tax_minor or 0
+
+    @property
+    def amount_due_minor(self) -> int:
+        return self.priced.total_cost_minor + self.tax_minor
+
+    @property
+    def shown(self) -> ShownOffer:
+        return ShownOffer(self.amount_due_minor, self.digest)
+
+
+class OfferChange(Struct, frozen=True):
+    """How the offer differs from the one that the checkout began with. None: that part is the same, or unknown."""
+
+    old_total_minor: int | None
+    old_quantity_grams: int | None
+
+
+def read_shown_offer(fields: Mapping[str, Sequence[str]]) -> ShownOffer:
+    """From the fields of a form. Values that no page of ours contains match no offer."""
+    total, digest = ((fields.get(name) or [""])[0] for name in ("total", "offer"))
+    is_total = total.isascii() and total.isdigit() and len(total) <= _MAX_TOTAL_DIGITS
+    try:
+        return ShownOffer(int(total) if is_total else -1, bytes.fromhex(digest))
+    except ValueError:
+        return ShownOffer(-1, b"")
+
+
+def compare_with_start(checkout: Checkout, offer: PricedOffer) -> OfferChange | None:
+    """None if the offer is the one that the checkout began with."""
+    priced = offer.priced
+    total = None if checkout.amount_due_minor == offer.amount_due_minor else checkout.amount_due_minor
+    quantity = None if checkout.quantity_grams == priced.quantity_grams else checkout.quantity_grams
+    return None if offer.digest == checkout.offer_digest else OfferChange(total, quantity)
 
 
 class Offered(msgspec.Struct, frozen=True):

@@ -1,15 +1,17 @@
-"""The form of an offset link: prefilled from the query, then as the visitor sends it."""
+"""The form of an offset link: prefilled from the query, then as the visitor sends it; and the bundles that it shows."""
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from msgspec import Struct
 
-from tonne.channels.checkout.begin_checkout import NAME_FIELD, PUBLIC_FIELD, collected
-from tonne.channels.checkout.links.amounts import AmountUnit, unit_of
-from tonne.channels.checkout.links.bundle_cards import buy_for_display, selected_at_first
+from tonne.channels.checkout.create_checkout import NAME_FIELD, PUBLIC_FIELD, collected
+from tonne.channels.checkout.links.amounts import AmountUnit, Bought, unit_of
 from tonne.channels.checkout.links.offer import (
     LinkOffer,
+    Offered,
+    PricedOffer,
     choose,
     parse_kilograms,
     parse_quantity,
@@ -17,16 +19,87 @@ from tonne.channels.checkout.links.offer import (
     price_offer,
 )
 from tonne.channels.checkout.links.redirects import Redirect, read_redirect
-from tonne.channels.checkout.links.shown_offer import PricedOffer
 from tonne.channels.checkout.links.signed_query import NAME_PARAMETER, SignedQuery
 from tonne.channels.checkout.model import Checkout
 from tonne.platform.http.route import Request
-from tonne.platform.values.amounts import format_money, format_tonnes
+from tonne.platform.values.amounts import GRAMS_PER_TONNE, format_money, format_tonnes
 from tonne.platform.values.errors import TonneError
+from tonne.platform.values.language import N_
 from tonne.platform.values.replace import replace
-from tonne.selling.catalogue.prices.price import PriceRequest
+from tonne.selling.catalogue.pictures.pictures import bundle_picture
+from tonne.selling.catalogue.prices.price import PriceRequest, price_for_display, tax_minor_on
 from tonne.selling.catalogue.selection import BundleChoiceIn
 from tonne.selling.orders.model import BeneficiaryKind
+
+_TAGS = {
+    frozenset({"removal"}): N_("Removal"),
+    frozenset({"avoidance"}): N_("Avoidance"),
+    frozenset({"removal", "avoidance"}): N_("Removal and avoidance"),
+}
+
+
+class BundleCard(Struct, frozen=True):
+    """`unit_price_minor` is what a customer pays for a tonne, fee and tax included. None while there is no price.
+
+    `share` is the bundle's part of a mix.
+    """
+
+    id: str
+    name: str
+    description: str
+    tag: str
+    picture: str
+    unit_price_minor: int | None
+    share: Fraction | None
+    is_available: bool
+    is_chosen: bool
+
+
+def bundle_cards(offer: LinkOffer, chosen: Sequence[str]) -> list[BundleCard]:
+    is_mix = _is_mix(offer.bundles)
+    return [
+        BundleCard(
+            id=each.bundle.id,
+            name=each.bundle.name,
+            description=each.bundle.description,
+            tag=_TAGS.get(frozenset(share.project.mechanism for share in each.bundle.projects), ""),
+            picture=bundle_picture(each.bundle),
+            unit_price_minor=unit_price(offer, [BundleChoiceIn(each.bundle.id)]),
+            share=Fraction(each.choice.percentage) / 100 if is_mix and each.choice.percentage is not None else None,
+            is_available=each.is_available,
+            is_chosen=each.is_available and each.bundle.id in chosen,
+        )
+        for each in offer.bundles
+    ]
+
+
+def selected_at_first(offered: Sequence[Offered]) -> tuple[str, ...]:
+    """A mix with percentages as a whole: somebody has composed it. Of a list without them, the first available."""
+    available = [each.bundle.id for each in offered if each.is_available]
+    return tuple(available if _is_mix(offered) else available[:1])
+
+
+def unit_price(offer: LinkOffer, choices: list[BundleChoiceIn]) -> int | None:
+    """What a customer pays for a tonne, fee and tax included. None while there is no price."""
+    bought = buy_for_display(offer, PriceRequest(mass_grams=GRAMS_PER_TONNE, choices=choices))
+    return None if bought is None else bought.due_minor
+
+
+def buy_for_display(offer: LinkOffer, requested: PriceRequest) -> Bought | None:
+    """Also outside the limits of the link. None while there is no price, or a bundle is off sale."""
+    try:
+        priced = price_for_display(requested, offer.terms, offer.catalogue)
+    except TonneError:
+        return None
+    if priced is None:
+        return None
+    due_minor = priced.total_cost_minor + (tax_minor_on(priced.total_cost_minor, offer.terms) or 0)
+    return Bought(priced.quantity_grams, due_minor, priced.currency)
+
+
+def _is_mix(offered: Sequence[Offered]) -> bool:
+    return any(each.choice.percentage is not None for each in offered)
+
 
 _MAX_AMOUNT = 40
 # The query parameter of a button that fills in an amount: `quantity:1.5`.

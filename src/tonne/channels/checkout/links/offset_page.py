@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tonne.channels.checkout import errors
 from tonne.channels.checkout import store as checkout_store
-from tonne.channels.checkout.begin_checkout import (
+from tonne.channels.checkout.create_checkout import (
     Visitor,
     begin_checkout,
     collected,
@@ -18,23 +18,13 @@ from tonne.channels.checkout.begin_checkout import (
     read_visitor_reference,
 )
 from tonne.channels.checkout.link_counts.counts import LinkCounts
+from tonne.channels.checkout.links import offset_form
 from tonne.channels.checkout.links.amounts import Suggestion, suggestions
-from tonne.channels.checkout.links.bundle_cards import bundle_cards, unit_price
 from tonne.channels.checkout.links.model import OffsetLink
-from tonne.channels.checkout.links.offer import LinkOffer, choose
-from tonne.channels.checkout.links.offset_form import (
-    OffsetForm,
-    convert,
-    from_checkout,
-    from_fields,
-    from_query,
-    preset_of,
-    price_form,
-    try_to_price,
-)
+from tonne.channels.checkout.links.offer import LinkOffer, PricedOffer, choose
+from tonne.channels.checkout.links.offset_form import bundle_cards, unit_price
 from tonne.channels.checkout.links.redirects import Redirect, choose_redirect
 from tonne.channels.checkout.links.secret import open_link_secrets
-from tonne.channels.checkout.links.shown_offer import PricedOffer
 from tonne.channels.checkout.links.signed_query import (
     REPEATED,
     SIGNATURE,
@@ -52,10 +42,10 @@ from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import Clock, Mode, is_id
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.language import N_
-from tonne.platform.values.tax import TaxTreatment
 from tonne.platform.web.render import FormGuard, Renderer, see_other
 from tonne.platform.web.shown_errors import texts_of
 from tonne.platform.web.visitor import decimal_sign
@@ -65,7 +55,7 @@ from tonne.selling.accounts.logos.merchant import find_merchant
 from tonne.selling.accounts.logos.store import find_logo
 from tonne.selling.accounts.redirect_hosts import list_hosts
 from tonne.selling.catalogue.snapshot import Catalogues
-from tonne.selling.orders.beneficiary import Beneficiary
+from tonne.selling.orders.model import Beneficiary
 
 # The query parameter with the token of a checkout that the visitor wants to change.
 EDITED = "edit"
@@ -104,9 +94,11 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
         sign = decimal_sign(visitor_language(request, offer.language).locale)
         filled = await self._edited(request, offer, sign)
         if filled is None:
-            filled = from_query(request, offer, await self._signed_query(offer.link, _pairs_of(request)), sign)
+            filled = offset_form.from_query(
+                request, offer, await self._signed_query(offer.link, _pairs_of(request)), sign
+            )
         if filled.is_switched:
-            filled = convert(offer, filled, sign)
+            filled = offset_form.convert(offer, filled, sign)
         redirect = await self._redirect(offer.link, filled)
         external_id = read_external_id(filled.external_id)
         # Only for signed queries: otherwise anyone could find out which references are paid.
@@ -114,7 +106,7 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
             async with self.database.connection() as connection:
                 if await checkout_store.is_paid(connection, offer.link.scope, offer.link.id, external_id):
                     raise errors.AlreadyPaid(N_("This payment was already made. You don't need to pay again."))
-        price = try_to_price(offer, filled)
+        price = offset_form.try_to_price(offer, filled)
         self.counts.count_offset_page(offer.link, request)
         return await self._form(request, offer, filled, priced=price.offer, faults=price.faults, back=redirect.url)
 
@@ -124,10 +116,10 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
         offer = await self._load_offer(request)
         language = visitor_language(request, offer.language)
         sign = decimal_sign(language.locale)
-        filled = from_query(request, offer, await self._signed_query(offer.link, _pairs_of(request)), sign)
+        filled = offset_form.from_query(request, offer, await self._signed_query(offer.link, _pairs_of(request)), sign)
         if filled.is_switched:
-            filled = convert(offer, filled, sign)
-        price = try_to_price(offer, filled)
+            filled = offset_form.convert(offer, filled, sign)
+        price = offset_form.try_to_price(offer, filled)
         faults = texts_of(price.faults, language.translator)
         return self.renderer.page(
             request,
@@ -145,13 +137,15 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
         sign = decimal_sign(visitor_language(request, offer.language).locale)
         repeated = [(REPEATED, text) for text in fields.get(REPEATED, [])]
         signed = await self._signed_query(offer.link, repeated)
-        filled = from_fields(fields, None if offer.link.amount_editable else preset_of(offer, sign), signed)
+        filled = offset_form.from_fields(
+            fields, None if offer.link.amount_editable else offset_form.preset_of(offer, sign), signed
+        )
         if filled.is_switched:
             # Without JavaScript, nobody has seen the price of the amount in its new unit.
-            filled = convert(offer, filled, sign)
-            price = try_to_price(offer, filled)
+            filled = offset_form.convert(offer, filled, sign)
+            price = offset_form.try_to_price(offer, filled)
             return await self._form(request, offer, filled, priced=price.offer, faults=price.faults, was_converted=True)
-        price = price_form(offer, filled)
+        price = offset_form.price_form(offer, filled)
         faults = list(price.faults)
         visitor = await self._read_visitor(offer.link, filled, faults)
         if visitor is None or price.requested is None or price.offer is None:
@@ -176,7 +170,7 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
         headers = {"Cache-Control": kept, "Content-Security-Policy": "default-src 'none'; sandbox"}
         return Response(found.content, media_type=found.media_type.encode(), headers=headers)
 
-    async def _edited(self, request: Request, offer: LinkOffer, sign: str) -> OffsetForm | None:
+    async def _edited(self, request: Request, offer: LinkOffer, sign: str) -> offset_form.OffsetForm | None:
         """What the visitor entered before, if the query names a checkout of this link that they may begin again."""
         (token,) = request.query(EDITED)
         if token is None or not is_token(token):
@@ -184,9 +178,11 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
         checkout = await self.database.run(checkout_store.find_checkout, hash_token(token))
         if checkout is None or checkout.offset_link_id != offer.link.id or not checkout.can_start_again:
             return None
-        return from_checkout(checkout, sign)
+        return offset_form.from_checkout(checkout, sign)
 
-    async def _read_visitor(self, link: OffsetLink, filled: OffsetForm, faults: list[TonneError]) -> Visitor | None:
+    async def _read_visitor(
+        self, link: OffsetLink, filled: offset_form.OffsetForm, faults: list[TonneError]
+    ) -> Visitor | None:
         """Adds all faults of the fields. None if there are any."""
         redirect, email, external_id, reference, beneficiary = Redirect(), "", None, None, None
         with collected(faults):
@@ -237,7 +233,7 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
             raise errors.PaymentPageUnavailable from error
         return verify_query(found, link.id, secrets, now)
 
-    async def _redirect(self, link: OffsetLink, filled: OffsetForm) -> Redirect:
+    async def _redirect(self, link: OffsetLink, filled: offset_form.OffsetForm) -> Redirect:
         hosts = await self.database.run(list_hosts, link.scope.organisation_id)
         asked = filled.redirect
         return choose_redirect(link, Redirect() if asked.url is None else asked.shortened(), hosts)
@@ -246,7 +242,7 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
         self,
         request: Request,
         offer: LinkOffer,
-        filled: OffsetForm,
+        filled: offset_form.OffsetForm,
         *,
         priced: PricedOffer | None,
         faults: Sequence[TonneError],
@@ -284,7 +280,7 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
             missing=None,
         )
 
-    def _suggestions(self, offer: LinkOffer, filled: OffsetForm) -> list[Suggestion]:
+    def _suggestions(self, offer: LinkOffer, filled: offset_form.OffsetForm) -> list[Suggestion]:
         if not offer.link.amount_editable or filled.has_signed_amount:
             return []
         try:
@@ -294,7 +290,7 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
         return suggestions(offer.link, unit_price(offer, choices), offer.terms.currency)
 
 
-def _customer(link: OffsetLink, filled: OffsetForm) -> Beneficiary | None:
+def _customer(link: OffsetLink, filled: offset_form.OffsetForm) -> Beneficiary | None:
     return read_customer_name(filled.name, is_public=filled.is_name_public) if link.asks_for_name else None
 
 

@@ -22,7 +22,7 @@ from tonne.platform.values.context import Clock
 from tonne.selling.accounts.customer_mail import enqueue_customer_mail
 from tonne.selling.orders.mails.order_links import order_url
 from tonne.selling.orders.model import OrderKey
-from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
+from tonne.supply.certificates.credentials.issue_credential import RenderCertificate
 from tonne.supply.certificates.mail_store import DueCertificate, claim_changed, finish_changed
 
 BATCH = 10

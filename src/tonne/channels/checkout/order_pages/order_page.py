@@ -7,7 +7,7 @@ from tonne.channels.checkout.errors import OrderPageNotFound
 from tonne.channels.checkout.order_pages.order_summary import OrderSummary, read_order_summary, summary_values
 from tonne.channels.checkout.paying.attempt_limit import AttemptLimit
 from tonne.money.cards.charge_store import Decline, find_last_decline
-from tonne.money.cards.declines import explain_decline
+from tonne.money.cards.charges import explain_decline
 from tonne.money.cards.errors import NothingToConfirm
 from tonne.money.cards.model import ChargeAttempt
 from tonne.money.cards.stored_cards.confirm_charge import ConfirmCharge
@@ -27,7 +27,7 @@ from tonne.platform.web.wording import LocalWording, wording_in
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.mails.order_links import find_linked_order
 from tonne.selling.orders.model import Order, OrderKey, OrderStatus
-from tonne.supply.certificates.credentials.render_certificate import PDF, RenderCertificate
+from tonne.supply.certificates.credentials.issue_credential import PDF, RenderCertificate
 
 
 async def load_linked_order(connection: Connection, token: str) -> Order:

@@ -11,8 +11,7 @@ from msgspec import Struct
 from tonne.channels.checkout import store
 from tonne.channels.checkout.errors import CheckoutNotFound, CheckoutOver, PaymentPageUnavailable, SellerTakesNoCards
 from tonne.channels.checkout.links.model import OffsetLink
-from tonne.channels.checkout.links.offer import LinkOffer, price_offer
-from tonne.channels.checkout.links.shown_offer import PricedOffer, ShownOffer
+from tonne.channels.checkout.links.offer import LinkOffer, PricedOffer, ShownOffer, price_offer
 from tonne.channels.checkout.links.store import find_link_any_account
 from tonne.channels.checkout.model import Checkout, hash_token
 from tonne.channels.checkout.order_checkout import holding, order_checkout, price_request_of
@@ -20,9 +19,17 @@ from tonne.channels.checkout.paying.consent import Consent, WithdrawalText
 from tonne.channels.checkout.paying.consent_store import add_text, set_consent
 from tonne.money.cards.charge_store import find_pending, make_due_any_account, read_chargeable, record_page
 from tonne.money.cards.charges import open_charges, settle_charges
-from tonne.money.cards.gateways.card import CardGateway, ChargeOutcome, ChargeResult, HostedPage, StoredCard
+from tonne.money.cards.gateways.card import (
+    CardGateway,
+    ChargeOutcome,
+    ChargeResult,
+    HostedPage,
+    PageNotOpened,
+    PageRequest,
+    PaymentPages,
+    StoredCard,
+)
 from tonne.money.cards.gateways.card_gateways import GATEWAY_OF
-from tonne.money.cards.gateways.payment_page import PageNotOpened, PageRequest, PaymentPages
 from tonne.money.cards.model import ChargeAttempt, RetrySchedule
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.notification import Notifier, WorkKind
@@ -33,9 +40,7 @@ from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.snapshot import Catalogues
-from tonne.selling.orders.beneficiary import Beneficiary
-from tonne.selling.orders.due_work import charges_in
-from tonne.selling.orders.model import Order, OrderStatus
+from tonne.selling.orders.model import Beneficiary, Order, OrderStatus, charges_in
 
 # Stripe requires its pages to stay open for at least 30 minutes.
 PAGE_LIFE = timedelta(minutes=35)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.channels.checkout.begin_checkout import NAME_FIELD, PUBLIC_FIELD, collected, read_customer_name
+from tonne.channels.checkout.create_checkout import NAME_FIELD, PUBLIC_FIELD, collected, read_customer_name
 from tonne.channels.checkout.errors import ConsentMissing
 from tonne.channels.checkout.paying.consent import (
     BUSINESS_FIELD,
@@ -21,7 +21,7 @@ from tonne.channels.checkout.paying.consent import (
 from tonne.channels.checkout.paying.pay_checkout import Agreed, CheckoutPayer
 from tonne.money.cards.read_test_card import card_number_in, read_test_card
 from tonne.platform.values.errors import TonneError
-from tonne.selling.orders.beneficiary import Beneficiary
+from tonne.selling.orders.model import Beneficiary
 
 Fields = Mapping[str, Sequence[str]]
 # In the order of the page.

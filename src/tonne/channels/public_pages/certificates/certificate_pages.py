@@ -29,8 +29,7 @@ from tonne.platform.values.amounts import MassUnit, to_grams
 from tonne.platform.values.language import N_
 from tonne.platform.web.render import Renderer, see_other
 from tonne.supply.certificates import store
-from tonne.supply.certificates.credentials.issue_credential import IssueCredential
-from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
+from tonne.supply.certificates.credentials.issue_credential import IssueCredential, RenderCertificate
 from tonne.supply.certificates.pdf import qr_code
 from tonne.supply.certificates.record import CertificateLine
 from tonne.supply.transparency.shown_log import find_shown_entry

@@ -10,8 +10,7 @@ from datetime import timedelta
 import asyncpg
 
 from tonne.channels.webhooks.delivery.batch_store import MAX_EVENTS_BYTES, batch_of
-from tonne.channels.webhooks.event_types import types_of
-from tonne.channels.webhooks.model import EventBatch, Lease
+from tonne.channels.webhooks.model import EventBatch, Lease, types_of
 from tonne.platform.db.database import Connection
 from tonne.platform.events.notification import Stream
 from tonne.platform.events.payload import joined_heads_of

@@ -3,8 +3,7 @@
 from datetime import datetime, timedelta
 
 from tonne.channels.webhooks.delivery.outcomes import RefusedAccount
-from tonne.channels.webhooks.event_types import types_of
-from tonne.channels.webhooks.model import Lease, ParkedAccount, Webhook
+from tonne.channels.webhooks.model import Lease, ParkedAccount, Webhook, types_of
 from tonne.platform.db.database import Connection
 
 _COLUMNS = """parked.account_id, parked.position, event.id AS event_id, event.event_type, parked.refusals,

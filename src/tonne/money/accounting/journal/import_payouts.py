@@ -10,8 +10,16 @@ from tonne.money.accounting.journal import payout_store
 from tonne.money.accounting.journal.errors import PayoutChanged
 from tonne.money.accounting.journal.model import Payout
 from tonne.platform.db.database import Connection
-from tonne.platform.documents.sheets.columns import CellError, Column, Currency, Date, Label, precision_error
-from tonne.platform.documents.sheets.errors import SheetInvalid, quoted
+from tonne.platform.documents.sheets.columns import (
+    CellError,
+    Column,
+    Currency,
+    Date,
+    Label,
+    SheetInvalid,
+    precision_error,
+    quoted,
+)
 from tonne.platform.documents.sheets.read_sheet import Row, SheetFile, Values, read_sheet
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import DECIMALS, parse_decimal

@@ -7,12 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tonne.money.accounting.reports.statement_store import (
-    StatementBalance,
-    StatementEntry,
-    list_entries,
-    read_statement_entries,
-)
+from tonne.money.accounting.reports import statement_store
 from tonne.money.invoices.documents.parties import buyer_of, seller_of
 from tonne.money.invoices.documents.record import InvoiceBuyer, InvoiceSeller
 from tonne.money.invoices.store import find_billed_organisation
@@ -34,7 +29,7 @@ class AccountStatement(msgspec.Struct, frozen=True):
     first_day: date
     last_day: date
     opening_minor: int
-    entries: Sequence[StatementEntry]
+    entries: Sequence[statement_store.StatementEntry]
 
     @property
     def closing_minor(self) -> int:
@@ -80,7 +75,7 @@ async def make_statements(
     """
     written_off = await _list_write_offs(connection, organisation_id, mode)
     rows = [
-        *await list_entries(connection, organisation_id, mode, last_day),
+        *await statement_store.list_entries(connection, organisation_id, mode, last_day),
         *(each for each in written_off if each["day"] <= last_day),
     ]
     rows.sort(key=lambda row: (row["currency"], row["day"], row["place"], row["reference"]))
@@ -96,17 +91,19 @@ async def make_statements(
                 opening = balance
             else:
                 entries.append(
-                    StatementEntry(row["day"], row["kind"], row["reference"], row["text"], row["amount_minor"], balance)
+                    statement_store.StatementEntry(
+                        row["day"], row["kind"], row["reference"], row["text"], row["amount_minor"], balance
+                    )
                 )
         statements.append(AccountStatement(organisation_id, mode, currency, first_day, last_day, opening, entries))
     return statements
 
 
 async def read_period(
-    tx: Connection, organisation_id: str, mode: Mode, days: tuple[date, date], balance: StatementBalance
+    tx: Connection, organisation_id: str, mode: Mode, days: tuple[date, date], balance: statement_store.StatementBalance
 ) -> AccountStatement:
     """The statement of one currency, without write-offs. Call it in a transaction."""
-    batches = read_statement_entries(tx, organisation_id, mode, days=days, balance=balance, limit=None)
+    batches = statement_store.read_statement_entries(tx, organisation_id, mode, days=days, balance=balance, limit=None)
     entries = [entry async for batch in batches for entry in batch]
     return AccountStatement(organisation_id, mode, balance.currency, *days, balance.opening_minor, entries)
 

@@ -7,8 +7,7 @@ from datetime import date
 
 import msgspec
 
-from tonne.money.invoices.documents.credit_note_record import CreditNoteRecord
-from tonne.money.invoices.documents.record import InvoiceBuyer, InvoiceRecord, InvoiceTax
+from tonne.money.invoices.documents.record import CreditNoteRecord, InvoiceBuyer, InvoiceRecord, InvoiceTax
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.values.amounts import format_money

@@ -13,9 +13,15 @@ from typing import Any
 from lxml import etree
 from msgspec import Struct
 
-from tonne.money.bank.formats.errors import refuse
-from tonne.money.bank.formats.statement import Statement, StatementFormat, StatementLine, clean_reference, clean_text
-from tonne.platform.documents.sheets.errors import RowError, SheetInvalid, quoted
+from tonne.money.bank.formats.statement import (
+    Statement,
+    StatementFormat,
+    StatementLine,
+    clean_reference,
+    clean_text,
+    refuse,
+)
+from tonne.platform.documents.sheets.columns import RowError, SheetInvalid, quoted
 from tonne.platform.documents.sheets.read_sheet import MAX_ERRORS, MAX_ROWS, SheetFile
 from tonne.platform.process.progress import progress
 from tonne.platform.values.amounts import DECIMALS, parse_decimal, scaled

@@ -17,8 +17,15 @@ from tonne.money.bank.formats.local_numbers import (
     parse_local_date,
 )
 from tonne.money.bank.formats.statement import MAX_TEXT, StatementLine, clean_reference
-from tonne.platform.documents.sheets.columns import CellError, Column, Currency, precision_error, text
-from tonne.platform.documents.sheets.errors import SheetInvalid, quoted
+from tonne.platform.documents.sheets.columns import (
+    CellError,
+    Column,
+    Currency,
+    SheetInvalid,
+    precision_error,
+    quoted,
+    text,
+)
 from tonne.platform.documents.sheets.read_sheet import Row, SheetFile, Unreadable, Values, read_lines, read_sheet
 from tonne.platform.values.amounts import DECIMALS, scaled
 from tonne.platform.values.iban import compact_iban, is_iban

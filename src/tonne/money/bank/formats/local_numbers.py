@@ -10,8 +10,7 @@ from datetime import date
 from decimal import Decimal
 from enum import StrEnum
 
-from tonne.platform.documents.sheets.columns import CellError, parse_date
-from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.documents.sheets.columns import CellError, parse_date, quoted
 from tonne.platform.values.amounts import parse_decimal
 
 _MONTHS = 12

@@ -9,9 +9,15 @@ from typing import Any
 
 import mt940
 
-from tonne.money.bank.formats.errors import refuse
-from tonne.money.bank.formats.statement import Statement, StatementFormat, StatementLine, clean_reference, clean_text
-from tonne.platform.documents.sheets.errors import quoted
+from tonne.money.bank.formats.statement import (
+    Statement,
+    StatementFormat,
+    StatementLine,
+    clean_reference,
+    clean_text,
+    refuse,
+)
+from tonne.platform.documents.sheets.columns import quoted
 from tonne.platform.documents.sheets.read_sheet import MAX_ROWS, SheetFile
 from tonne.platform.process.progress import progress
 from tonne.platform.values.amounts import DECIMALS, scaled

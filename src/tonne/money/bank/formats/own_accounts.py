@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from tonne.money.bank.formats.errors import refuse
-from tonne.money.bank.formats.statement import StatementLine
-from tonne.platform.documents.sheets.errors import quoted
+from tonne.money.bank.formats.statement import StatementLine, refuse
+from tonne.platform.documents.sheets.columns import quoted
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.settings.bank_accounts import own_account, own_ibans
 from tonne.platform.settings.settings import Settings

@@ -5,8 +5,7 @@ import re
 
 from tonne.money.bank.formats.camt_statement import read_camt
 from tonne.money.bank.formats.csv_statement import Spelling, read_csv
-from tonne.money.bank.formats.errors import refuse
-from tonne.money.bank.formats.statement import Statement, StatementFormat
+from tonne.money.bank.formats.statement import Statement, StatementFormat, refuse
 from tonne.platform.documents.sheets.read_sheet import MAX_BYTES, SheetFile
 
 DETECTED = Spelling()

@@ -4,9 +4,12 @@ import re
 from collections.abc import Sequence
 from datetime import date
 from enum import StrEnum
+from typing import NoReturn
 
 from msgspec import Struct
 
+from tonne.platform.documents.sheets.columns import RowError, SheetInvalid
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.amounts import format_money
 
 MAX_TEXT = 1000
@@ -77,3 +80,8 @@ def clean_reference(text: str) -> str:
     cleaned = clean_text(text)[:_MAX_ID]
     letters = "".join(filter(str.isalnum, cleaned)).upper()
     return "" if letters in _NO_REFERENCE or not letters.strip("0") else cleaned
+
+
+def refuse(file: SheetFile, message: str, line: int | None = None) -> NoReturn:
+    """Raise SheetInvalid with one error."""
+    raise SheetInvalid([RowError(file.name, line, None, message)])

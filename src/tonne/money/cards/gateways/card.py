@@ -1,8 +1,11 @@
-"""The interface of card gateways. Declines and network failures are results, not exceptions."""
+"""The interface of card gateways. Declines and network failures are results, not exceptions.
+
+People pay on the gateway's own page, so that card data never reaches Tonne.
+"""
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -147,3 +150,34 @@ class CardGateway(Protocol):
         """Remove a stored card, which can then not be charged again. Raises like `describe`."""
 
     async def close(self) -> None: ...
+
+
+class PageRequest(Struct, frozen=True, kw_only=True):
+    """What the page shows and where it redirects. The page accepts no payment after `expires_at`."""
+
+    charge: ChargeRequest
+    email: str
+    title: str
+    paid_url: str
+    back_url: str
+    expires_at: datetime
+
+
+class PaymentPage(Struct, frozen=True):
+    """`session_id` is the gateway's id of the page; record it before you redirect a person to `url`."""
+
+    session_id: str
+    url: str
+
+
+class PageNotOpened(Exception):
+    """The gateway has no usable page for this charge; the message says why. Nothing was charged."""
+
+
+@runtime_checkable
+class PaymentPages(Protocol):
+    async def open_page(self, request: PageRequest) -> PaymentPage:
+        """Open the page of a charge, at most once per `charge.id`; a repeat returns the first page.
+
+        Raises PageNotOpened if there is no page, or if it no longer accepts a payment.
+        """

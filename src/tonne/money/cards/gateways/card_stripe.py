@@ -21,9 +21,11 @@ from tonne.money.cards.gateways.card import (
     ChargeRequest,
     ChargeResult,
     HostedPage,
+    PageNotOpened,
+    PageRequest,
+    PaymentPage,
     StoredCard,
 )
-from tonne.money.cards.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage
 from tonne.money.cards.gateways.payment_record import PaymentNotRead, RecordedPayment, RefundOutcome, RefundResult
 from tonne.money.cards.gateways.stripe_key import mode_of_key
 from tonne.platform.values.amounts import format_money

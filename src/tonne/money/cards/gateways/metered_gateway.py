@@ -15,9 +15,12 @@ from tonne.money.cards.gateways.card import (
     CardNotFound,
     ChargeRequest,
     ChargeResult,
+    PageNotOpened,
+    PageRequest,
+    PaymentPage,
+    PaymentPages,
     StoredCard,
 )
-from tonne.money.cards.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage, PaymentPages
 from tonne.money.cards.gateways.payment_record import PaymentNotRead, RecordedPayment, RefundResult
 from tonne.platform.db.errors import ServiceHeld
 from tonne.platform.db.hold import HoldWatch

@@ -5,9 +5,15 @@ from datetime import datetime, timedelta
 import msgspec
 from stripe.params.checkout import SessionCreateParams
 
-from tonne.money.cards.gateways.card import ChargeOutcome, ChargeRequest, ChargeResult
+from tonne.money.cards.gateways.card import (
+    ChargeOutcome,
+    ChargeRequest,
+    ChargeResult,
+    PageNotOpened,
+    PageRequest,
+    PaymentPage,
+)
 from tonne.money.cards.gateways.confirmation import CardSetup, CardSetupPage, CardSetupRequest, PayerPageFailed
-from tonne.money.cards.gateways.payment_page import PageNotOpened, PageRequest, PaymentPage
 from tonne.money.cards.gateways.stripe_responses import PaymentIntentObject, mode_of, result_of
 from tonne.platform.values.replace import replace
 

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.money.cards.declines import explain_decline
+from tonne.money.cards.charges import explain_decline
 from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Scope
 

@@ -17,8 +17,7 @@ from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.notification import Notifier, WorkKind
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode
-from tonne.selling.orders.due_work import charges_in
-from tonne.selling.orders.model import Order, OrderStatus
+from tonne.selling.orders.model import Order, OrderStatus, charges_in
 
 
 class SettleInvoiceCharge(Protocol):

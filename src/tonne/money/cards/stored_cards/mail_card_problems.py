@@ -1,23 +1,27 @@
-"""Mails to payers: a payment has to be confirmed, the card was declined, or orders failed because of the card."""
+"""Mails to payers: a payment has to be confirmed, the card was declined, or orders failed because of the card.
+
+Each links to the page on which the payer confirms payments and updates the card.
+"""
 
 from collections.abc import Sequence
+from datetime import datetime
 from email.message import EmailMessage
 
 import structlog
 from msgspec import Struct
 
 from tonne.money.cards.stored_cards import card_link_store
-from tonne.money.cards.stored_cards.card_link_store import DueCardMail
-from tonne.money.cards.stored_cards.card_links import card_page_url
+from tonne.money.cards.stored_cards.card_link_store import DueCardMail, lock_card_link, set_card_link_token
 from tonne.money.cards.stored_cards.card_problem_store import UnpaidOrder, list_declined, list_failed, list_to_confirm
 from tonne.platform.db.batches import RETRY_AFTER, run_claimed
 from tonne.platform.db.database import Connection, Database, value_of
 from tonne.platform.documents.mail.layout import button_lines, fact_lines, join_blocks, one_line
+from tonne.platform.documents.mail.link_token import hash_link_token, new_link_token
 from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.documents.mail.send_mail import compose_mail, is_mail_address
-from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Clock, Mode
+from tonne.platform.values.context import Clock, Mode, Scope
 from tonne.platform.values.language import N_
 from tonne.platform.web.translate import Translator
 from tonne.platform.web.wording import LocalWording, wording_in
@@ -25,6 +29,23 @@ from tonne.selling.accounts.customer_mail import enqueue_customer_mail
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.mails.order_links import order_urls
 from tonne.selling.orders.model import OrderKey
+
+
+async def card_page_url(tx: Connection, scope: Scope, *, box: SecretBox, settings: Settings, now: datetime) -> str:
+    """The URL of the account's page: always the same, unless its key was lost."""
+    sealed, token = await lock_card_link(tx, scope), None
+    if sealed is not None:
+        try:
+            token = box.open(sealed, scope.account_id)
+        except SecretUnreadable:
+            token = None
+    if token is None:
+        token = new_link_token()
+        await set_card_link_token(
+            tx, scope, token_hash=hash_link_token(token), token_box=box.seal(token, scope.account_id), now=now
+        )
+    return f"{settings.base_url}/card/{token}"
+
 
 BATCH = 50
 # Orders per list in one mail. The page lists all.

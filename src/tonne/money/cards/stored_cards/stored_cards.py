@@ -6,14 +6,32 @@ from datetime import datetime
 from tonne.money.cards.errors import CardGatewayUnavailable, CardNotStored, CardUnknown, StripeNotConfigured
 from tonne.money.cards.gateways.card import CardDetails, CardGateway, CardNotDescribed, CardNotFound, StoredCard
 from tonne.money.cards.gateways.card_gateways import GATEWAY_OF
+from tonne.money.cards.invoice_charge_store import make_declined_invoices_due
 from tonne.money.cards.stored_cards import stored_card_store
-from tonne.money.cards.stored_cards.charge_again import charge_again
+from tonne.money.cards.stored_cards.card_problem_store import list_declined, list_to_confirm, make_confirmations_due
 from tonne.money.cards.stored_cards.remove_closed_cards import schedule_removal
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor, Mode, Scope, new_id
 from tonne.selling.accounts.limit_store import find_limits
 from tonne.selling.accounts.store import lock_account
+from tonne.selling.orders.model import OrderKey
+from tonne.selling.orders.queue import lock_orders, schedule_payment
+
+
+async def charge_again(tx: Connection, scope: Scope, now: datetime) -> int:
+    """Make them due, and return how many. Charges that wait for a confirmation of the old card end first."""
+    declined = [
+        OrderKey(scope.account_id, order.id) for order in await list_declined(tx, scope) if order.invoice is None
+    ]
+    to_confirm = [OrderKey(scope.account_id, order.id) for order in await list_to_confirm(tx, scope, now)]
+    # All in one statement: two transactions that lock orders one after the other could deadlock.
+    orders = await lock_orders(tx, [*declined, *to_confirm])
+    if declined:
+        await schedule_payment(tx, {key: orders[key.id].due_at(now) for key in declined})
+    if to_confirm:
+        await make_confirmations_due(tx, scope, now)
+    return len(orders) + await make_declined_invoices_due(tx, scope, now)
 
 
 async def set_card(

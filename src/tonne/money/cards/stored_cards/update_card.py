@@ -13,15 +13,14 @@ from tonne.money.cards.gateways.card_gateways import GATEWAY_OF
 from tonne.money.cards.gateways.confirmation import CardSetup, CardSetupRequest, PayerPageFailed, PayerPages
 from tonne.money.cards.stored_cards import card_link_store
 from tonne.money.cards.stored_cards.card_link_store import CardLink, DueSetup
-from tonne.money.cards.stored_cards.charge_again import charge_again
 from tonne.money.cards.stored_cards.stored_card_store import find_card
-from tonne.money.cards.stored_cards.stored_cards import describe_card, store_card
+from tonne.money.cards.stored_cards.stored_cards import charge_again, describe_card, store_card
 from tonne.platform.db.batches import run_each
 from tonne.platform.db.database import Database
 from tonne.platform.events.notification import Notifier
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, ActorKind, Clock, Mode, Scope
-from tonne.selling.orders.due_work import charges_in
+from tonne.selling.orders.model import charges_in
 
 # How often the worker looks at a page from which the payer has not come back.
 CHECK_EVERY = timedelta(minutes=5)

@@ -7,7 +7,7 @@ import structlog
 from msgspec import Struct
 
 from tonne.money.cards import invoice_charge_store
-from tonne.money.cards.call_gateway import Answer, GatewayCalls
+from tonne.money.cards.charge_cards import Answer, GatewayCalls
 from tonne.money.cards.gateways.card import CardGateway
 from tonne.money.cards.model import ChargeAttempt, RetrySchedule
 from tonne.money.invoices.card_payment.pay_by_card import open_invoice_charge

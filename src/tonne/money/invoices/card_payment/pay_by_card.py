@@ -24,7 +24,7 @@ from tonne.money.invoices.issuing.billed_order_store import (
 )
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.platform.db.database import Connection
-from tonne.platform.values.charge_amounts import charge_unit
+from tonne.platform.values.amounts import charge_unit
 from tonne.platform.values.context import Actor, Scope, job_actor
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.queue import lock_keys

@@ -1,4 +1,7 @@
-"""Record the result of a charge for an invoice: the invoice is settled, charged again later, or its orders fail."""
+"""Record the result of a charge for an invoice: the invoice is settled, charged again later, or its orders fail.
+
+The test helper bills an order that a card pays together with others, and charges a working test card.
+"""
 
 from datetime import datetime
 
@@ -6,29 +9,39 @@ from msgspec import structs
 
 from tonne.money.cards import charge_store
 from tonne.money.cards.captured_store import request_checks_any_account
-from tonne.money.cards.charges import log_failure
-from tonne.money.cards.declines import explain_decline, failure_reason_of
+from tonne.money.cards.charges import GOOD_CARD, explain_decline, failure_reason_of, log_failure
+from tonne.money.cards.errors import ChargeUnderWay
 from tonne.money.cards.gateways.card import ChargeOutcome, ChargeResult
-from tonne.money.cards.invoice_charge_store import count_invoice_tries_any_account, schedule_invoice_any_account
+from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
+from tonne.money.cards.invoice_charge_store import (
+    CardInvoice,
+    count_invoice_tries_any_account,
+    schedule_invoice_any_account,
+)
 from tonne.money.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, RetrySchedule, decide_charge
 from tonne.money.cards.stored_cards.card_link_store import note_problems
 from tonne.money.invoices import store
-from tonne.money.invoices.card_payment.pay_by_card import ACTOR
+from tonne.money.invoices.card_payment.pay_by_card import ACTOR, open_invoice_charge
 from tonne.money.invoices.credit_notes.cancel_invoice import cancel_invoice
 from tonne.money.invoices.credit_notes.credit_note import CreditCause
 from tonne.money.invoices.credit_notes.issue_credit_note import credit_orders
+from tonne.money.invoices.errors import InvoiceNotOpen, OrderPaidByCard
 from tonne.money.invoices.issuing.billed_order_store import find_order_keys_any_account
+from tonne.money.invoices.issuing.collect_orders import is_billed_together
+from tonne.money.invoices.issuing.issue_consolidated_invoices import bill_alone
+from tonne.money.invoices.issuing.issue_invoices import issue_invoices
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.money.invoices.settle_invoice import CHUNK, mark_invoice_paid, pay_orders_any_account
-from tonne.platform.db.database import Connection
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import Scope
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.context import Clock, Scope
 from tonne.platform.values.replace import replace
-from tonne.selling.orders.load import load_orders
+from tonne.selling.orders.load import load_order, load_orders
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
-from tonne.selling.orders.model import CancellationReason, FailureReason, OrderStatus
+from tonne.selling.orders.model import CancellationReason, FailureReason, Order, OrderStatus
 from tonne.selling.orders.move_order import Transitions, move_orders
-from tonne.selling.orders.queue import lock_keys
+from tonne.selling.orders.queue import lock_keys, lock_order
 
 
 async def settle_invoice_charge(
@@ -111,3 +124,41 @@ async def _fail(tx: Connection, invoice: Invoice, failure_reason: FailureReason,
         orders = await load_orders(tx, keys[start : start + CHUNK])
         failed = [structs.replace(order, status=OrderStatus.FAILED, failure_reason=failure_reason) for order in orders]
         await move_orders(tx, [Transitions(order, [to]) for order, to in zip(orders, failed, strict=True)], now)
+
+
+async def simulate_card_invoice(
+    database: Database, scope: Scope, order: Order, *, clock: Clock, settings: Settings
+) -> Order:
+    """In the same steps as a worker. All orders of the invoice are paid; an order without one gets its own."""
+    schedule, now = RetrySchedule(settings), clock()
+    attempt = await database.commit(_open, scope, order.id, schedule, clock=clock, settings=settings)
+    if attempt is not None:
+        result = await SimulatedCardGateway(database).charge(attempt.request)
+        await database.commit(settle_invoice_charge, attempt, result, now, schedule)
+    async with database.connection() as connection:
+        return await load_order(connection, scope, order.id) or order
+
+
+async def _open(
+    tx: Connection, scope: Scope, order_id: str, schedule: RetrySchedule, *, clock: Clock, settings: Settings
+) -> ChargeAttempt | None:
+    """None if the order costs nothing, so that it was marked as paid."""
+    now = clock()
+    order = await lock_order(tx, scope, order_id)
+    if order is None or order.status is not OrderStatus.PLACED:
+        raise InvoiceNotOpen("Only a placed order has an open invoice.")
+    invoice = await store.find_invoice(tx, scope, order_id)
+    if invoice is None:
+        if not is_billed_together(order):
+            raise OrderPaidByCard
+        await issue_invoices(tx, [order], settings, now)
+        invoice = await bill_alone(tx, order, settings, now)
+    if invoice is None:
+        return None
+    held_until = now + schedule.lease()
+    attempt = await open_invoice_charge(
+        tx, CardInvoice(scope, invoice.id), now=now, held_until=held_until, card=GOOD_CARD
+    )
+    if attempt is None:
+        raise ChargeUnderWay
+    return attempt

@@ -6,8 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
-from tonne.money.invoices.documents.credit_note_record import CreditNoteLine, CreditNoteRecord
-from tonne.money.invoices.documents.credit_note_xml import credited_tax
+from tonne.money.invoices.documents.factur_x import credited_tax
+from tonne.money.invoices.documents.record import CreditNoteLine, CreditNoteRecord
 from tonne.money.invoices.model import BilledOrder, Invoice, InvoiceStatus, IssuedDocument
 from tonne.platform.values.amounts import apportion, format_money
 from tonne.platform.values.context import Mode, new_id

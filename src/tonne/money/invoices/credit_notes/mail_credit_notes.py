@@ -8,7 +8,7 @@ from tonne.money.invoices.credit_notes import store as credit_note_store
 from tonne.money.invoices.credit_notes.credit_note import CreditNote
 from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.money.invoices.mail import compose_credit_mail, find_recipients
-from tonne.money.invoices.remaining import find_remaining
+from tonne.money.invoices.model import find_remaining
 from tonne.money.invoices.store import find_by_references_any_account
 from tonne.platform.db.batches import run_each
 from tonne.platform.db.database import Database

@@ -11,10 +11,74 @@ from decimal import Decimal
 from lxml import etree
 from msgspec import Struct
 
-from tonne.money.invoices.documents.factur_x_parties import add_buyer, add_seller
 from tonne.money.invoices.documents.factur_x_xml import NAMESPACES, add, add_amount, add_date, qualified
-from tonne.money.invoices.documents.record import Closing, InvoiceFee, InvoiceLine, InvoiceRecord, Remaining
-from tonne.platform.values.amounts import DECIMALS
+from tonne.money.invoices.documents.record import (
+    BankAccount,
+    Closing,
+    CorrectedInvoice,
+    CreditNoteRecord,
+    InvoiceBuyer,
+    InvoiceFee,
+    InvoiceLine,
+    InvoiceRecord,
+    InvoiceSeller,
+    InvoiceTax,
+    PostalAddress,
+    Remaining,
+)
+from tonne.platform.values.amounts import DECIMALS, format_money
+
+
+def add_seller(agreement: etree._Element, seller: InvoiceSeller, *, is_untaxed: bool) -> None:
+    """The standard forbids VAT numbers in a document outside the scope of tax: `is_untaxed`. It then needs an id."""
+    party = add(agreement, "ram:SellerTradeParty")
+    vat_id = None if is_untaxed else seller.vat_id
+    if vat_id is None and seller.registration is None:
+        add(party, "ram:ID", seller.tax_id or seller.vat_id or seller.email or seller.name)
+    add(party, "ram:Name", seller.name)
+    if seller.registration is not None:
+        add(add(party, "ram:SpecifiedLegalOrganization"), "ram:ID", seller.registration)
+    _add_address(party, seller.postal)
+    if seller.email is not None:
+        address = add(add(party, "ram:URIUniversalCommunication"), "ram:URIID", seller.email)
+        address.set("schemeID", "EM")
+    if seller.tax_id is not None and seller.tax_id != seller.vat_id:
+        _add_registration(party, seller.tax_id, "FC")
+    if vat_id is not None:
+        _add_registration(party, vat_id, "VA")
+
+
+def add_buyer(agreement: etree._Element, buyer: InvoiceBuyer, *, is_untaxed: bool) -> None:
+    party = add(agreement, "ram:BuyerTradeParty")
+    add(party, "ram:Name", buyer.name)
+    is_vat_id = buyer.tax_id is not None and _has_prefix(buyer.tax_id, buyer.postal)
+    if buyer.tax_id is not None and (is_untaxed or not is_vat_id):
+        add(add(party, "ram:SpecifiedLegalOrganization"), "ram:ID", buyer.tax_id)
+    _add_address(party, buyer.postal)
+    if buyer.tax_id is not None and is_vat_id and not is_untaxed:
+        _add_registration(party, buyer.tax_id, "VA")
+
+
+def _has_prefix(tax_id: str, postal: PostalAddress | None) -> bool:
+    """VAT numbers begin with the code of their country, EL in Greece."""
+    country = None if postal is None else postal.country
+    return tax_id[:2] == ("EL" if country == "GR" else country)
+
+
+def _add_registration(party: etree._Element, tax_id: str, scheme: str) -> None:
+    add(add(party, "ram:SpecifiedTaxRegistration"), "ram:ID", tax_id).set("schemeID", scheme)
+
+
+def _add_address(party: etree._Element, postal: PostalAddress | None) -> None:
+    if postal is None:
+        return
+    address = add(party, "ram:PostalTradeAddress")
+    parts = {"PostcodeCode": postal.postcode, "LineOne": postal.street, "CityName": postal.city}
+    for name, text in parts.items():
+        if text:
+            add(address, f"ram:{name}", text)
+    add(address, "ram:CountryID", postal.country)
+
 
 PROFILE = "urn:cen.eu:en16931:2017"
 # UNTDID 1001.
@@ -260,3 +324,40 @@ def _add_totals(
     if paid is not None:
         add_amount(summation, "ram:TotalPrepaidAmount", paid)
     add_amount(summation, "ram:DuePayableAmount", Decimal(record.total) - Decimal(paid or 0))
+
+
+def credited_tax(issued: InvoiceRecord, total_minor: int, tax_minor: int) -> InvoiceTax | None:
+    """The tax of what is credited, which contains it. None if the invoice has several rates: parts are not known."""
+    if len(issued.taxes) > 1:
+        return None
+    net, tax = format_money(total_minor - tax_minor, issued.currency), format_money(tax_minor, issued.currency)
+    if not issued.taxes:
+        return InvoiceTax("none", None, net, tax)
+    [billed] = issued.taxes
+    return InvoiceTax(billed.treatment, billed.rate, net, tax, billed.note)
+
+
+def electronic_credit_note(record: CreditNoteRecord) -> InvoiceRecord | None:
+    """The record for the XML. None if the tax of its parts is not known."""
+    tax = record.credited_tax
+    if tax is None:
+        return None
+    return InvoiceRecord(
+        number=record.number,
+        mode=record.mode,
+        issued_on=record.issued_on,
+        due_on=record.issued_on,
+        order_id=record.lines[0].order_id if record.order_count == 1 else "",
+        seller=record.seller,
+        buyer=record.buyer,
+        currency=record.currency,
+        lines=[],
+        fee=InvoiceFee(f"Credit for invoice {record.invoice_number}", tax.net, tax.treatment, tax.rate),
+        total=record.total,
+        bank=BankAccount(record.seller.name, None, None, None),
+        reference=record.number,
+        note=record.note,
+        document="credit_note",
+        taxes=[] if tax.treatment == "none" else [tax],
+        corrects=CorrectedInvoice(record.invoice_number, record.invoice_issued_on),
+    )

@@ -3,7 +3,7 @@
 The templates fill in values, written as `{name}`.
 """
 
-from tonne.money.invoices.documents.credit_note_record import CreditNoteRecord
+from tonne.money.invoices.documents.record import CreditNoteRecord
 from tonne.platform.web.translate import Translator
 
 _AMOUNT, _DAY = {"amount": "{amount}"}, {"day": "{day}"}

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from tonne.money.invoices.documents.record import InvoiceBuyer, InvoiceSeller, InvoiceTax, PostalAddress
 from tonne.money.invoices.documents.seller_details import printed_tax_id, vat_id_of
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.amounts import format_money
-from tonne.platform.values.tax import TaxTerms, TaxTreatment, format_rate
+from tonne.platform.values.amounts import TaxTerms, TaxTreatment, format_money, format_rate
 from tonne.selling.accounts.tax.tax_profile import TaxProfile
 
 

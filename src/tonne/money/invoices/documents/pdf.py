@@ -1,4 +1,4 @@
-"""Invoices and credit notes as PDFs, which are signed before they leave the service."""
+"""Invoices, with the annex of their orders, and credit notes as PDFs, signed before they leave the service."""
 
 import asyncio
 from datetime import UTC, date, datetime, time
@@ -8,18 +8,68 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from tonne.money.invoices.documents.annex import Annex
-from tonne.money.invoices.documents.credit_note_record import CreditNoteRecord
-from tonne.money.invoices.documents.credit_note_xml import electronic_credit_note
 from tonne.money.invoices.documents.epc_qr import epc_qr_svg
-from tonne.money.invoices.documents.factur_x import factur_x_xml, is_electronic
+from tonne.money.invoices.documents.factur_x import electronic_credit_note, factur_x_xml, is_electronic
 from tonne.money.invoices.documents.labels import credit_note_labels, invoice_labels, sum_label
 from tonne.money.invoices.documents.pdf_a3 import mark_as_factur_x
-from tonne.money.invoices.documents.record import Closing, InvoiceRecord, Remaining
+from tonne.money.invoices.documents.record import Closing, CreditNoteRecord, InvoiceRecord, Remaining
+from tonne.money.invoices.model import Invoice
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.pdf import PdfFailed, render_pdf
 from tonne.platform.documents.template_language import label_inputs
-from tonne.platform.keys.signing.sign_documents import SignDocuments
+from tonne.platform.keys.signing.keys import SignDocuments
+from tonne.platform.values.amounts import format_money, format_tonnes
 from tonne.platform.web.translate import Translator, translator
+
+
+class AnnexOrder(msgspec.Struct, frozen=True):
+    """`reference` is the client's own. `amount` contains the fee, but no tax."""
+
+    order_id: str
+    placed_on: str
+    reference: str
+    quantity: str
+    amount: str
+
+
+class AnnexAccount(msgspec.Struct, frozen=True):
+    name: str
+    orders: list[AnnexOrder]
+    amount: str
+
+
+Annex = list[AnnexAccount]
+
+LIST_ANNEX = """
+SELECT billed.account_id, accounts.name, billed.order_id, billed.placed_at, billed.reference, billed.quantity_grams,
+       billed.offset_minor + billed.fee_minor AS net_minor
+FROM invoice_orders billed JOIN accounts ON accounts.id = billed.account_id
+WHERE billed.invoice_id = $1 ORDER BY accounts.name, billed.account_id, billed.placed_at, billed.order_id
+"""
+
+
+async def load_annex(connection: Connection, invoice: Invoice) -> Annex:
+    """Empty for an invoice of one order. What was billed never changes, so neither does the annex."""
+    if invoice.order_count == 1:
+        return []
+    accounts: dict[str, tuple[str, list[AnnexOrder], list[int]]] = {}
+    for row in await connection.fetch(LIST_ANNEX, invoice.id):
+        _, orders, amounts = accounts.setdefault(row["account_id"], (row["name"], [], []))
+        amounts.append(row["net_minor"])
+        orders.append(
+            AnnexOrder(
+                order_id=row["order_id"],
+                placed_on=row["placed_at"].astimezone(UTC).date().isoformat(),
+                reference=row["reference"],
+                quantity=format_tonnes(row["quantity_grams"]),
+                amount=format_money(row["net_minor"], invoice.currency),
+            )
+        )
+    return [
+        AnnexAccount(name, orders, format_money(sum(amounts), invoice.currency))
+        for name, orders, amounts in accounts.values()
+    ]
+
 
 _TEMPLATES = Path(__file__).parent / "templates"
 TEMPLATE = _TEMPLATES / "invoice.typ"

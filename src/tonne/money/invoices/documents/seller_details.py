@@ -1,7 +1,7 @@
 """What a live invoice must state about the seller. Until it is set, live orders wait for their invoices."""
 
 from tonne.platform.settings.settings import DEFAULT_SELLER_NAME, Settings
-from tonne.platform.values.tax import TaxTreatment
+from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.tax_ids import is_eu_vat, parse_tax_id
 
 # The value of `seller_tax_id` for a seller that has none.

@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from tonne.money.invoices.model import BillableOrder
 from tonne.platform.db.database import Connection, columns, value_of
+from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import Mode, new_id
 from tonne.platform.values.language import DEFAULT_LANGUAGE
-from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.accounts.model import Billing, Fulfil
 from tonne.selling.orders.model import Order, OrderKey
 

@@ -20,7 +20,7 @@ from tonne.money.invoices.model import Invoice
 from tonne.platform.db.batches import run_each
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.charge_amounts import minimum_charge
+from tonne.platform.values.amounts import minimum_charge
 from tonne.platform.values.context import Clock, Mode
 from tonne.selling.orders.model import Order, OrderKey
 from tonne.selling.orders.move_order import TaxShare, show_taxes

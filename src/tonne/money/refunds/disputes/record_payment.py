@@ -1,18 +1,27 @@
-"""Compare a charge with the gateway's record: refunds and disputes that began there, and what became of ours."""
+"""Compare a charge with the gateway's record: refunds and disputes that began there, and what became of ours.
+
+The test helper disputes a card payment on demand, in the same steps as a worker.
+"""
 
 from datetime import datetime
 
 import structlog
 
-from tonne.money.cards.captured_store import CapturedCharge, finish_check
-from tonne.money.cards.gateways.payment_record import RecordedPayment, RecordedRefund
+from tonne.money.cards.captured_store import CapturedCharge, find_captured, find_paying, finish_check
+from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
+from tonne.money.cards.gateways.payment_record import DisputeState, RecordedPayment, RecordedRefund
 from tonne.money.cards.model import ChargeStatus
 from tonne.money.refunds import record_refund
 from tonne.money.refunds.disputes.dispute_store import list_disputes
 from tonne.money.refunds.disputes.shared_payment import record_shared_payment
+from tonne.money.refunds.errors import NothingToDispute
 from tonne.money.refunds.order_money import OrderMoney, add_refund, lock_money, settle
-from tonne.platform.db.database import Connection
+from tonne.platform.db.database import Connection, Database
+from tonne.platform.values.context import Scope
+from tonne.selling.orders.errors import OrderNotFound
+from tonne.selling.orders.load import load_order
 from tonne.selling.orders.model import Order
+from tonne.selling.orders.store import find_by_id
 
 _log = structlog.get_logger()
 
@@ -60,3 +69,23 @@ async def _record_refund(
         refund = record_refund.found_refund(charge, found, found.amount_minor, now)
         _log.warning("refund_found", refund_id=refund.id, order_id=refund.order_id, reference=found.reference)
         await add_refund(tx, money, refund, actor=record_refund.ACTOR)
+
+
+async def simulate_dispute(
+    database: Database, scope: Scope, order_id: str, state: DisputeState, now: datetime
+) -> bytes:
+    """The order's JSON afterwards."""
+    gateway = SimulatedCardGateway(database)
+    async with database.connection() as connection:
+        order = await load_order(connection, scope, order_id)
+        if order is None:
+            raise OrderNotFound
+        charge = find_paying(await find_captured(connection, order))
+    if charge is None or not await gateway.dispute(charge.reference, state, now):
+        raise NothingToDispute
+    payment = await gateway.read_payment(charge.reference)
+    await database.commit(record_payment, charge, payment, held_until=None, now=now)
+    document = await database.run(find_by_id, scope, order_id)
+    if document is None:
+        raise OrderNotFound
+    return document

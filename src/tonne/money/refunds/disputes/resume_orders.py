@@ -7,7 +7,7 @@ from tonne.money.invoices.store import list_open_by_card, wake_open
 from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode, Scope
 from tonne.selling.orders.queue import list_retiring, wake_waiting
-from tonne.supply.stock.parcels.retire_test_parcels import retire_test_parcels
+from tonne.supply.stock.parcels.confirm_retirements import retire_test_parcels
 
 
 async def resume_orders(tx: Connection, scope: Scope, *, service_name: str, now: datetime) -> None:

@@ -11,9 +11,8 @@ from typing import NamedTuple
 import asyncpg
 
 from tonne.platform.db.database import Connection
-from tonne.platform.db.server.backup import built_database, stop_for_good
+from tonne.platform.db.server.backup import built_database, check_counts, count_rows, dump, load, stop_for_good
 from tonne.platform.db.server.backup_file import DUMP, BackupError
-from tonne.platform.db.server.dump import check_counts, count_rows, dump, load
 from tonne.platform.db.server.embedded import DATABASE, ensure_database, start_lock
 from tonne.platform.db.server.postmaster import OLD_DATA, UPGRADING, Postmaster, embedded_major, embedded_majors
 

@@ -12,7 +12,7 @@ from tonne.platform.process.private_files import create_private_folder, narrow_f
 from tonne.platform.settings.settings import SMTP_SCHEMES, Settings
 from tonne.platform.values.context import new_id
 from tonne.platform.values.urls import parse_url
-from tonne.platform.web.site_frame import legal_links
+from tonne.platform.web.render import legal_links
 from tonne.platform.web.translate import Translator
 from tonne.platform.web.wording import ENGLISH, LocalWording
 

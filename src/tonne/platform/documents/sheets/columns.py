@@ -1,16 +1,54 @@
-"""Column types. A parser takes the text of a cell that is not empty, and returns its value or raises CellError."""
+"""Column types. A parser takes the text of a cell that is not empty, and returns its value or raises CellError.
+
+An import reports all errors of a file at once.
+"""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Annotated, Any
 
 from msgspec import Struct
 
-from tonne.platform.documents.sheets.errors import quoted
 from tonne.platform.values.amounts import DECIMALS, parse_decimal, scaled
 from tonne.platform.values.urls import MAX_URL_LENGTH, WEB, UrlInvalid, parse_url
+
+
+class RowError(Struct, frozen=True):
+    """`line` counts from 1 and includes the header; None means the whole file or the whole line.
+
+    `accept_option` is the option of the command line that accepts the row as it is. Only the text for the command line
+    names it: pages have a checkbox.
+    """
+
+    file: str
+    line: int | None
+    column: str | None
+    message: str
+    accept_option: str = ""
+
+    def __str__(self) -> str:
+        line = "" if self.line is None else f", line {self.line}"
+        column = "" if self.column is None else f", column {self.column}"
+        option = f" To accept it, use {self.accept_option}." if self.accept_option else ""
+        return f"{self.file}{line}{column}: {self.message}{option}"
+
+
+class SheetInvalid(Exception):
+    """Nothing was imported. `errors` holds every error that was found."""
+
+    def __init__(self, errors: Sequence[RowError]) -> None:
+        super().__init__("\n".join(map(str, errors)))
+        self.errors = errors
+
+
+def quoted(text: str) -> str:
+    """Text from a file in quotes, shortened and without characters that a terminal would interpret."""
+    cut = text if len(text) <= 40 else f"{text[:39]}…"
+    printable = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
+    return f"“{printable}”"
+
 
 LABEL_LENGTH = 100
 _EARLIEST_YEAR = 1990

@@ -13,8 +13,7 @@ from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar, get_a
 import msgspec
 from msgspec import Struct
 
-from tonne.platform.documents.sheets.columns import CellError, Column
-from tonne.platform.documents.sheets.errors import RowError, quoted
+from tonne.platform.documents.sheets.columns import CellError, Column, RowError, quoted
 from tonne.platform.process.progress import progress
 
 MAX_BYTES = 20_000_000

@@ -22,6 +22,7 @@ from tonne.platform.keys.replays.store import (
     claim_key,
     find_used_key,
     keep_response,
+    prune_responses,
 )
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
 from tonne.platform.values.context import Clock, new_id
@@ -105,3 +106,16 @@ def _without_secret(creation: Creation, body: bytes) -> bytes:
     if not creation.has_secret:
         return body
     return msgspec.json.encode({**msgspec.json.decode(body, type=dict[str, msgspec.Raw]), "secret": None})
+
+
+BATCH_ROWS = 1000
+
+
+class PruneResponses:
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def run_once(self) -> bool:
+        """Remove one batch. True when there may be more."""
+        return await self._database.run(prune_responses, self._clock() - KEPT, BATCH_ROWS) == BATCH_ROWS

@@ -1,4 +1,7 @@
-"""The signing keys of a process: created at first use, opened once, and looked up again every few seconds."""
+"""The signing keys of a process: created at first use, opened once, and looked up again every few seconds.
+
+A key for documents gets a self-signed certificate, which the operator may replace by their own.
+"""
 
 import asyncio
 from collections import defaultdict
@@ -6,10 +9,19 @@ from datetime import datetime, timedelta
 
 import structlog
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import NameOID
+from msgspec import Struct
 
 from tonne.platform.db.connections import Connections
 from tonne.platform.db.database import Connection
@@ -25,12 +37,71 @@ from tonne.platform.keys.signing.document_key import (
 )
 from tonne.platform.keys.signing.errors import SigningKeyNotFound, SigningUnavailable
 from tonne.platform.keys.signing.key_store import StoredKey
-from tonne.platform.keys.signing.make_key import make_key
 from tonne.platform.keys.signing.model import KeyPurpose, KeyRecord, SigningKey
 from tonne.platform.keys.signing.operator_key import has_outside_key, load_operator_key
 from tonne.platform.process.expiring_cache import ExpiringCache
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, Clock, job_actor, new_id
+
+# Long enough for signatures that are checked after decades.
+RSA_BITS = 3072
+CERTIFICATE_VALIDITY = timedelta(days=20 * 365)
+# The maximum of X.520.
+_MAX_COMMON_NAME = 64
+
+
+class NewKey(Struct, frozen=True):
+    """Both in PEM. `public` is a certificate or a public key."""
+
+    private: str
+    public: str
+
+
+def make_key(purpose: KeyPurpose, seller: str, now: datetime) -> NewKey:
+    """CPU-bound for documents: call it through `asyncio.to_thread`."""
+    if purpose is KeyPurpose.DOCUMENT:
+        return _make_document_key(seller, now)
+    key = Ed25519PrivateKey.generate()
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return NewKey(_private_pem(key), public.decode())
+
+
+def _make_document_key(seller: str, now: datetime) -> NewKey:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=RSA_BITS)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, seller[:_MAX_COMMON_NAME])])
+    usage = x509.KeyUsage(
+        digital_signature=True,
+        # Required by readers for signatures on documents: the signer answers for the content.
+        content_commitment=True,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=False,
+        crl_sign=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    # Certificates know only whole seconds.
+    start = now.replace(microsecond=0)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(start)
+        .not_valid_after(start + CERTIFICATE_VALIDITY)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return NewKey(_private_pem(key), certificate.public_bytes(Encoding.PEM).decode())
+
+
+def _private_pem(key: Ed25519PrivateKey | rsa.RSAPrivateKey) -> str:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
 
 _log = structlog.get_logger()
 ACTOR = job_actor("signing")
@@ -260,3 +331,29 @@ async def _lock(tx: Connection, key_id: str) -> KeyRecord:
         raise SigningKeyNotFound
     await key_store.lock_purpose(tx, record.purpose)
     return await key_store.find_signing_key(tx, key_id) or record
+
+
+class SignDocuments:
+    def __init__(self, keys: SigningKeys, time_stamp_url: str = "") -> None:
+        self._keys = keys
+        self._time_stamp_url = time_stamp_url
+
+    async def sign(self, pdf: bytes, issued_at: datetime) -> bytes:
+        """The signed file. The same file, time and key give the same bytes, except with time stamps.
+
+        Raises SigningUnavailable.
+        """
+        key = await self._keys.document()
+        try:
+            return await asyncio.to_thread(self._sign, pdf, key, issued_at)
+        except KeyUnusable as error:
+            _log.error("document_not_signed", key_id=key.record.id, reason=str(error))
+            raise SigningUnavailable from error
+
+    def _sign(self, pdf: bytes, key: DocumentKey, issued_at: datetime) -> bytes:
+        # pyHanko takes a quarter of a second to import, which a process that signs nothing saves.
+        from tonne.platform.keys.signing.sign_pdf import sign_pdf  # noqa: PLC0415
+        from tonne.platform.keys.signing.time_stamps import TimeStampServer  # noqa: PLC0415
+
+        time_stamps = TimeStampServer(self._time_stamp_url) if self._time_stamp_url else None
+        return sign_pdf(pdf, key, issued_at, time_stamps)

@@ -7,9 +7,9 @@ from msgspec.structs import asdict
 
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
+from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import Actor
 from tonne.platform.values.replace import replace
-from tonne.platform.values.tax import TaxTreatment
 from tonne.selling.accounts import store
 from tonne.selling.accounts.lookup import require_organisation
 from tonne.selling.accounts.tax.store import find_tax_profile, save_tax_profile

@@ -1,7 +1,7 @@
 """SQL of `tax_profiles`."""
 
 from tonne.platform.db.database import Connection
-from tonne.platform.values.tax import TaxTreatment
+from tonne.platform.values.amounts import TaxTreatment
 from tonne.selling.accounts.tax.tax_profile import PROFILE_FIELDS, TaxProfile
 
 FIND_TAX_PROFILE = """

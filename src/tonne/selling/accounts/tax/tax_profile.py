@@ -5,8 +5,8 @@ from fractions import Fraction
 
 from msgspec import Struct
 
+from tonne.platform.values.amounts import TaxTerms, TaxTreatment
 from tonne.platform.values.countries import alpha_2
-from tonne.platform.values.tax import TaxTerms, TaxTreatment
 from tonne.platform.values.tax_ids import parse_tax_id
 from tonne.selling.accounts.errors import TaxProfileInvalid
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any, TypeVar
 
 from tonne.platform.documents.sheets import columns
-from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.documents.sheets.columns import quoted
 from tonne.platform.documents.sheets.read_sheet import Values
 from tonne.platform.values.amounts import parse_decimal
 from tonne.selling.catalogue import details

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection
-from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.documents.sheets.columns import quoted
 from tonne.platform.documents.sheets.read_sheet import RowChanges
 from tonne.platform.values.amounts import DECIMALS
 from tonne.platform.values.context import Mode

@@ -10,7 +10,7 @@ from typing import Any, Generic
 
 from msgspec import Struct
 
-from tonne.platform.documents.sheets.errors import RowError, quoted
+from tonne.platform.documents.sheets.columns import RowError, quoted
 from tonne.platform.documents.sheets.read_sheet import R, RowChanges, Sheet, compare
 from tonne.platform.values.context import new_id
 from tonne.selling.catalogue.details import BundleDetails, ProjectDetails

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 from msgspec import Struct
 
 from tonne.platform.documents.sheets import columns
-from tonne.platform.documents.sheets.errors import RowError
+from tonne.platform.documents.sheets.columns import RowError
 from tonne.platform.documents.sheets.read_sheet import Row, Sheet, SheetFile, Values, read_sheet
 from tonne.platform.values.amounts import DECIMALS, scaled
 from tonne.selling.catalogue.details import Approach, CarbonPermanence

@@ -7,10 +7,9 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from tonne.platform.values.charge_amounts import charge_unit, minimum_charge
+from tonne.platform.values.amounts import TaxTreatment, charge_unit, largest_net, minimum_charge, tax_on
 from tonne.platform.values.language import N_
 from tonne.platform.values.message_values import MoneyValue
-from tonne.platform.values.tax import TaxTreatment, largest_net, tax_on
 from tonne.selling.accounts.model import PaymentMethod, Terms
 from tonne.selling.catalogue import errors, selection
 from tonne.selling.catalogue.model import Catalogue

@@ -8,7 +8,7 @@ from hashlib import sha256
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection
-from tonne.platform.documents.sheets.errors import RowError, SheetInvalid
+from tonne.platform.documents.sheets.columns import RowError, SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import RowChanges, SheetFile, compare
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor

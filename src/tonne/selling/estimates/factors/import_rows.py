@@ -9,8 +9,15 @@ from functools import cache
 from importlib import resources
 from typing import Annotated, ClassVar
 
-from tonne.platform.documents.sheets.columns import CellError, Column, precision_error, text, whole
-from tonne.platform.documents.sheets.errors import SheetInvalid, quoted
+from tonne.platform.documents.sheets.columns import (
+    CellError,
+    Column,
+    SheetInvalid,
+    precision_error,
+    quoted,
+    text,
+    whole,
+)
 from tonne.platform.documents.sheets.read_sheet import Row, Sheet, SheetFile, Values, read_sheet
 from tonne.platform.values.amounts import parse_decimal
 from tonne.platform.values.same_named import same_named

@@ -18,8 +18,8 @@ from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
 from tonne.selling.catalogue.schemas import EstimateId
 from tonne.selling.estimates.schemas import MassIn
-from tonne.selling.orders.beneficiary import BENEFICIARY, BeneficiaryIn
 from tonne.selling.orders.endpoints import read_request
+from tonne.selling.orders.model import BENEFICIARY, BeneficiaryIn
 from tonne.selling.orders.placing import bodies
 from tonne.selling.orders.placing.place_orders import PlaceOrders
 from tonne.selling.orders.schemas import OrderOut

@@ -17,7 +17,7 @@ from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
 from tonne.selling.catalogue.schemas import EstimateId
 from tonne.selling.catalogue.selection import FIELD, MASSES_FIELD, BundleChoiceIn, BundleMass
 from tonne.selling.estimates.schemas import MassIn
-from tonne.selling.orders.beneficiary import BENEFICIARY, BeneficiaryIn
+from tonne.selling.orders.model import BENEFICIARY, BeneficiaryIn
 
 
 def _read_value(value: Any) -> str:

@@ -19,11 +19,9 @@ from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.prices.price import OrderType, PriceRequest, price, price_if_available
 from tonne.selling.catalogue.prices.pricing import Priced
 from tonne.selling.estimates.store import find_mass_grams
-from tonne.selling.orders.beneficiary import Beneficiary
 from tonne.selling.orders.errors import EstimateUnknown, OfferChanged, QuoteUsed, SupplyInsufficient
-from tonne.selling.orders.model import Order, OrderStatus, OrderTax
+from tonne.selling.orders.model import Beneficiary, Order, OrderStatus, OrderTax, tax_of
 from tonne.selling.orders.move_order import event_of, order_event
-from tonne.selling.orders.order_tax import tax_of
 from tonne.selling.orders.placing.insert_store import NewOrder, insert_order
 from tonne.selling.orders.placing.spending import count_spending
 from tonne.selling.orders.quotes.locked_price import LockedPrice, QuotedOrder, require_open_quote

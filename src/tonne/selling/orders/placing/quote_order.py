@@ -6,8 +6,7 @@ from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.prices.price import PriceRequest, price
 from tonne.selling.catalogue.prices.pricing import Priced
-from tonne.selling.orders.model import OrderTax
-from tonne.selling.orders.order_tax import tax_of
+from tonne.selling.orders.model import OrderTax, tax_of
 from tonne.selling.orders.quotes.offer_digest import digest_offer
 
 

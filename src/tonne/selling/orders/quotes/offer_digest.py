@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from tonne.platform.values.tax import TaxTreatment
+from tonne.platform.values.amounts import TaxTreatment
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.prices.pricing import Priced
 from tonne.selling.orders.model import OrderTax

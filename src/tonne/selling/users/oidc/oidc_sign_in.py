@@ -13,7 +13,7 @@ from tonne.platform.http.route import Request
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, ActorKind, Clock
 from tonne.selling.users import store
-from tonne.selling.users.invitations import accept_open_invitations
+from tonne.selling.users.links import accept_open_invitations
 from tonne.selling.users.model import User, UserSession
 from tonne.selling.users.oidc.oidc import OidcIdentity, OidcRefused
 from tonne.selling.users.security_mails import send_identity_linked

@@ -5,8 +5,7 @@ from tonne.platform.http.lists import list_response
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.selling.orders import store as order_store
 from tonne.selling.orders.errors import OrderNotFound
-from tonne.supply.certificates.credentials.issue_credential import IssueCredential
-from tonne.supply.certificates.credentials.render_certificate import RenderCertificate
+from tonne.supply.certificates.credentials.issue_credential import IssueCredential, RenderCertificate
 from tonne.supply.certificates.store import StoredCertificate, list_of_order, normal_number
 from tonne.supply.stock.errors import CertificateNotAvailable
 

@@ -1,17 +1,25 @@
-"""Signs the credential of a certificate."""
+"""Signs the credential of a certificate, renders the certificate, and records the PDF's hash."""
+
+import asyncio
+import hashlib
+from datetime import datetime
 
 import msgspec
 
 from tonne.platform.db.database import Database
-from tonne.platform.keys.signing.keys import SigningKeys
+from tonne.platform.http.route import Response
+from tonne.platform.keys.signing.keys import SignDocuments, SigningKeys
 from tonne.platform.keys.signing.model import KeyPurpose
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.context import Clock
 from tonne.supply.certificates.credentials.credential import Json, compose_credential
 from tonne.supply.certificates.credentials.did import did_of, key_address
 from tonne.supply.certificates.credentials.status_store import find_status_index
-from tonne.supply.certificates.pdf import AttachedFiles
+from tonne.supply.certificates.logo_store import find_certificate_logo
+from tonne.supply.certificates.pdf import AttachedFiles, certificate_pdf
 from tonne.supply.certificates.proofs.read_proofs import Evidence, find_evidence
 from tonne.supply.certificates.record import CertificateRecord
+from tonne.supply.certificates.store import record_document_any_account
 from tonne_verify.credentials import sign_credential
 
 
@@ -49,3 +57,36 @@ class IssueCredential:
         credential = compose_credential(record, evidence, index, self._base_url)
         method = key_address(did_of(self._base_url), key.id)
         return msgspec.json.encode(sign_credential(credential, key.private_key, method, record.issued_at))
+
+
+PDF = b"application/pdf"
+
+
+class RenderCertificate:
+    """Every certificate that leaves the service as a PDF is rendered here."""
+
+    def __init__(self, database: Database, credentials: IssueCredential, signing: SignDocuments, clock: Clock) -> None:
+        self._database = database
+        self._credentials = credentials
+        self._signing = signing
+        self._clock = clock
+
+    async def render(self, record: CertificateRecord) -> bytes:
+        """The signed PDF, with its credential and proof attached. Raises SigningUnavailable.
+
+        Its hash is stored before anybody gets the file, so that the file can always be verified.
+        """
+        logo = None
+        if record.logo is not None and record.name_erased_on is None:
+            logo = await self._database.run(find_certificate_logo, record.logo)
+        attached = await self._credentials.attachments(record)
+        drawn = await asyncio.to_thread(certificate_pdf, record, logo, attached)
+        pdf = await self._signing.sign(drawn, datetime.fromisoformat(record.issued_at))
+        await self._database.run(
+            record_document_any_account, record.number, hashlib.sha256(pdf).digest(), self._clock()
+        )
+        return pdf
+
+    async def answer(self, record: CertificateRecord) -> Response:
+        name = f'inline; filename="certificate-{record.number}.pdf"'
+        return Response(await self.render(record), media_type=PDF, headers={"content-disposition": name})

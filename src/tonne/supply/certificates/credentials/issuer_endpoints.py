@@ -25,9 +25,8 @@ from tonne.supply.certificates.credentials.credential import LIST_LENGTH, STATUS
 from tonne.supply.certificates.credentials.did import did_document, did_of, key_address
 from tonne.supply.certificates.credentials.errors import StatusListNotFound
 from tonne.supply.certificates.credentials.status_store import has_list, read_statuses_any_account
-from tonne.supply.transparency.checkpoint_store import PublishedCheckpoint, find_latest
 from tonne.supply.transparency.log_keys import LogKeys
-from tonne.supply.transparency.log_store import list_logs
+from tonne.supply.transparency.log_store import PublishedCheckpoint, find_latest, list_logs
 from tonne.supply.transparency.model import Log
 from tonne_verify.credentials import sign_credential
 from tonne_verify.issuer import ISSUER_FORMAT

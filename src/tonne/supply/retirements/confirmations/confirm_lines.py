@@ -1,14 +1,17 @@
-"""Record what the operator retired at the registries: all lines or none."""
+"""Record what the operator retired at the registries, on the desk or in a file: all lines or none."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
+from hashlib import sha256
 from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from tonne.platform.db.database import Connection
-from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.documents.sheets.columns import SheetInvalid, quoted
 from tonne.platform.documents.sheets.formulas import escape_formula
+from tonne.platform.documents.sheets.read_sheet import SheetFile, read_sheet
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import RegistryPage
 from tonne.platform.values.context import Actor, Mode
@@ -17,6 +20,7 @@ from tonne.supply.retirements.confirmations.merged_lines import MergedLines
 from tonne.supply.retirements.confirmations.retirement_pages import RetirementPages, read_pages
 from tonne.supply.retirements.confirmations.rows import ConfirmationRow, check_row
 from tonne.supply.retirements.confirmations.store import find_certified_any_account
+from tonne.supply.retirements.confirmations.work_list import EXPORT_COLUMNS
 from tonne.supply.stock.lots.lots import earliest_day, find_canonical, latest_day
 from tonne.supply.stock.model import LotStatus, ParcelStatus
 from tonne.supply.stock.parcels import parcel_store
@@ -295,3 +299,28 @@ def _details(book: ParcelBook) -> list[str]:
         for parcel in book.created
     ]
     return moved + split
+
+
+async def import_confirmations(
+    tx: Connection,
+    mode: Mode,
+    file: SheetFile,
+    *,
+    now: datetime,
+    actor: Actor,
+    pages: Sequence[RegistryPage] = (),
+    reference: str | None = None,
+) -> ConfirmationReport:
+    """Record every retirement in the file, or raise SheetInvalid with every error.
+
+    `reference` is the registry's number of the retirement, for the audit log.
+    """
+    sheet = read_sheet(file, ConfirmationRow, partial(check_row, latest_day(now)), ignored=EXPORT_COLUMNS)
+    plan = await plan_confirmations(tx, mode, sheet.rows, now=now, pages=pages)
+    for fault in plan.faults:
+        sheet.add_error(*fault)
+    if sheet.errors:
+        # A line of many parcels may have the same error for each.
+        raise SheetInvalid(sorted(dict.fromkeys(sheet.errors), key=lambda error: error.line or 0))
+    source = ConfirmationSource(file.name, sha256(file.content).hexdigest(), reference)
+    return await record_confirmations(tx, mode, plan, source, now=now, actor=actor)

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, ClassVar
 
-from tonne.platform.documents.sheets.columns import CellError, Column, Label, parse_date, parse_web_url, text
-from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.documents.sheets.columns import CellError, Column, Label, parse_date, parse_web_url, quoted, text
 from tonne.platform.documents.sheets.read_sheet import Row, Values
 from tonne.platform.values.urls import MAX_URL_LENGTH
 from tonne.supply.stock.lots.lots import SerialNumber, check_retired_on

@@ -14,14 +14,7 @@ from tonne.selling.orders.queue import lock_orders
 from tonne.selling.orders.quotes.store import recount_held
 from tonne.supply.stock.errors import LotNotFound, LotNotInUse
 from tonne.supply.stock.holds.hold_store import delete_overheld
-from tonne.supply.stock.lots import invalid_lot_store
-from tonne.supply.stock.lots.lot_case_store import (
-    CaseState,
-    LotCase,
-    NewCase,
-    insert_cases_any_account,
-    list_cases_any_account,
-)
+from tonne.supply.stock.lots import lot_case_store, lot_store
 from tonne.supply.stock.lots.lot_store import ListedLot, find_withdrawn_lot, lock_lot
 
 
@@ -29,7 +22,7 @@ class Invalidation(Struct, frozen=True):
     """`lost_holds` are checkouts whose customers are paying now for tonnes of the lot."""
 
     lot: ListedLot
-    cases: list[LotCase]
+    cases: list[lot_case_store.LotCase]
     lost_holds: list[str]
     was_invalid: bool = False
 
@@ -47,21 +40,21 @@ async def invalidate_lot(tx: Connection, lot_id: str, *, reason: str, actor: Act
             raise LotNotFound(f"Lot {lot_id} was withdrawn: no order holds tonnes of it.")
         raise LotNotFound
     if lot.invalidated_at is not None:
-        return Invalidation(lot, await list_cases_any_account(tx, lot_id), [], was_invalid=True)
+        return Invalidation(lot, await lot_case_store.list_cases_any_account(tx, lot_id), [], was_invalid=True)
     if not lot.allocated_grams:
         raise LotNotInUse(f"No order holds tonnes of lot {lot_id}. Withdraw it with `tonne lot withdraw {lot_id}`.")
     # Parcels before orders, as importing confirmations does: see the lock order in docs/architecture.md.
-    await invalid_lot_store.lock_parcels_of_lot_any_account(tx, lot)
-    held = await invalid_lot_store.find_held_any_account(tx, lot)
+    await lot_store.lock_parcels_of_lot_any_account(tx, lot)
+    held = await lot_store.find_held_any_account(tx, lot)
     orders = await lock_orders(tx, list(held))
     certificates = await _find_certificates_any_account(tx, list(held))
-    await invalid_lot_store.mark_invalid(tx, lot, reason=reason, actor=actor, now=now)
+    await lot_store.mark_invalid(tx, lot, reason=reason, actor=actor, now=now)
     cases = [_new_case(orders[key.id], grams, certificates.get(key.id), now) for key, grams in held.items()]
-    await insert_cases_any_account(tx, lot.mode, lot.id, cases, now)
+    await lot_case_store.insert_cases_any_account(tx, lot.mode, lot.id, cases, now)
     lost = await delete_overheld(tx, lot.mode)
     await recount_held(tx, lost)
     await _record(tx, lot, cases, lost, reason=reason, actor=actor, now=now)
-    return Invalidation(lot, await list_cases_any_account(tx, lot_id), list(lost))
+    return Invalidation(lot, await lot_case_store.list_cases_any_account(tx, lot_id), list(lost))
 
 
 class _Certificate(Struct, frozen=True):
@@ -82,19 +75,23 @@ async def _find_certificates_any_account(tx: Connection, keys: Sequence[OrderKey
     return {row["order_id"]: _Certificate(row["number"], row["is_valid"]) for row in rows}
 
 
-def _new_case(order: Order, grams: int, certificate: _Certificate | None, now: datetime) -> NewCase:
+def _new_case(order: Order, grams: int, certificate: _Certificate | None, now: datetime) -> lot_case_store.NewCase:
     number = None if certificate is None else certificate.number
     if order.status is not OrderStatus.COMPLETE:
-        return NewCase(order.scope, order.id, grams, number, CaseState.RESUPPLY, now, None)
+        return lot_case_store.NewCase(
+            order.scope, order.id, grams, number, lot_case_store.CaseState.RESUPPLY, now, None
+        )
     if certificate is not None and not certificate.is_valid:
-        return NewCase(order.scope, order.id, grams, number, CaseState.WITHDRAWN, None, now)
-    return NewCase(order.scope, order.id, grams, number, CaseState.UNDECIDED, None, None)
+        return lot_case_store.NewCase(
+            order.scope, order.id, grams, number, lot_case_store.CaseState.WITHDRAWN, None, now
+        )
+    return lot_case_store.NewCase(order.scope, order.id, grams, number, lot_case_store.CaseState.UNDECIDED, None, None)
 
 
 async def _record(
     tx: Connection,
     lot: ListedLot,
-    cases: Sequence[NewCase],
+    cases: Sequence[lot_case_store.NewCase],
     lost_holds: Collection[str],
     *,
     reason: str,

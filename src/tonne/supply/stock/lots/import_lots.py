@@ -1,6 +1,12 @@
-"""Import lots, alone or together with the catalogue: all or nothing."""
+"""Import lots, alone or together with the catalogue: all or nothing.
 
-from collections.abc import Iterator
+No two lots may contain the same serial number: the database would refuse them too, but could not name the line. The
+granularity of a project is fixed once credits of it are allocated, because parcels consist of whole units.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import date, datetime
@@ -11,7 +17,7 @@ import asyncpg
 import msgspec
 
 from tonne.platform.db.database import Connection
-from tonne.platform.documents.sheets.errors import RowError, SheetInvalid, quoted
+from tonne.platform.documents.sheets.columns import RowError, SheetInvalid, quoted
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.documents.sheets.read_sheet import RowChanges, Sheet, SheetFile, read_sheet
 from tonne.platform.events.audit.record import record_all
@@ -24,11 +30,10 @@ from tonne.selling.catalogue.imports.rows import FileKind, Files
 from tonne.selling.catalogue.sources import lock_members
 from tonne.selling.orders.queue import wake_all_short
 from tonne.supply.stock.holds.hold_store import find_overheld_any_account, is_removed_project_held_any_account
-from tonne.supply.stock.lots.granularity import check_granularity
 from tonne.supply.stock.lots.lot_case_store import wake_resupply
-from tonne.supply.stock.lots.lot_overlaps import find_overlaps
 from tonne.supply.stock.lots.lots import (
     LotRow,
+    SerialBlock,
     StoredLot,
     check_lot,
     find_allocated,
@@ -40,6 +45,91 @@ from tonne.supply.stock.lots.lots import (
     read_lots,
     save_lots,
 )
+
+_REMEDY = "a serial number can be sold only once, so correct the numbers or delete the line."
+
+
+def find_overlaps(
+    sheet: Sheet[LotRow], blocks: Mapping[SerialBlock, str], others: Iterable[StoredLot], mode: Mode
+) -> Iterator[RowError]:
+    """Report each row that overlaps another row or one of the `others`: stored lots that the file does not change.
+
+    `blocks` has the canonical spelling of every block in the file. `others` are ordered by first number.
+    """
+    others_by_block: defaultdict[str, list[StoredLot]] = defaultdict(list)
+    for lot in others:
+        others_by_block[lot.block].append(lot)
+    rows_by_block: defaultdict[str, list[LotRow]] = defaultdict(list)
+    for row in sheet.rows:
+        rows_by_block[blocks[row.block_key]].append(row)
+    for block, rows in rows_by_block.items():
+        yield from _overlaps_in_file(sheet.name, rows)
+        yield from _overlaps_with_stored(sheet.name, rows, others_by_block[block], mode)
+
+
+def _overlaps_in_file(file: str, rows: list[LotRow]) -> Iterator[RowError]:
+    furthest: LotRow | None = None
+    for row in sorted(rows, key=lambda row: (row.first_number, row.line)):
+        other = furthest
+        if other is None or row.last_number > other.last_number:
+            furthest = row
+        if other is not None and row.first_number <= other.last_number:
+            earlier, later = sorted((row, other), key=lambda row: row.line)
+            message = f"the lot overlaps {earlier.numbers} of line {earlier.line} in its serial block: {_REMEDY}"
+            yield RowError(file, later.line, "first_number", message)
+
+
+def _overlaps_with_stored(file: str, rows: list[LotRow], others: list[StoredLot], mode: Mode) -> Iterator[RowError]:
+    first_numbers = [lot.row.first_number for lot in others]
+    for row in rows:
+        # Stored lots do not overlap one another, so only the last one that starts within the row can overlap it.
+        i = bisect_right(first_numbers, row.last_number) - 1
+        if i < 0 or others[i].row.last_number < row.first_number:
+            continue
+        other = others[i]
+        where = f"which the {other.mode} catalogue holds in block {quoted(other.row.serial_block)}"
+        hint = f" To correct that lot, enter {other.id} in the column lot_id." if other.mode == mode else ""
+        message = f"the lot overlaps {other.row.numbers}, {where}: {_REMEDY}{hint}"
+        yield RowError(file, row.line, "first_number", message)
+
+
+FIND_ALLOCATED_LOTS = """
+SELECT id, project_id FROM lots WHERE mode = $1 AND project_id = ANY ($2::text[]) AND allocated_grams > 0 ORDER BY id
+"""
+
+
+async def find_allocated_lots(tx: Connection, mode: Mode, project_ids: Collection[str]) -> dict[str, list[str]]:
+    """The ids of the lots of which orders hold grams, by project."""
+    found: dict[str, list[str]] = {}
+    for row in await tx.fetch(FIND_ALLOCATED_LOTS, mode, list(project_ids)):
+        found.setdefault(row["project_id"], []).append(row["id"])
+    return found
+
+
+async def check_granularity(tx: Connection, mode: Mode, catalogue: CataloguePlan) -> list[RowError]:
+    """Report projects whose granularity would change under allocated credits. The caller has locked the projects."""
+    before = catalogue.projects.stored
+    changed = {
+        catalogue.project_ids[row.key]: row
+        for row in catalogue.projects.changed
+        if row.granularity_grams != before[row.key].granularity_grams
+    }
+    if not changed:
+        return []
+    lots = await find_allocated_lots(tx, mode, changed)
+    errors = []
+    for project_id, lot_ids in lots.items():
+        row = changed[project_id]
+        holders = await find_holders_any_account(tx, mode, lot_ids)
+        orders = sorted({order_id for ids in holders.values() for order_id in ids})
+        message = (
+            f"tonnes of {row.registry} {row.registry_project_id} are allocated to {name_holders(orders)} in units of "
+            f"{before[row.key].granularity_grams} g, so the unit cannot change: write "
+            f"{before[row.key].granularity_grams}."
+        )
+        errors.append(RowError(catalogue.projects.file, row.line, "granularity_grams", message))
+    return errors
+
 
 # New lots, and projects that a bundle did not have before.
 _BRINGS_SUPPLY = {FileKind.LOTS, FileKind.BUNDLE_PROJECTS}

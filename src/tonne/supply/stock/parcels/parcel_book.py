@@ -11,7 +11,7 @@ from datetime import date, datetime
 
 from msgspec import Struct
 
-from tonne.platform.documents.sheets.errors import quoted
+from tonne.platform.documents.sheets.columns import quoted
 from tonne.platform.values.amounts import GRAMS_PER_TONNE
 from tonne.platform.values.context import new_id
 from tonne.platform.values.replace import replace
