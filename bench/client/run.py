@@ -40,9 +40,9 @@ class Calls:
         self._http, self._async_http = http, async_http
         self._client = Client(tenant.key, base_url=self._url, http=http)
         self._async_client = AsyncClient(tenant.key, base_url=self._url, http=async_http)
-        self._order_id = self._client.orders.place_by_estimate(estimate_id=tenant.estimate_id).id
+        self._order_id = self._client.orders.create_by_estimate(estimate_id=tenant.estimate_id).id
         for _ in range(100):
-            self._client.orders.place_by_estimate(estimate_id=tenant.estimate_id)
+            self._client.orders.create_by_estimate(estimate_id=tenant.estimate_id)
 
     def sides(self) -> dict[str, Sides]:
         return {
@@ -53,14 +53,14 @@ class Calls:
         }
 
     async def _read(self) -> object:
-        order = self._client.orders.get(self._order_id)
+        order = self._client.orders.retrieve(self._order_id)
         return order.id, order.status, order.total_cost
 
     async def _bare_read(self) -> object:
         return _fields(self._http.get(f"{self._url}/v1/orders/{self._order_id}", headers=self._headers).json())
 
     async def _create(self) -> object:
-        order = self._client.orders.place_by_estimate(estimate_id=self._estimate_id, metadata={"trip": "1"})
+        order = self._client.orders.create_by_estimate(estimate_id=self._estimate_id, metadata={"trip": "1"})
         return order.id, order.status, order.total_cost
 
     async def _bare_create(self) -> object:
@@ -77,7 +77,7 @@ class Calls:
         return [_fields(order) for order in page["data"]]
 
     async def _async_read(self) -> object:
-        order = await self._async_client.orders.get(self._order_id)
+        order = await self._async_client.orders.retrieve(self._order_id)
         return order.id, order.status, order.total_cost
 
     async def _bare_async_read(self) -> object:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from clients.generate.names import ACTIONS, VERBS, method_words
 from tonne.apps.wiring.app import Services
 from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
@@ -16,8 +17,6 @@ Schema = Mapping[str, Any]
 
 # POST requests that change nothing, or set a state: repeating one after a lost response does no harm.
 REPEATABLE = re.compile(r"quoteOrder\w+|exportPerson|retryWebhookNow|rewindWebhook|upload\w*Logo|(un)?archive\w+")
-# Instead of the names by the rule of `_name`, where they are ambiguous.
-NAMES: Mapping[str, tuple[str, ...]] = {}
 _IDEMPOTENCY_KEY = "idempotency_key"
 
 
@@ -41,8 +40,8 @@ class Parameter:
 @dataclass(frozen=True, slots=True)
 class Operation:
     """`repeat` says when the client may send the request again: `always`, `never`, or with the key that it carries
-    (`key`; `header` if its header carries it; `items` and `items:field` if each element of the body, or of a field of
-    it, carries one). After a repeated `delete`, 404 is a success.
+    (`key`; `header` if its header carries it; `items` if each element of the body carries one). After a repeated
+    `delete`, 404 is a success.
     """
 
     operation_id: str
@@ -71,9 +70,11 @@ class Document:
         self.schemas: dict[str, Schema] = document["components"]["schemas"]
         self.tags = {tag["name"]: tag["description"] for tag in document["tags"]}
         found = [
-            (operation["tags"][0], self._operation(method, path, operation))
+            (operation["tags"][0], self._operation(method, path, methods))
             for path, methods in document["paths"].items()
             for method, operation in methods.items()
+            # PUT …/rotate-secret is another spelling of POST, for existing clients of other services.
+            if method != "put" or path.rpartition("/")[2] not in ACTIONS
         ]
         self.operations = [operation for _, operation in found]
         self.resource_tags = {operation.resource: tag for tag, operation in reversed(found)}
@@ -121,20 +122,22 @@ class Document:
                 if key not in {"discriminator", "examples"}:
                     self._add_names(part, names)
 
-    def _operation(self, method: str, path: str, operation: Mapping[str, Any]) -> Operation:
-        operation_id, resource = operation["operationId"], path.split("/")[2].replace("-", "_")
+    def _operation(self, method: str, path: str, methods: Mapping[str, Any]) -> Operation:
+        operation = methods[method]
         content = operation.get("requestBody", {}).get("content", {})
         media_type = next(iter(content), "")
         body = content[media_type]["schema"] if content else None
         successes = [response for status, response in operation["responses"].items() if status.startswith("2")]
         answers = [media["schema"] for response in successes for media in response.get("content", {}).values()]
+        returns, is_multipart = answers[0] if answers else None, media_type == "multipart/form-data"
+        verb = "upload" if is_multipart else self._verb(method, methods, returns)
         places: dict[str, list[Parameter]] = {"path": [], "query": [], "header": []}
         for item in operation["parameters"]:
             places[item["in"]].append(Parameter(item["name"], item["description"], item["schema"]))
         return Operation(
-            operation_id=operation_id,
-            resource=resource,
-            words=NAMES.get(operation_id) or _name(operation_id, resource, path),
+            operation_id=operation["operationId"],
+            resource=path.split("/")[2].replace("-", "_"),
+            words=method_words(verb, method, path),
             method=method.upper(),
             path=path,
             summary=operation["summary"],
@@ -143,10 +146,22 @@ class Document:
             query=tuple(places["query"]),
             body=body,
             is_body_required=operation.get("requestBody", {}).get("required", False),
-            is_multipart=media_type == "multipart/form-data",
-            returns=answers[0] if answers else None,
+            is_multipart=is_multipart,
+            returns=returns,
             repeat="delete" if method == "delete" and not answers else self._repeat(method.upper(), operation, body),
         )
+
+    def _verb(self, method: str, methods: Mapping[str, Any], returns: Schema | None) -> str:
+        if method == "put" and "patch" in methods:
+            return "replace"
+        if method != "get" or returns is None:
+            return VERBS[method]
+        if returns.get("format") == "binary":
+            return "download"
+        whole = self.resolve(returns)
+        fields = whole.get("properties", {}).keys()
+        is_list = whole.get("type") == "array" or ("data" in fields and fields <= {"data", "has_more", "next_cursor"})
+        return "list" if is_list else VERBS[method]
 
     def _repeat(self, method: str, operation: Mapping[str, Any], body: Schema | None) -> str:
         with_key = "never" if body is None else self._repeat_with_key(body)
@@ -161,9 +176,6 @@ class Document:
         whole = self.resolve(body)
         if whole.get("type") == "array" and self._has_key(whole["items"]):
             return "items"
-        for name, field in whole.get("properties", {}).items():
-            if field.get("type") == "array" and self._has_key(field["items"]):
-                return f"items:{name}"
         return "never"
 
     def _has_key(self, schema: Schema) -> bool:
@@ -180,28 +192,9 @@ def read_document() -> Document:
     return Document(json.loads(asyncio.run(route.endpoint(None)).body))  # type: ignore[arg-type]
 
 
-def _name(operation_id: str, resource: str, path: str) -> tuple[str, ...]:
-    """The words of the operation id without those of the resource: `list` for listOffsetLinks of offset_links.
-
-    Batches are named so: their ids differ from those of single ones by the plural only.
-    """
-    words = [word.lower() for word in re.findall(r"[A-Z]?[a-z0-9]+", operation_id)]
-    words += ["batch"] if path.endswith("/batch") and "batch" not in words else []
-    plural = resource.split("_")
-    singular = [
-        *plural[:-1],
-        re.sub(r"ies$", "y", plural[-1]) if plural[-1].endswith("ies") else plural[-1].rstrip("s"),
-    ]
-    for noun in (plural, singular):
-        for start in range(1, len(words)):
-            if words[start : start + len(noun)] == noun:
-                return tuple(words[:start] + words[start + len(noun) :])
-    return tuple(words)
-
-
 def _check_names(operations: list[Operation]) -> None:
     taken: dict[tuple[str, tuple[str, ...]], str] = {}
     for operation in operations:
         other = taken.setdefault((operation.resource, operation.words), operation.operation_id)
         if other != operation.operation_id:
-            raise SystemExit(f"{operation.operation_id} and {other} get the same name: add one to NAMES.")
+            raise SystemExit(f"{operation.operation_id} and {other} get the same name: add one to NAMES in names.py.")

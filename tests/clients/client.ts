@@ -23,9 +23,9 @@ async function recording(input: string | URL | Request, init: RequestInit = {}):
 }
 
 const client = new Client({ baseUrl, apiKey, fetch: recording });
-const order: models.Order = await client.orders.placeByMass({ mass: { amount: "1.5", unit: "t" }, metadata: { from: "typescript" } });
+const order: models.Order = await client.orders.createByMass({ mass: { amount: "1.5", unit: "t" }, metadata: { from: "typescript" } });
 for (let count = 0; count < 4; count++) {
-  await client.orders.placeByValue({ value: "25.00" });
+  await client.orders.createByValue({ value: "25.00" });
 }
 const listed: string[] = [];
 for await (const each of client.orders.list({ limit: 2 })) {
@@ -33,13 +33,13 @@ for await (const each of client.orders.list({ limit: 2 })) {
 }
 let error: ApiError | undefined;
 try {
-  await client.orders.get("ord_unknown");
+  await client.orders.retrieve("ord_unknown");
 } catch (caught) {
   error = caught instanceof NotFound ? caught : undefined;
 }
 isLosing = true;
-const placed = await client.orders.placeByMass({ mass: { amount: "2", unit: "t" }, metadata: { scene: "lost in typescript" } });
-const webhook = await client.webhooks.register({ url: "https://127.0.0.1:9/hook" });
+const placed = await client.orders.createByMass({ mass: { amount: "2", unit: "t" }, metadata: { scene: "lost in typescript" } });
+const webhook = await client.webhooks.create({ url: "https://127.0.0.1:9/hook" });
 const cancelled = await client.orders.cancel(placed.id).catch((caught: unknown) => caught);
 isLosing = false;
 const found: string[] = [];
@@ -62,7 +62,7 @@ const shown = {
   registered: hooks.map((hook) => hook.id).join() === webhook.id && webhook.secret?.length,
   cancelled: cancelled instanceof ConnectionFailed ? "not repeated" : "repeated",
   first: first?.data.order.status,
-  account: (await client.account.get()).name,
+  account: (await client.account.retrieve()).name,
   bundles: (await client.bundles.list().page()).data.length,
 };
 console.log(JSON.stringify({ shown, exchanges }));

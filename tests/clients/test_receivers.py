@@ -116,15 +116,15 @@ def test_events_arrive_once_and_in_order_also_after_a_crash_and_a_rotation(
     service: Service, examples: list[Example]
 ) -> None:
     with Client(service.key, base_url=service.url) as client:
-        webhooks = {example: client.webhooks.register(url=example.url) for example in examples}
+        webhooks = {example: client.webhooks.create(url=example.url) for example in examples}
         for example, webhook in webhooks.items():
             example.start(webhook.secret or "")
-        first = client.orders.place_by_mass(mass={"amount": "1", "unit": "kg"})
+        first = client.orders.create_by_mass(mass={"amount": "1", "unit": "kg"})
         for example in examples:
             example.wait_until_handled(first.id)
             example.kill()
         # While the receivers are down, an order is placed, and all events are sent again.
-        second = client.orders.place_by_mass(mass={"amount": "2", "unit": "kg"})
+        second = client.orders.create_by_mass(mass={"amount": "2", "unit": "kg"})
         start = next(
             event for event in client.events.list(order="asc") if event.data.to_dict()["order"]["id"] == first.id
         )

@@ -43,24 +43,28 @@ def test_an_order_from_the_estimate_to_the_certificate(client: Client) -> None:
     bundles = list(client.bundles.list())
     quote = client.orders.quote_by_mass(mass={"amount": Decimal("1.5"), "unit": "t"})
     estimate = client.estimates.create(mass={"amount": "1.5", "unit": "t"}, metadata={"flight": "BER-LIS"})
-    order = client.orders.place_by_estimate(
+    order = client.orders.create_by_estimate(
         estimate_id=estimate.id,
         bundle_selection=[{"bundle_id": bundles[0].id, "percentage": "100"}],
         beneficiary={"name": "Ada", "kind": "person"},
     )
     assert (order.status, order.quantity) == ("placed", Decimal("1.5"))
     assert quote.total_cost is not None
-    wait_until(lambda: client.orders.get(order.id).status == "complete", 60, "the order is complete")
-    complete = client.orders.get_by_idempotency_key(order.idempotency_key)
+    wait_until(lambda: client.orders.retrieve(order.id).status == "complete", 60, "the order is complete")
+    complete = client.orders.retrieve_by_idempotency_key(order.idempotency_key)
     assert client.orders.download_certificate(order.id).startswith(b"%PDF-")
     events = [event for event in client.events.list(order="asc") if event.data.to_dict()["order"]["id"] == order.id]
     assert events[-1].event_type == "order.completed"
-    account = client.account.get()
+    account = client.account.retrieve()
     link = client.offset_links.create(title="Shop", preset_quantity="1")
-    webhook = client.webhooks.register(url="https://127.0.0.1:9/hook")
+    webhook = client.webhooks.create(url="https://127.0.0.1:9/hook")
     shown = [
         *(complete, quote, estimate, *bundles, *events, account, link, webhook, *client.retirements.list()),
-        *(client.tax_profile.get(), client.sustainability_page.get(), client.orders.get_certificate(order.id)),
+        *(
+            client.tax_profile.retrieve(),
+            client.sustainability_page.retrieve(),
+            client.orders.retrieve_certificate(order.id),
+        ),
         *(*client.projects.list(), *client.offset_links.list(), *client.webhooks.list(), *client.audit_log.list()),
         *(client.webhooks.update(webhook.id, enabled=False), *client.checkouts.list()),
     ]
@@ -68,12 +72,12 @@ def test_an_order_from_the_estimate_to_the_certificate(client: Client) -> None:
         check_model(model, type(model).__name__)
     client.webhooks.delete(webhook.id)
     with pytest.raises(NotFound) as raised:
-        client.webhooks.get(webhook.id)
+        client.webhooks.retrieve(webhook.id)
     assert raised.value.request_id is not None
 
 
 def test_a_list_walks_all_pages(client: Client) -> None:
-    placed = [client.orders.place_by_value(value="25.00").id for _ in range(5)]
+    placed = [client.orders.create_by_value(value="25.00").id for _ in range(5)]
     orders = client.orders.list(limit=2)
     assert [order.id for order in orders][:5] == placed[::-1]
     assert [order.id for order in orders.page().data] == placed[:2:-1]
@@ -137,7 +141,7 @@ class LosesResponses(httpx.HTTPTransport):
 def test_an_order_whose_response_was_lost_is_placed_once(service: Service) -> None:
     with httpx.Client(transport=LosesResponses()) as http:
         client = Client(service.key, base_url=service.url, http=http)
-        order = client.orders.place_by_mass(mass={"amount": "3", "unit": "kg"}, metadata={"scene": "lost"})
+        order = client.orders.create_by_mass(mass={"amount": "3", "unit": "kg"}, metadata={"scene": "lost"})
     with Client(service.key, base_url=service.url) as client:
         found = [each.id for each in client.orders.list() if each.metadata.get("scene") == "lost"]
     assert found == [order.id]
@@ -151,7 +155,7 @@ def test_orders_are_placed_once_while_the_server_is_killed(service: Service, mon
     with Client(service.key, base_url=service.url, max_retries=60) as client:
 
         def place(number: int) -> None:
-            order = client.orders.place_by_mass(mass={"amount": "1", "unit": "kg"}, metadata={"killed": number})
+            order = client.orders.create_by_mass(mass={"amount": "1", "unit": "kg"}, metadata={"killed": number})
             placed.append(order.id)
             if len(placed) == 8:
                 some_are_placed.set()
@@ -170,14 +174,14 @@ def test_orders_are_placed_once_while_the_server_is_killed(service: Service, mon
 
 async def test_the_async_client_works(service: Service) -> None:
     async with AsyncClient(service.key, base_url=service.url) as client:
-        order = await client.orders.place_by_mass(mass={"amount": "1", "unit": "t"})
-        assert (await client.orders.get(order.id)) == order
+        order = await client.orders.create_by_mass(mass={"amount": "1", "unit": "t"})
+        assert (await client.orders.retrieve(order.id)) == order
         assert order.id in [each.id async for each in client.orders.list(limit=20)]
         assert (await client.orders.list(limit=1).page()).has_more
-        event = await client.events.get((await client.events.list(limit=1).page()).data[0].event_id)
+        event = await client.events.retrieve((await client.events.list(limit=1).page()).data[0].event_id)
         check_value(event, models.WebhookEvent)
         with pytest.raises(NotFound):
-            await client.with_options(account="acc_unknown").account.get()
+            await client.with_options(account="acc_unknown").account.retrieve()
 
 
 def test_the_readme_works(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

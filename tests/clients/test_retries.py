@@ -91,7 +91,7 @@ REFUSED = httpx.ConnectError("connection refused")
 
 def test_all_attempts_of_a_creation_have_the_same_key(network: Make) -> None:
     made = network(BROKEN, failure(503, "service_unavailable"), httpx.ReadTimeout("slow"), ok())
-    assert made.client().orders.place_by_mass(mass=MASS).id == "ord_1"
+    assert made.client().orders.create_by_mass(mass=MASS).id == "ord_1"
     keys = {body["idempotency_key"] for body in made.bodies}
     assert len(keys) == 1
     assert len(keys.pop()) > 30
@@ -102,9 +102,9 @@ def test_all_attempts_of_a_creation_have_the_same_key(network: Make) -> None:
 def test_a_key_of_the_caller_is_used_and_two_calls_have_different_ones(network: Make) -> None:
     made = network(ok(), ok(), ok())
     client = made.client()
-    client.orders.place_by_mass(mass=MASS, idempotency_key="mine")
-    client.orders.place_by_mass(mass=MASS)
-    client.orders.place_by_mass(mass=MASS, metadata=None)
+    client.orders.create_by_mass(mass=MASS, idempotency_key="mine")
+    client.orders.create_by_mass(mass=MASS)
+    client.orders.create_by_mass(mass=MASS, metadata=None)
     mine, second, third = made.bodies
     assert mine["idempotency_key"] == "mine"
     assert second["idempotency_key"] != third["idempotency_key"]
@@ -115,7 +115,7 @@ def test_what_has_no_field_for_a_key_carries_it_in_the_header(network: Make) -> 
     made = network(BROKEN, failure(503, "service_unavailable"), ok(), ok(), ok())
     client = made.client()
     client.webhooks.rotate_secret("wh_1")
-    client.webhooks.replace_secret("wh_1")
+    client.webhooks.rotate_secret("wh_1", overlap_s=60)
     client.webhooks.rotate_secret("wh_1", idempotency_key="mine")
     *attempts, other, mine = [request.headers["Idempotency-Key"] for request in made.requests]
     assert len(attempts) == 3
@@ -128,7 +128,7 @@ async def test_the_async_client_retries_alike(network: Make) -> None:
     made = network(BROKEN, failure(429, "rate_limited", retry_after="3"), ok())
     http = httpx.AsyncClient(transport=httpx.MockTransport(made))
     async with AsyncClient("tonne_test_1", base_url="http://tonne.test", http=http) as client:
-        assert (await client.orders.place_by_mass(mass=MASS)).id == "ord_1"
+        assert (await client.orders.create_by_mass(mass=MASS)).id == "ord_1"
     assert len({body["idempotency_key"] for body in made.bodies}) == 1
     assert made.waits[1] >= 3
     await http.aclose()
@@ -139,7 +139,7 @@ def test_retry_after_is_respected_as_seconds_and_as_a_date(network: Make) -> Non
     made = network(
         failure(429, "rate_limited", retry_after="7"), failure(503, "service_unavailable", retry_after=later), ok()
     )
-    made.client().orders.get("ord_1")
+    made.client().orders.retrieve("ord_1")
     assert made.waits[0] == 7
     assert 25 < made.waits[1] <= 30
 
@@ -147,7 +147,7 @@ def test_retry_after_is_respected_as_seconds_and_as_a_date(network: Make) -> Non
 def test_a_long_retry_after_is_left_to_the_caller(network: Make) -> None:
     made = network(failure(429, "rate_limited", retry_after="3600"))
     with pytest.raises(RateLimited) as raised:
-        made.client().orders.get("ord_1")
+        made.client().orders.retrieve("ord_1")
     assert (raised.value.retry_after_s, made.waits) == (3600, [])
 
 
@@ -175,7 +175,7 @@ def test_a_post_without_a_key_is_not_repeated_otherwise(network: Make, step: Ste
 def test_retries_end(network: Make) -> None:
     made = network(*[BROKEN] * 3)
     with pytest.raises(ConnectionFailed) as raised:
-        made.client(max_retries=2).orders.get("ord_1")
+        made.client(max_retries=2).orders.retrieve("ord_1")
     assert raised.value.__cause__ is BROKEN
     assert len(made.requests) == 3
 
@@ -206,7 +206,7 @@ def test_errors_are_classes_by_status(network: Make, status: int, expected: type
     body = {"error": first, "errors": [first, second], "request_id": "req_9"}
     made = network(httpx.Response(status, json=body))
     with pytest.raises(expected) as raised:
-        made.client(max_retries=0).orders.get("ord_1")
+        made.client(max_retries=0).orders.retrieve("ord_1")
     error = raised.value
     assert type(error) is expected
     assert (error.status, error.code, error.field, error.request_id) == (status, "validation_error", "mass", "req_9")
@@ -220,13 +220,13 @@ def test_errors_are_classes_by_status(network: Make, status: int, expected: type
 @pytest.mark.parametrize("response", [httpx.Response(302, text="elsewhere"), httpx.Response(200, text="<html>")])
 def test_a_response_that_is_not_of_the_service_is_reported(network: Make, response: httpx.Response) -> None:
     with pytest.raises(UnexpectedResponse, match="Check base_url"):
-        network(response).client().orders.get("ord_1")
+        network(response).client().orders.retrieve("ord_1")
 
 
 def test_requests_carry_key_account_and_encoded_values(network: Make) -> None:
     made = network(ok(), httpx.Response(200, json={"has_more": False, "next_cursor": None, "data": []}))
     client = made.client().with_options(account="acc_2")
-    client.orders.get_by_idempotency_key("a/b ?#")
+    client.orders.retrieve_by_idempotency_key("a/b ?#")
     since = datetime(2026, 11, 15, tzinfo=UTC)
     assert list(client.audit_log.list(since=since, action="order.placed")) == []
     first, second = made.requests
@@ -240,7 +240,7 @@ def test_requests_carry_key_account_and_encoded_values(network: Make) -> None:
 @pytest.mark.parametrize("name", ["", ".", ".."])
 def test_an_id_that_would_change_the_path_is_refused(network: Make, name: str) -> None:
     with pytest.raises(ValueError, match="order_id must not be"):
-        network().client().orders.get(name)
+        network().client().orders.retrieve(name)
 
 
 def test_a_key_is_required(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,7 +52,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
 def test_a_certificate_is_verified_and_the_log_audited(command: Path, service: Demo, tmp_path: Path) -> None:
     with Client(service.key, base_url=service.url) as client:
         estimate = client.estimates.create(mass={"amount": "1.5", "unit": "t"})
-        order_id = client.orders.place_by_estimate(estimate_id=estimate.id).id
+        order_id = client.orders.create_by_estimate(estimate_id=estimate.id).id
     with httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {service.key}"}, timeout=60) as http:
 
         def credential() -> dict[str, Any]:

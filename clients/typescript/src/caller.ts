@@ -39,11 +39,12 @@ export interface CallOptions {
 }
 
 /**
- * When a request may be sent again. `always`: it changes nothing, or sets a state. `key`, `items`, `items:field`: it carries
- * an idempotency key, or each of its items does; those that are missing are made once, so that every attempt has the same.
- * `header`: likewise, with the key in the header `Idempotency-Key`. `delete`: always, and if a repeated one finds nothing, the first one was successful. `never`: only if it had no effect.
+ * When a request may be sent again. `always`: it changes nothing, or sets a state. `key`, `items`: it carries an idempotency
+ * key, or each of its items does; those that are missing are made once, so that every attempt has the same. `header`:
+ * likewise, with the key in the header `Idempotency-Key`. `delete`: always, and if a repeated one finds nothing, the first
+ * one was successful. `never`: only if it had no effect.
  */
-export type Repeat = "always" | "never" | "delete" | "key" | "header" | "items" | `items:${string}`;
+export type Repeat = "always" | "never" | "delete" | "key" | "header" | "items";
 
 export interface CallRequest {
   query?: object;
@@ -210,16 +211,10 @@ type Keyed = { idempotency_key?: string | null };
 
 /** The body with the idempotency keys that are missing. */
 function withKeys(body: unknown, repeat: Repeat, given: string | undefined): unknown {
-  const [kind, field] = repeat.split(":");
-  if (kind === "key") {
+  if (repeat === "key") {
     return withKey(body as Keyed, given);
   }
-  if (kind === "items") {
-    const items = (field === undefined ? body : (body as Record<string, unknown>)[field]) as Keyed[];
-    const keyed = items.map((item) => withKey(item));
-    return field === undefined ? keyed : { ...(body as object), [field]: keyed };
-  }
-  return body;
+  return repeat === "items" ? (body as Keyed[]).map((item) => withKey(item)) : body;
 }
 
 function withKey<T extends Keyed>(body: T, given?: string): T {

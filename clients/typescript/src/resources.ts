@@ -13,7 +13,7 @@ export class AccountResource {
   }
 
   /** Read the account. Returns the account that the API key, or the account header, selects. */
-  get(options: CallOptions = {}): Promise<models.Account> {
+  retrieve(options: CallOptions = {}): Promise<models.Account> {
     return this.#caller.call("GET", "/v1/account", {}, options);
   }
 }
@@ -30,7 +30,7 @@ export class AccountsResource {
    * Read the acting account. Returns the account that the API key, or the account header, selects. It must not be a
    * client account.
    */
-  getOwn(options: CallOptions = {}): Promise<models.OwnAccount> {
+  retrieveMe(options: CallOptions = {}): Promise<models.OwnAccount> {
     return this.#caller.call("GET", "/v1/accounts/me", {}, options);
   }
 
@@ -57,7 +57,7 @@ export class AccountsResource {
    * Read an account by its id. Returns an account of the organisation in the mode of the key. Client accounts have a
    * path of their own.
    */
-  getById(accountId: string, options: CallOptions = {}): Promise<models.OwnAccount> {
+  retrieve(accountId: string, options: CallOptions = {}): Promise<models.OwnAccount> {
     return this.#caller.call("GET", `/v1/accounts/${segment("accountId", accountId)}`, {}, options);
   }
 
@@ -82,7 +82,7 @@ export class AccountsResource {
   }
 
   /** Read the acting client account. Returns the client account that the API key, or the account header, selects. */
-  getOwnClient(options: CallOptions = {}): Promise<models.ClientAccount> {
+  retrieveClientMe(options: CallOptions = {}): Promise<models.ClientAccount> {
     return this.#caller.call("GET", "/v1/accounts/client/me", {}, options);
   }
 
@@ -99,7 +99,7 @@ export class AccountsResource {
    * List client accounts, newest first. Returns the client accounts of the organisation in the mode of the key, with
    * what they have estimated. A key that is restricted to some accounts sees only those.
    */
-  listClient(
+  listClients(
     query: { limit?: number | undefined; after?: string | undefined; name?: string | undefined; archived?: "true" | "false" | undefined } = {},
     options: CallOptions = {},
   ): Pages<models.ListedClientAccount> {
@@ -110,7 +110,7 @@ export class AccountsResource {
    * Read a client account by its id. Returns a client account of the organisation in the mode of the key, also if it is
    * archived.
    */
-  getClient(clientAccountId: string, options: CallOptions = {}): Promise<models.ClientAccount> {
+  retrieveClient(clientAccountId: string, options: CallOptions = {}): Promise<models.ClientAccount> {
     return this.#caller.call("GET", `/v1/accounts/client/${segment("clientAccountId", clientAccountId)}`, {}, options);
   }
 
@@ -165,7 +165,7 @@ export class AccountsResource {
    * Remove the logo of an account. Also from its Sustainability page and checkout pages. Certificates that were issued
    * before keep it.
    */
-  removeLogo(accountId: string, options: CallOptions = {}): Promise<models.Removed> {
+  deleteLogo(accountId: string, options: CallOptions = {}): Promise<models.Removed> {
     return this.#caller.call("DELETE", `/v1/accounts/${segment("accountId", accountId)}/logo`, {}, options);
   }
 
@@ -182,7 +182,7 @@ export class AccountsResource {
    * Remove the logo of a client account. Also from its Sustainability page and checkout pages. Certificates that were
    * issued before keep it.
    */
-  removeClientLogo(clientAccountId: string, options: CallOptions = {}): Promise<models.Removed> {
+  deleteClientLogo(clientAccountId: string, options: CallOptions = {}): Promise<models.Removed> {
     return this.#caller.call("DELETE", `/v1/accounts/client/${segment("clientAccountId", clientAccountId)}/logo`, {}, options);
   }
 }
@@ -200,7 +200,7 @@ export class AnalyticsResource {
    * without the fee, day by day. Orders count on the day of their creation (UTC); cancelled and failed orders do not
    * count.
    */
-  getCumulativePerBundle(
+  listCumulativePerBundle(
     query: { from?: string | undefined; through?: string | undefined } = {},
     options: CallOptions = {},
   ): Promise<models.BundleTimeseries[]> {
@@ -211,7 +211,7 @@ export class AnalyticsResource {
    * Read how many projects and goals were supported. Counts the projects that supply was allocated from, for orders
    * created in the period, and the Sustainable Development Goals that they contribute to.
    */
-  getMetrics(
+  retrieveMetrics(
     query: { from?: string | undefined; through?: string | undefined } = {},
     options: CallOptions = {},
   ): Promise<models.Metrics> {
@@ -223,7 +223,7 @@ export class AnalyticsResource {
    * continent, registry, type of the Oxford principles and type of offset, for orders created in the period. Cancelled
    * and failed orders do not count.
    */
-  getAggregatedByProperty(
+  retrieveAggregatedByProperty(
     query: { from?: string | undefined; through?: string | undefined } = {},
     options: CallOptions = {},
   ): Promise<models.Aggregated> {
@@ -233,7 +233,7 @@ export class AnalyticsResource {
   /**
    * Read how many estimates were created. Returns the number of estimates by day or month (UTC), also where it is zero.
    */
-  getEmissionCalculationMetrics(
+  retrieveEmissionCalculations(
     query: { from?: string | undefined; through?: string | undefined; interval?: "day" | "month" | undefined; all_accounts?: boolean | undefined } = {},
     options: CallOptions = {},
   ): Promise<models.Calculations> {
@@ -245,7 +245,7 @@ export class AnalyticsResource {
    * requested, and always by currency. Cancelled and failed orders do not count. Refunds are shown, not subtracted: a
    * refunded order that is complete has retired its credits.
    */
-  getOrder(
+  retrieveOrders(
     query: { from?: string | undefined; through?: string | undefined; group_by?: string[] | undefined; all_accounts?: boolean | undefined; metadata?: Record<string, string> | undefined } = {},
     options: CallOptions = {},
   ): Promise<models.OrderAnalytics> {
@@ -256,7 +256,7 @@ export class AnalyticsResource {
    * Read the metadata keys of analytics. Returns the keys of order metadata by which `GET /v1/analytics/orders` can
    * group and filter.
    */
-  getMetadataKeys(options: CallOptions = {}): Promise<models.MetadataKeys> {
+  retrieveMetadataKeys(options: CallOptions = {}): Promise<models.MetadataKeys> {
     return this.#caller.call("GET", "/v1/analytics/metadata-keys", {}, options);
   }
 
@@ -265,7 +265,7 @@ export class AnalyticsResource {
    * background; until then a new key is not ready. Choose keys with few different values, such as a cost centre. Values
    * are texts, numbers and booleans, of which the first 200 characters count.
    */
-  replaceMetadataKeys(body: models.MetadataKeysInput, options: CallOptions = {}): Promise<models.MetadataKeys> {
+  updateMetadataKeys(body: models.MetadataKeysInput, options: CallOptions = {}): Promise<models.MetadataKeys> {
     return this.#caller.call("PUT", "/v1/analytics/metadata-keys", { body }, options);
   }
 }
@@ -299,12 +299,12 @@ export class ApiKeysResource {
   }
 
   /** Read an API key. Returns a key without its secret. */
-  get(apiKeyId: string, options: CallOptions = {}): Promise<models.ApiKey> {
+  retrieve(apiKeyId: string, options: CallOptions = {}): Promise<models.ApiKey> {
     return this.#caller.call("GET", `/v1/api-keys/${segment("apiKeyId", apiKeyId)}`, {}, options);
   }
 
   /** Revoke an API key. The key stops working within a few seconds, for good. A key may revoke itself. */
-  revoke(apiKeyId: string, options: CallOptions = {}): Promise<models.ApiKey> {
+  delete(apiKeyId: string, options: CallOptions = {}): Promise<models.ApiKey> {
     return this.#caller.call("DELETE", `/v1/api-keys/${segment("apiKeyId", apiKeyId)}`, {}, options);
   }
 
@@ -355,7 +355,7 @@ export class BundleSelectionsResource {
    * Read the default selection of bundles. Returns the bundles of orders that name none: those of the account, or else
    * of its organisation, or else of the catalogue. The array is empty if there is no default.
    */
-  get(options: CallOptions = {}): Promise<models.SelectedBundle[]> {
+  list(options: CallOptions = {}): Promise<models.SelectedBundle[]> {
     return this.#caller.call("GET", "/v1/bundle-selections", {}, options);
   }
 
@@ -364,7 +364,7 @@ export class BundleSelectionsResource {
    * what the others leave of 100. An empty array removes the account's own selection: the default of its organisation
    * or of the catalogue then applies.
    */
-  replace(body: models.BundleChoiceInput[], options: CallOptions = {}): Promise<models.SelectedBundle[]> {
+  update(body: models.BundleChoiceInput[], options: CallOptions = {}): Promise<models.SelectedBundle[]> {
     return this.#caller.call("PUT", "/v1/bundle-selections", { body }, options);
   }
 }
@@ -389,7 +389,7 @@ export class BundlesResource {
   }
 
   /** Read a bundle. Returns one bundle. A bundle that is no longer on sale has `enabled` set to false. */
-  get(bundleId: string, options: CallOptions = {}): Promise<models.Bundle> {
+  retrieve(bundleId: string, options: CallOptions = {}): Promise<models.Bundle> {
     return this.#caller.call("GET", `/v1/bundles/${segment("bundleId", bundleId)}`, {}, options);
   }
 }
@@ -425,7 +425,7 @@ export class CheckoutsResource {
   }
 
   /** Read a checkout. Returns one checkout that `POST /v1/checkouts` created, in its current state. */
-  get(checkoutId: string, options: CallOptions = {}): Promise<models.Checkout> {
+  retrieve(checkoutId: string, options: CallOptions = {}): Promise<models.Checkout> {
     return this.#caller.call("GET", `/v1/checkouts/${segment("checkoutId", checkoutId)}`, {}, options);
   }
 }
@@ -469,7 +469,7 @@ export class EmissionFactorsResource {
   }
 
   /** Read an emission factor. Returns its latest version. The id may contain slashes, encoded or not. */
-  get(factorId: string, options: CallOptions = {}): Promise<models.EmissionFactor> {
+  retrieve(factorId: string, options: CallOptions = {}): Promise<models.EmissionFactor> {
     return this.#caller.call("GET", `/v1/emission-factors/${segment("factorId", factorId)}`, {}, options);
   }
 }
@@ -488,7 +488,7 @@ export class EstimatesResource {
   }
 
   /** Read an estimate. Returns one estimate of the account with a quote for offsetting it now. */
-  get(estimateId: string, options: CallOptions = {}): Promise<models.Estimate> {
+  retrieve(estimateId: string, options: CallOptions = {}): Promise<models.Estimate> {
     return this.#caller.call("GET", `/v1/estimates/${segment("estimateId", estimateId)}`, {}, options);
   }
 
@@ -501,7 +501,7 @@ export class EstimatesResource {
   }
 
   /** Read an estimate of a flight. With a quote for now. */
-  getFlight(
+  retrieveFlight(
     flightEstimateId: string,
     query: { version?: string | undefined } = {},
     options: CallOptions = {},
@@ -513,7 +513,7 @@ export class EstimatesResource {
    * Calculate a flight again. Makes a new version with the current emission factors. Orders keep the version that they
    * were placed on.
    */
-  replaceFlight(
+  updateFlight(
     flightEstimateId: string,
     body: models.FlightEstimateInput,
     options: CallOptions = {},
@@ -530,7 +530,7 @@ export class EstimatesResource {
   }
 
   /** Read an estimate of electricity. With a quote for now. */
-  getElectricity(
+  retrieveElectricity(
     electricityEstimateId: string,
     query: { version?: string | undefined } = {},
     options: CallOptions = {},
@@ -542,7 +542,7 @@ export class EstimatesResource {
    * Calculate electricity again. Makes a new version with the current emission factors. Orders keep the version that
    * they were placed on.
    */
-  replaceElectricity(
+  updateElectricity(
     electricityEstimateId: string,
     body: models.ElectricityEstimateInput,
     options: CallOptions = {},
@@ -562,7 +562,7 @@ export class EstimatesResource {
   }
 
   /** Read an estimate of a journey. With a quote for now. */
-  getPassengerTransportation(
+  retrievePassengerTransportation(
     passengerTransportationEstimateId: string,
     query: { version?: string | undefined } = {},
     options: CallOptions = {},
@@ -574,7 +574,7 @@ export class EstimatesResource {
    * Calculate a journey again. Makes a new version with the current emission factors. Orders keep the version that they
    * were placed on.
    */
-  replacePassengerTransportation(
+  updatePassengerTransportation(
     passengerTransportationEstimateId: string,
     body: models.PassengerTransportationEstimateInput,
     options: CallOptions = {},
@@ -583,7 +583,7 @@ export class EstimatesResource {
   }
 
   /** Annotate an estimate of a journey. Changes only the fields that you send, and no version. */
-  annotatePassengerTransportation(
+  updatePassengerTransportationAnnotations(
     passengerTransportationEstimateId: string,
     body: models.PassengerAnnotationsInput = {},
     options: CallOptions = {},
@@ -597,7 +597,7 @@ export class EstimatesResource {
   }
 
   /** Read an estimate of nights in a hotel. With a quote for now. */
-  getHotel(
+  retrieveHotel(
     hotelEstimateId: string,
     query: { version?: string | undefined } = {},
     options: CallOptions = {},
@@ -609,7 +609,7 @@ export class EstimatesResource {
    * Calculate nights in a hotel again. Makes a new version with the current emission factors. Orders keep the version
    * that they were placed on.
    */
-  replaceHotel(
+  updateHotel(
     hotelEstimateId: string,
     body: models.HotelEstimateInput,
     options: CallOptions = {},
@@ -626,7 +626,7 @@ export class EstimatesResource {
   }
 
   /** Read an estimate of any activity. With a quote for now. */
-  getEmissionFactor(
+  retrieveEmissionFactor(
     emissionFactorEstimateId: string,
     query: { version?: string | undefined } = {},
     options: CallOptions = {},
@@ -638,7 +638,7 @@ export class EstimatesResource {
    * Calculate any activity again. Makes a new version with the current emission factors. Orders keep the version that
    * they were placed on.
    */
-  replaceEmissionFactor(
+  updateEmissionFactor(
     emissionFactorEstimateId: string,
     body: models.EmissionFactorEstimateInput,
     options: CallOptions = {},
@@ -664,7 +664,7 @@ export class EstimatesResource {
   }
 
   /** Read an estimate of a shipment. With a quote for now. */
-  getShipping(
+  retrieveShipping(
     shippingEstimateId: string,
     query: { version?: string | undefined } = {},
     options: CallOptions = {},
@@ -676,7 +676,7 @@ export class EstimatesResource {
    * Calculate a shipment again. Makes a new version with the current emission factors. Orders keep the version that
    * they were placed on.
    */
-  replaceShipping(
+  updateShipping(
     shippingEstimateId: string,
     body: models.ShippingInput,
     options: CallOptions = {},
@@ -685,7 +685,7 @@ export class EstimatesResource {
   }
 
   /** Annotate an estimate of a shipment. Changes only the fields that you send, and no version. */
-  annotateShipping(
+  updateShippingAnnotations(
     shippingEstimateId: string,
     body: models.ShippingAnnotationsInput = {},
     options: CallOptions = {},
@@ -697,7 +697,7 @@ export class EstimatesResource {
    * Estimate a shipment in several legs. The same shipment by one way after another: the legs are calculated like
    * single shipments, and added up.
    */
-  createMultiLegShipping(
+  createShippingMultiLeg(
     body: models.MultiLegShippingInput,
     options: CallOptions = {},
   ): Promise<models.MultiLegShipping> {
@@ -705,7 +705,7 @@ export class EstimatesResource {
   }
 
   /** Read an estimate of a shipment in several legs. With a quote for now. */
-  getMultiLegShipping(
+  retrieveShippingMultiLeg(
     multiLegEstimateId: string,
     query: { version?: string | undefined } = {},
     options: CallOptions = {},
@@ -717,7 +717,7 @@ export class EstimatesResource {
    * Calculate a shipment in several legs again. Makes a new version with the current emission factors. Orders keep the
    * version that they were placed on.
    */
-  replaceMultiLegShipping(
+  updateShippingMultiLeg(
     multiLegEstimateId: string,
     body: models.MultiLegShippingInput,
     options: CallOptions = {},
@@ -726,7 +726,7 @@ export class EstimatesResource {
   }
 
   /** Annotate an estimate of a shipment in several legs. Changes only the fields that you send, and no version. */
-  annotateMultiLegShipping(
+  updateShippingMultiLegAnnotations(
     multiLegEstimateId: string,
     body: models.ShippingAnnotationsInput = {},
     options: CallOptions = {},
@@ -759,7 +759,7 @@ export class EstimatesResource {
   }
 
   /** Read an estimate of a transaction. With a quote for now. */
-  getTransaction(
+  retrieveTransaction(
     transactionEstimateId: string,
     query: { version?: string | undefined } = {},
     options: CallOptions = {},
@@ -771,7 +771,7 @@ export class EstimatesResource {
    * Calculate a transaction again. Makes a new version with the current emission factors. Orders keep the version that
    * they were placed on.
    */
-  replaceTransaction(
+  updateTransaction(
     transactionEstimateId: string,
     body: models.TransactionInput,
     options: CallOptions = {},
@@ -792,7 +792,7 @@ export class EstimatesResource {
   }
 
   /** Read an estimate of a transaction by its idempotency key. With a quote for now. */
-  getTransactionByKey(transactionKey: string, options: CallOptions = {}): Promise<models.Transaction> {
+  retrieveTransactionByIdempotencyKey(transactionKey: string, options: CallOptions = {}): Promise<models.Transaction> {
     return this.#caller.call("GET", `/v1/estimates/transactions/by-idempotency-key/${segment("transactionKey", transactionKey)}`, {}, options);
   }
 }
@@ -818,7 +818,7 @@ export class EventsResource {
   }
 
   /** Read an event. Returns one event, byte for byte as it is delivered to webhooks. */
-  get(eventId: string, options: CallOptions = {}): Promise<models.WebhookEvent> {
+  retrieve(eventId: string, options: CallOptions = {}): Promise<models.WebhookEvent> {
     return this.#caller.call("GET", `/v1/events/${segment("eventId", eventId)}`, {}, options);
   }
 }
@@ -851,7 +851,7 @@ export class OffsetLinksResource {
   }
 
   /** Read an offset link. Returns the settings of one offset link and its public address. */
-  get(offsetLinkId: string, options: CallOptions = {}): Promise<models.OffsetLink> {
+  retrieve(offsetLinkId: string, options: CallOptions = {}): Promise<models.OffsetLink> {
     return this.#caller.call("GET", `/v1/offset-links/${segment("offsetLinkId", offsetLinkId)}`, {}, options);
   }
 
@@ -859,7 +859,7 @@ export class OffsetLinksResource {
    * Replace the settings of an offset link. Replaces all settings of an offset link; fields that are left out return to
    * their defaults. To close a link, send its settings with `enabled` set to false.
    */
-  replace(offsetLinkId: string, body: models.OffsetLinkInput, options: CallOptions = {}): Promise<models.OffsetLink> {
+  update(offsetLinkId: string, body: models.OffsetLinkInput, options: CallOptions = {}): Promise<models.OffsetLink> {
     return this.#caller.call("PUT", `/v1/offset-links/${segment("offsetLinkId", offsetLinkId)}`, { body }, options);
   }
 
@@ -889,7 +889,7 @@ export class OrdersResource {
    * `idempotency_key` was used before, returns 200 with the original order in its current state and the header
    * `Idempotent-Replayed: true`.
    */
-  placeByEstimate(body: models.OrderByEstimateInput, options: CallOptions = {}): Promise<models.Order> {
+  createByEstimate(body: models.OrderByEstimateInput, options: CallOptions = {}): Promise<models.Order> {
     return this.#caller.call("POST", "/v1/orders/by-estimate", { body, repeat: "key" }, options);
   }
 
@@ -906,7 +906,7 @@ export class OrdersResource {
    * `bundle_masses` has a mass for each. Returns 201 with the new order. If the `idempotency_key` was used before,
    * returns 200 with the original order in its current state and the header `Idempotent-Replayed: true`.
    */
-  placeByMass(body: models.OrderByMassInput = {}, options: CallOptions = {}): Promise<models.Order> {
+  createByMass(body: models.OrderByMassInput = {}, options: CallOptions = {}): Promise<models.Order> {
     return this.#caller.call("POST", "/v1/orders/by-mass", { body, repeat: "key" }, options);
   }
 
@@ -923,7 +923,7 @@ export class OrdersResource {
    * value. Returns 201 with the new order. If the `idempotency_key` was used before, returns 200 with the original
    * order in its current state and the header `Idempotent-Replayed: true`.
    */
-  placeByValue(body: models.OrderByValueInput, options: CallOptions = {}): Promise<models.Order> {
+  createByValue(body: models.OrderByValueInput, options: CallOptions = {}): Promise<models.Order> {
     return this.#caller.call("POST", "/v1/orders/by-value", { body, repeat: "key" }, options);
   }
 
@@ -951,12 +951,12 @@ export class OrdersResource {
    * Read an order by its idempotency key. Returns the order that was placed with an `idempotency_key`. URL-encode the
    * key: a slash in it is `%2F`.
    */
-  getByIdempotencyKey(idempotencyKey: string, options: CallOptions = {}): Promise<models.Order> {
+  retrieveByIdempotencyKey(idempotencyKey: string, options: CallOptions = {}): Promise<models.Order> {
     return this.#caller.call("GET", `/v1/orders/by-idempotency-key/${segment("idempotencyKey", idempotencyKey)}`, {}, options);
   }
 
   /** Read an order. Returns one order of the account in its current state. */
-  get(orderId: string, options: CallOptions = {}): Promise<models.Order> {
+  retrieve(orderId: string, options: CallOptions = {}): Promise<models.Order> {
     return this.#caller.call("GET", `/v1/orders/${segment("orderId", orderId)}`, {}, options);
   }
 
@@ -966,7 +966,7 @@ export class OrdersResource {
    * affect the others. Repeating a batch with the same keys returns the original orders in their current state, and
    * tries again those that were refused. Every order counts as a request against the rate limit.
    */
-  placeBatch(body: models.OrderBatchInput, options: CallOptions = {}): Promise<models.OrderBatch> {
+  createBatch(body: models.OrderBatchInput, options: CallOptions = {}): Promise<models.OrderBatch> {
     return this.#caller.call("POST", "/v1/orders/batch", { body, repeat: "key" }, options);
   }
 
@@ -1000,7 +1000,7 @@ export class OrdersResource {
    * Refund an order. Refunds a paid order, wholly or in part. Its status and its quantity do not change;
    * `refunded_amount` grows when the refund has succeeded. The account must be allowed to refund by API.
    */
-  refund(orderId: string, body: models.RefundInput = {}, options: CallOptions = {}): Promise<models.Refund> {
+  createRefund(orderId: string, body: models.RefundInput = {}, options: CallOptions = {}): Promise<models.Refund> {
     return this.#caller.call("POST", `/v1/orders/${segment("orderId", orderId)}/refunds`, { body, repeat: "key" }, options);
   }
 
@@ -1031,7 +1031,7 @@ export class OrdersResource {
    * Read the certificate of a complete order as JSON. It has the contents of the PDF, which never change, and the state
    * of the certificate. With `number`, returns that certificate of the order, even if it was replaced.
    */
-  getCertificate(
+  retrieveCertificate(
     orderId: string,
     query: { number?: string | undefined } = {},
     options: CallOptions = {},
@@ -1046,7 +1046,7 @@ export class OrdersResource {
    * log covers them, within a minute. `credentialStatus` names the list that says whether the certificate was replaced
    * or withdrawn. With `number`, returns that certificate of the order, even if it was replaced.
    */
-  getCredential(
+  retrieveCredential(
     orderId: string,
     query: { number?: string | undefined } = {},
     options: CallOptions = {},
@@ -1067,7 +1067,7 @@ export class OrdersResource {
    * the new name. Once the order is complete, a new certificate replaces the old one; what the registry has cannot
    * change, and the certificate says so. In between, returns 409. An order in test mode works the same way.
    */
-  rename(orderId: string, body: models.RenameInput, options: CallOptions = {}): Promise<models.Order> {
+  updateBeneficiary(orderId: string, body: models.RenameInput, options: CallOptions = {}): Promise<models.Order> {
     return this.#caller.call("PUT", `/v1/orders/${segment("orderId", orderId)}/beneficiary`, { body }, options);
   }
 }
@@ -1084,7 +1084,7 @@ export class PaymentsResource {
    * Find a payment by its temporary id. Finds the order of a payment by the `temporary_id` in the redirect after it.
    * The id is valid for 15 minutes after the payment, for every key of the organisation in the same mode.
    */
-  getByTemporaryId(temporaryId: string, options: CallOptions = {}): Promise<models.Payment> {
+  retrieveByTemporaryId(temporaryId: string, options: CallOptions = {}): Promise<models.Payment> {
     return this.#caller.call("GET", `/v1/payments/by-temporary-id/${segment("temporaryId", temporaryId)}`, {}, options);
   }
 }
@@ -1135,12 +1135,12 @@ export class ProjectsResource {
   }
 
   /** Read a project. Returns one project of the catalogue with its registry, its bundles and its supply. */
-  get(projectId: string, options: CallOptions = {}): Promise<models.Project> {
+  retrieve(projectId: string, options: CallOptions = {}): Promise<models.Project> {
     return this.#caller.call("GET", `/v1/projects/${segment("projectId", projectId)}`, {}, options);
   }
 
   /** Read a project by its slug. Returns the project with this name in URLs. Slugs are unique in each mode. */
-  getBySlug(projectSlug: string, options: CallOptions = {}): Promise<models.Project> {
+  retrieveBySlug(projectSlug: string, options: CallOptions = {}): Promise<models.Project> {
     return this.#caller.call("GET", `/v1/projects/by-slug/${segment("projectSlug", projectSlug)}`, {}, options);
   }
 }
@@ -1159,7 +1159,7 @@ export class QuotesResource {
    * the `idempotency_key` was used before, returns 200 with the original quote in its current state and the header
    * `Idempotent-Replayed: true`.
    */
-  lock(body: models.LockedQuoteInput = {}, options: CallOptions = {}): Promise<models.LockedQuote> {
+  create(body: models.LockedQuoteInput = {}, options: CallOptions = {}): Promise<models.LockedQuote> {
     return this.#caller.call("POST", "/v1/quotes", { body, repeat: "key" }, options);
   }
 
@@ -1167,7 +1167,7 @@ export class QuotesResource {
    * Read a locked quote. Returns one quote of the account in its current state. Quotes are deleted 30 days after they
    * expired.
    */
-  get(quoteId: string, options: CallOptions = {}): Promise<models.LockedQuote> {
+  retrieve(quoteId: string, options: CallOptions = {}): Promise<models.LockedQuote> {
     return this.#caller.call("GET", `/v1/quotes/${segment("quoteId", quoteId)}`, {}, options);
   }
 }
@@ -1204,7 +1204,7 @@ export class SustainabilityPageResource {
    * Read the account's Sustainability page. Returns the settings of the account's Sustainability page. A page that was
    * never set up is not enabled, and has a free slug as a suggestion.
    */
-  get(options: CallOptions = {}): Promise<models.SustainabilityPage> {
+  retrieve(options: CallOptions = {}): Promise<models.SustainabilityPage> {
     return this.#caller.call("GET", "/v1/sustainability-page", {}, options);
   }
 
@@ -1237,12 +1237,12 @@ export class SustainabilityPagesResource {
    * Replace the settings of the account's Sustainability page. Heading, timeline, projects and logo stay as they are.
    * Previous addresses of the page redirect to the current one.
    */
-  replace(body: models.PageSettingsInput, options: CallOptions = {}): Promise<models.PageSettings> {
+  update(body: models.PageSettingsInput, options: CallOptions = {}): Promise<models.PageSettings> {
     return this.#caller.call("PUT", "/v1/sustainability-pages", { body }, options);
   }
 
   /** Read the settings of the account's Sustainability page. 404 if the account has none yet. */
-  getSettings(options: CallOptions = {}): Promise<models.PageSettings> {
+  retrieveCurrentAccount(options: CallOptions = {}): Promise<models.PageSettings> {
     return this.#caller.call("GET", "/v1/sustainability-pages/current-account", {}, options);
   }
 
@@ -1250,7 +1250,7 @@ export class SustainabilityPagesResource {
    * Read a public Sustainability page by its slug. Needs no API key. 404 if there is no such page, it is disabled, or
    * its account is private. Earlier slugs of the page work, too. The response may be a minute old.
    */
-  getPublic(type: string, slug: string, options: CallOptions = {}): Promise<models.PublishedPage> {
+  retrievePublic(type: string, slug: string, options: CallOptions = {}): Promise<models.PublishedPage> {
     return this.#caller.call("GET", `/v1/sustainability-pages/public/${segment("type", type)}/${segment("slug", slug)}`, {}, options);
   }
 
@@ -1258,7 +1258,7 @@ export class SustainabilityPagesResource {
    * Read a public Sustainability page by the handle of its account. Needs no API key. 404 if there is no such page, it
    * is disabled, or its account is private. The response may be a minute old.
    */
-  getPublicByHandle(
+  retrievePublicByHandle(
     organisationId: string,
     type: string,
     handle: string,
@@ -1280,7 +1280,7 @@ export class TaxProfileResource {
    * Read the organisation's tax profile. Returns how new orders of the organisation are taxed, and what its invoices
    * state about it. It applies to both modes. Keys of client accounts cannot read it.
    */
-  get(options: CallOptions = {}): Promise<models.TaxProfile> {
+  retrieve(options: CallOptions = {}): Promise<models.TaxProfile> {
     return this.#caller.call("GET", "/v1/tax-profile", {}, options);
   }
 }
@@ -1297,7 +1297,7 @@ export class TestHelpersResource {
    * Pay a test order by card. Charges a simulated card that works, whichever card the account has stored. Test keys
    * only.
    */
-  payTestOrder(orderId: string, body: models.PayInput = {}, options: CallOptions = {}): Promise<models.Order> {
+  payOrder(orderId: string, body: models.PayInput = {}, options: CallOptions = {}): Promise<models.Order> {
     return this.#caller.call("POST", `/v1/test-helpers/orders/${segment("orderId", orderId)}/pay`, { body }, options);
   }
 
@@ -1306,7 +1306,7 @@ export class TestHelpersResource {
    * schedule, or fails after a final decline. With `authentication_required` it waits for the payer's confirmation,
    * which the `pay` helper gives. Test keys only.
    */
-  declineTestOrder(orderId: string, body: models.DeclineInput = {}, options: CallOptions = {}): Promise<models.Order> {
+  declineOrder(orderId: string, body: models.DeclineInput = {}, options: CallOptions = {}): Promise<models.Order> {
     return this.#caller.call("POST", `/v1/test-helpers/orders/${segment("orderId", orderId)}/decline`, { body }, options);
   }
 
@@ -1315,12 +1315,12 @@ export class TestHelpersResource {
    * an account that pays by card are paid with a simulated card that works, if they are billed together. Test keys
    * only.
    */
-  settleTestInvoice(orderId: string, options: CallOptions = {}): Promise<models.Order> {
+  settleInvoice(orderId: string, options: CallOptions = {}): Promise<models.Order> {
     return this.#caller.call("POST", `/v1/test-helpers/orders/${segment("orderId", orderId)}/settle-invoice`, {}, options);
   }
 
   /** Cancel a test order. Works like the endpoint for all orders. Test keys only. */
-  cancelTestOrder(orderId: string, body: models.CancelInput = {}, options: CallOptions = {}): Promise<models.Order> {
+  cancelOrder(orderId: string, body: models.CancelInput = {}, options: CallOptions = {}): Promise<models.Order> {
     return this.#caller.call("POST", `/v1/test-helpers/orders/${segment("orderId", orderId)}/cancel`, { body }, options);
   }
 
@@ -1328,7 +1328,7 @@ export class TestHelpersResource {
    * Dispute the payment of a test order. Simulates a payer who disputes a card payment at their bank, and the bank's
    * decision. Without an open dispute, `won` and `lost` open one first. Test keys only.
    */
-  disputeTestOrder(orderId: string, body: models.DisputeInput = {}, options: CallOptions = {}): Promise<models.Order> {
+  disputeOrder(orderId: string, body: models.DisputeInput = {}, options: CallOptions = {}): Promise<models.Order> {
     return this.#caller.call("POST", `/v1/test-helpers/orders/${segment("orderId", orderId)}/dispute`, { body }, options);
   }
 
@@ -1336,12 +1336,12 @@ export class TestHelpersResource {
    * Retire the credits of a paid order. Allocates the credits first if necessary. Test keys only. The order is
    * `retiring` afterwards and completes within seconds.
    */
-  retireTestOrder(orderId: string, options: CallOptions = {}): Promise<models.Order> {
+  retireOrder(orderId: string, options: CallOptions = {}): Promise<models.Order> {
     return this.#caller.call("POST", `/v1/test-helpers/orders/${segment("orderId", orderId)}/retire`, {}, options);
   }
 
   /** Complete a paid order. Retires its credits if necessary and issues its certificate. Test keys only. */
-  completeTestOrder(orderId: string, options: CallOptions = {}): Promise<models.Order> {
+  completeOrder(orderId: string, options: CallOptions = {}): Promise<models.Order> {
     return this.#caller.call("POST", `/v1/test-helpers/orders/${segment("orderId", orderId)}/complete`, {}, options);
   }
 
@@ -1351,7 +1351,7 @@ export class TestHelpersResource {
    * above wait in `paid`. Send null to end it: orders that wait are then allocated. It applies to the account that the
    * key acts for, and takes effect within 2 seconds. Test keys only.
    */
-  simulateTestSupply(body: models.SupplyInput = {}, options: CallOptions = {}): Promise<models.Supply> {
+  updateSupply(body: models.SupplyInput = {}, options: CallOptions = {}): Promise<models.Supply> {
     return this.#caller.call("PUT", "/v1/test-helpers/supply", { body }, options);
   }
 }
@@ -1368,7 +1368,7 @@ export class WebhooksResource {
    * Register a webhook. Registers a webhook for the events of the API key's mode from now on. The signing secret is
    * returned only in this response.
    */
-  register(body: models.WebhookInput, options: CallOptions = {}): Promise<models.Webhook> {
+  create(body: models.WebhookInput, options: CallOptions = {}): Promise<models.Webhook> {
     return this.#caller.call("POST", "/v1/webhooks", { body, repeat: "header" }, options);
   }
 
@@ -1387,7 +1387,7 @@ export class WebhooksResource {
    * Read a webhook. Returns one webhook and the state of its deliveries. Only the last characters of its secret are
    * shown.
    */
-  get(webhookId: string, options: CallOptions = {}): Promise<models.Webhook> {
+  retrieve(webhookId: string, options: CallOptions = {}): Promise<models.Webhook> {
     return this.#caller.call("GET", `/v1/webhooks/${segment("webhookId", webhookId)}`, {}, options);
   }
 
@@ -1413,18 +1413,10 @@ export class WebhooksResource {
   }
 
   /**
-   * Rotate the signing secret. Replaces the signing secret and returns the new one. For `overlap_s` seconds, a day
-   * unless you say otherwise, requests are signed with both secrets. At most three secrets sign at a time.
-   */
-  replaceSecret(webhookId: string, body: models.RotateInput = {}, options: CallOptions = {}): Promise<models.Webhook> {
-    return this.#caller.call("PUT", `/v1/webhooks/${segment("webhookId", webhookId)}/rotate-secret`, { body, repeat: "header" }, options);
-  }
-
-  /**
    * Send a test event now. Sends one event marked as a test now and returns the receiver's response. The event is not
    * stored in the event log.
    */
-  sendTestEvent(webhookId: string, options: CallOptions = {}): Promise<models.WebhookTest> {
+  test(webhookId: string, options: CallOptions = {}): Promise<models.WebhookTest> {
     return this.#caller.call("POST", `/v1/webhooks/${segment("webhookId", webhookId)}/test`, {}, options);
   }
 
@@ -1459,7 +1451,7 @@ export class WebhooksResource {
    * Skip the refused event of a parked account. Gives up the refused event of a parked account, and continues with the
    * account's next event.
    */
-  skipParkedEvent(webhookId: string, body: models.SkipInput, options: CallOptions = {}): Promise<models.Webhook> {
+  skip(webhookId: string, body: models.SkipInput, options: CallOptions = {}): Promise<models.Webhook> {
     return this.#caller.call("POST", `/v1/webhooks/${segment("webhookId", webhookId)}/skip`, { body }, options);
   }
 }

@@ -20,7 +20,7 @@ class AsyncAccountResource:
     def __init__(self, caller: AsyncCaller) -> None:
         self._caller = caller
 
-    async def get(self) -> models.Account:
+    async def retrieve(self) -> models.Account:
         """Read the account.
 
         Returns the account that the API key, or the account header, selects.
@@ -34,7 +34,7 @@ class AsyncAccountsResource:
     def __init__(self, caller: AsyncCaller) -> None:
         self._caller = caller
 
-    async def get_own(self) -> models.OwnAccount:
+    async def retrieve_me(self) -> models.OwnAccount:
         """Read the acting account.
 
         Returns the account that the API key, or the account header, selects. It must not be a client account.
@@ -85,7 +85,7 @@ class AsyncAccountsResource:
         """
         return self._caller.pages(models.OwnAccount, "/v1/accounts", {"limit": limit, "after": after, "name": name})
 
-    async def get_by_id(self, account_id: str) -> models.OwnAccount:
+    async def retrieve(self, account_id: str) -> models.OwnAccount:
         """Read an account by its id.
 
         Returns an account of the organisation in the mode of the key. Client accounts have a path of their own.
@@ -155,7 +155,7 @@ class AsyncAccountsResource:
             },
         )
 
-    async def get_own_client(self) -> models.ClientAccount:
+    async def retrieve_client_me(self) -> models.ClientAccount:
         """Read the acting client account.
 
         Returns the client account that the API key, or the account header, selects.
@@ -201,7 +201,7 @@ class AsyncAccountsResource:
             repeat="key",
         )
 
-    def list_client(
+    def list_clients(
         self,
         *,
         limit: int | Omit = OMIT,
@@ -220,7 +220,7 @@ class AsyncAccountsResource:
             {"limit": limit, "after": after, "name": name, "archived": archived},
         )
 
-    async def get_client(self, client_account_id: str) -> models.ClientAccount:
+    async def retrieve_client(self, client_account_id: str) -> models.ClientAccount:
         """Read a client account by its id.
 
         Returns a client account of the organisation in the mode of the key, also if it is archived.
@@ -341,7 +341,7 @@ class AsyncAccountsResource:
             repeat="always",
         )
 
-    async def remove_logo(self, account_id: str) -> models.Removed:
+    async def delete_logo(self, account_id: str) -> models.Removed:
         """Remove the logo of an account.
 
         Also from its Sustainability page and checkout pages. Certificates that were issued before keep it.
@@ -364,7 +364,7 @@ class AsyncAccountsResource:
             repeat="always",
         )
 
-    async def remove_client_logo(self, client_account_id: str) -> models.Removed:
+    async def delete_client_logo(self, client_account_id: str) -> models.Removed:
         """Remove the logo of a client account.
 
         Also from its Sustainability page and checkout pages. Certificates that were issued before keep it.
@@ -380,7 +380,7 @@ class AsyncAnalyticsResource:
     def __init__(self, caller: AsyncCaller) -> None:
         self._caller = caller
 
-    async def get_cumulative_per_bundle(
+    async def list_cumulative_per_bundle(
         self, *, from_: dt.date | str | Omit = OMIT, through: dt.date | str | Omit = OMIT
     ) -> builtins.list[models.BundleTimeseries]:
         """Read running totals of orders by bundle.
@@ -395,7 +395,7 @@ class AsyncAnalyticsResource:
             query={"from": from_, "through": through},
         )
 
-    async def get_metrics(
+    async def retrieve_metrics(
         self, *, from_: dt.date | str | Omit = OMIT, through: dt.date | str | Omit = OMIT
     ) -> models.Metrics:
         """Read how many projects and goals were supported.
@@ -407,7 +407,7 @@ class AsyncAnalyticsResource:
             models.Metrics, "GET", "/v1/analytics/metrics", query={"from": from_, "through": through}
         )
 
-    async def get_aggregated_by_property(
+    async def retrieve_aggregated_by_property(
         self, *, from_: dt.date | str | Omit = OMIT, through: dt.date | str | Omit = OMIT
     ) -> models.Aggregated:
         """Read totals of orders by properties of their projects.
@@ -419,7 +419,7 @@ class AsyncAnalyticsResource:
             models.Aggregated, "GET", "/v1/analytics/aggregated-by-property", query={"from": from_, "through": through}
         )
 
-    async def get_emission_calculation_metrics(
+    async def retrieve_emission_calculations(
         self,
         *,
         from_: dt.date | str | Omit = OMIT,
@@ -438,7 +438,7 @@ class AsyncAnalyticsResource:
             query={"from": from_, "through": through, "interval": interval, "all_accounts": all_accounts},
         )
 
-    async def get_order(
+    async def retrieve_orders(
         self,
         *,
         from_: dt.date | str | Omit = OMIT,
@@ -466,14 +466,14 @@ class AsyncAnalyticsResource:
             },
         )
 
-    async def get_metadata_keys(self) -> models.MetadataKeys:
+    async def retrieve_metadata_keys(self) -> models.MetadataKeys:
         """Read the metadata keys of analytics.
 
         Returns the keys of order metadata by which `GET /v1/analytics/orders` can group and filter.
         """
         return await self._caller.call(models.MetadataKeys, "GET", "/v1/analytics/metadata-keys")
 
-    async def replace_metadata_keys(self, *, keys: Sequence[str]) -> models.MetadataKeys:
+    async def update_metadata_keys(self, *, keys: Sequence[str]) -> models.MetadataKeys:
         """Replace the metadata keys of analytics.
 
         Names at most 5 keys of order metadata. Earlier orders are counted in the background; until then a new key is
@@ -530,14 +530,14 @@ class AsyncApiKeysResource:
         """
         return self._caller.pages(models.ApiKey, "/v1/api-keys", {"limit": limit, "after": after})
 
-    async def get(self, api_key_id: str) -> models.ApiKey:
+    async def retrieve(self, api_key_id: str) -> models.ApiKey:
         """Read an API key.
 
         Returns a key without its secret.
         """
         return await self._caller.call(models.ApiKey, "GET", f"/v1/api-keys/{segment('api_key_id', api_key_id)}")
 
-    async def revoke(self, api_key_id: str) -> models.ApiKey:
+    async def delete(self, api_key_id: str) -> models.ApiKey:
         """Revoke an API key.
 
         The key stops working within a few seconds, for good. A key may revoke itself.
@@ -607,7 +607,7 @@ class AsyncBundleSelectionsResource:
     def __init__(self, caller: AsyncCaller) -> None:
         self._caller = caller
 
-    async def get(self) -> builtins.list[models.SelectedBundle]:
+    async def list(self) -> builtins.list[models.SelectedBundle]:
         """Read the default selection of bundles.
 
         Returns the bundles of orders that name none: those of the account, or else of its organisation, or else of
@@ -615,7 +615,7 @@ class AsyncBundleSelectionsResource:
         """
         return await self._caller.call(builtins.list[models.SelectedBundle], "GET", "/v1/bundle-selections")
 
-    async def replace(self, body: Sequence[models.BundleChoiceInput]) -> builtins.list[models.SelectedBundle]:
+    async def update(self, body: Sequence[models.BundleChoiceInput]) -> builtins.list[models.SelectedBundle]:
         """Replace the account's default selection of bundles.
 
         Percentages are optional. Bundles without one share equally what the others leave of 100. An empty array
@@ -641,7 +641,7 @@ class AsyncBundlesResource:
             models.Bundle, "/v1/bundles", {"limit": limit, "after": after, "recently_disabled": recently_disabled}
         )
 
-    async def get(self, bundle_id: str) -> models.Bundle:
+    async def retrieve(self, bundle_id: str) -> models.Bundle:
         """Read a bundle.
 
         Returns one bundle. A bundle that is no longer on sale has `enabled` set to false.
@@ -707,7 +707,7 @@ class AsyncCheckoutsResource:
         """
         return self._caller.pages(models.Checkout, "/v1/checkouts", {"limit": limit, "after": after})
 
-    async def get(self, checkout_id: str) -> models.Checkout:
+    async def retrieve(self, checkout_id: str) -> models.Checkout:
         """Read a checkout.
 
         Returns one checkout that `POST /v1/checkouts` created, in its current state.
@@ -771,7 +771,7 @@ class AsyncEmissionFactorsResource:
         """
         return await self._caller.call(builtins.list[str], "GET", "/v1/emission-factors/regions")
 
-    async def get(self, factor_id: str) -> models.EmissionFactor:
+    async def retrieve(self, factor_id: str) -> models.EmissionFactor:
         """Read an emission factor.
 
         Returns its latest version. The id may contain slashes, encoded or not.
@@ -816,7 +816,7 @@ class AsyncEstimatesResource:
             repeat="key",
         )
 
-    async def get(self, estimate_id: str) -> models.Estimate:
+    async def retrieve(self, estimate_id: str) -> models.Estimate:
         """Read an estimate.
 
         Returns one estimate of the account with a quote for offsetting it now.
@@ -859,7 +859,7 @@ class AsyncEstimatesResource:
             repeat="key",
         )
 
-    async def get_flight(self, flight_estimate_id: str, *, version: str | Omit = OMIT) -> models.FlightEstimate:
+    async def retrieve_flight(self, flight_estimate_id: str, *, version: str | Omit = OMIT) -> models.FlightEstimate:
         """Read an estimate of a flight.
 
         With a quote for now.
@@ -871,7 +871,7 @@ class AsyncEstimatesResource:
             query={"version": version},
         )
 
-    async def replace_flight(
+    async def update_flight(
         self,
         flight_estimate_id: str,
         *,
@@ -939,7 +939,7 @@ class AsyncEstimatesResource:
             repeat="key",
         )
 
-    async def get_electricity(
+    async def retrieve_electricity(
         self, electricity_estimate_id: str, *, version: str | Omit = OMIT
     ) -> models.ElectricityEstimate:
         """Read an estimate of electricity.
@@ -953,7 +953,7 @@ class AsyncEstimatesResource:
             query={"version": version},
         )
 
-    async def replace_electricity(
+    async def update_electricity(
         self,
         electricity_estimate_id: str,
         *,
@@ -1024,7 +1024,7 @@ class AsyncEstimatesResource:
             repeat="key",
         )
 
-    async def get_passenger_transportation(
+    async def retrieve_passenger_transportation(
         self, passenger_transportation_estimate_id: str, *, version: str | Omit = OMIT
     ) -> models.PassengerTransportationEstimate:
         """Read an estimate of a journey.
@@ -1038,7 +1038,7 @@ class AsyncEstimatesResource:
             query={"version": version},
         )
 
-    async def replace_passenger_transportation(
+    async def update_passenger_transportation(
         self,
         passenger_transportation_estimate_id: str,
         *,
@@ -1075,7 +1075,7 @@ class AsyncEstimatesResource:
             },
         )
 
-    async def annotate_passenger_transportation(
+    async def update_passenger_transportation_annotations(
         self,
         passenger_transportation_estimate_id: str,
         *,
@@ -1135,7 +1135,7 @@ class AsyncEstimatesResource:
             repeat="key",
         )
 
-    async def get_hotel(self, hotel_estimate_id: str, *, version: str | Omit = OMIT) -> models.HotelEstimate:
+    async def retrieve_hotel(self, hotel_estimate_id: str, *, version: str | Omit = OMIT) -> models.HotelEstimate:
         """Read an estimate of nights in a hotel.
 
         With a quote for now.
@@ -1147,7 +1147,7 @@ class AsyncEstimatesResource:
             query={"version": version},
         )
 
-    async def replace_hotel(
+    async def update_hotel(
         self,
         hotel_estimate_id: str,
         *,
@@ -1217,7 +1217,7 @@ class AsyncEstimatesResource:
             repeat="key",
         )
 
-    async def get_emission_factor(
+    async def retrieve_emission_factor(
         self, emission_factor_estimate_id: str, *, version: str | Omit = OMIT
     ) -> models.EmissionFactorEstimate:
         """Read an estimate of any activity.
@@ -1231,7 +1231,7 @@ class AsyncEstimatesResource:
             query={"version": version},
         )
 
-    async def replace_emission_factor(
+    async def update_emission_factor(
         self,
         emission_factor_estimate_id: str,
         *,
@@ -1326,7 +1326,7 @@ class AsyncEstimatesResource:
             repeat="key",
         )
 
-    async def get_shipping(self, shipping_estimate_id: str, *, version: str | Omit = OMIT) -> models.Shipping:
+    async def retrieve_shipping(self, shipping_estimate_id: str, *, version: str | Omit = OMIT) -> models.Shipping:
         """Read an estimate of a shipment.
 
         With a quote for now.
@@ -1338,7 +1338,7 @@ class AsyncEstimatesResource:
             query={"version": version},
         )
 
-    async def replace_shipping(
+    async def update_shipping(
         self,
         shipping_estimate_id: str,
         *,
@@ -1379,7 +1379,7 @@ class AsyncEstimatesResource:
             },
         )
 
-    async def annotate_shipping(
+    async def update_shipping_annotations(
         self,
         shipping_estimate_id: str,
         *,
@@ -1404,7 +1404,7 @@ class AsyncEstimatesResource:
             },
         )
 
-    async def create_multi_leg_shipping(
+    async def create_shipping_multi_leg(
         self,
         *,
         shipment: models.ShipmentInput,
@@ -1441,7 +1441,7 @@ class AsyncEstimatesResource:
             repeat="key",
         )
 
-    async def get_multi_leg_shipping(
+    async def retrieve_shipping_multi_leg(
         self, multi_leg_estimate_id: str, *, version: str | Omit = OMIT
     ) -> models.MultiLegShipping:
         """Read an estimate of a shipment in several legs.
@@ -1455,7 +1455,7 @@ class AsyncEstimatesResource:
             query={"version": version},
         )
 
-    async def replace_multi_leg_shipping(
+    async def update_shipping_multi_leg(
         self,
         multi_leg_estimate_id: str,
         *,
@@ -1492,7 +1492,7 @@ class AsyncEstimatesResource:
             },
         )
 
-    async def annotate_multi_leg_shipping(
+    async def update_shipping_multi_leg_annotations(
         self,
         multi_leg_estimate_id: str,
         *,
@@ -1585,7 +1585,9 @@ class AsyncEstimatesResource:
             repeat="key",
         )
 
-    async def get_transaction(self, transaction_estimate_id: str, *, version: str | Omit = OMIT) -> models.Transaction:
+    async def retrieve_transaction(
+        self, transaction_estimate_id: str, *, version: str | Omit = OMIT
+    ) -> models.Transaction:
         """Read an estimate of a transaction.
 
         With a quote for now.
@@ -1597,7 +1599,7 @@ class AsyncEstimatesResource:
             query={"version": version},
         )
 
-    async def replace_transaction(
+    async def update_transaction(
         self,
         transaction_estimate_id: str,
         *,
@@ -1649,7 +1651,7 @@ class AsyncEstimatesResource:
             builtins.list[dict[str, Any]], "POST", "/v1/estimates/transactions/batch", body=body, repeat="items"
         )
 
-    async def get_transaction_by_key(self, transaction_key: str) -> models.Transaction:
+    async def retrieve_transaction_by_idempotency_key(self, transaction_key: str) -> models.Transaction:
         """Read an estimate of a transaction by its idempotency key.
 
         With a quote for now.
@@ -1696,7 +1698,7 @@ class AsyncEventsResource:
             },
         )
 
-    async def get(self, event_id: str) -> models.WebhookEvent:
+    async def retrieve(self, event_id: str) -> models.WebhookEvent:
         """Read an event.
 
         Returns one event, byte for byte as it is delivered to webhooks.
@@ -1771,7 +1773,7 @@ class AsyncOffsetLinksResource:
         """
         return self._caller.pages(models.OffsetLink, "/v1/offset-links", {"limit": limit, "after": after})
 
-    async def get(self, offset_link_id: str) -> models.OffsetLink:
+    async def retrieve(self, offset_link_id: str) -> models.OffsetLink:
         """Read an offset link.
 
         Returns the settings of one offset link and its public address.
@@ -1780,7 +1782,7 @@ class AsyncOffsetLinksResource:
             models.OffsetLink, "GET", f"/v1/offset-links/{segment('offset_link_id', offset_link_id)}"
         )
 
-    async def replace(
+    async def update(
         self,
         offset_link_id: str,
         *,
@@ -1854,7 +1856,7 @@ class AsyncOrdersResource:
     def __init__(self, caller: AsyncCaller) -> None:
         self._caller = caller
 
-    async def place_by_estimate(
+    async def create_by_estimate(
         self,
         *,
         estimate_id: str,
@@ -1929,7 +1931,7 @@ class AsyncOrdersResource:
             repeat="always",
         )
 
-    async def place_by_mass(
+    async def create_by_mass(
         self,
         *,
         mass: models.MassInput | Omit | None = OMIT,
@@ -2009,7 +2011,7 @@ class AsyncOrdersResource:
             repeat="always",
         )
 
-    async def place_by_value(
+    async def create_by_value(
         self,
         *,
         value: models.DecimalInput,
@@ -2123,7 +2125,7 @@ class AsyncOrdersResource:
             },
         )
 
-    async def get_by_idempotency_key(self, idempotency_key: str) -> models.Order:
+    async def retrieve_by_idempotency_key(self, idempotency_key: str) -> models.Order:
         """Read an order by its idempotency key.
 
         Returns the order that was placed with an `idempotency_key`. URL-encode the key: a slash in it is `%2F`.
@@ -2132,14 +2134,14 @@ class AsyncOrdersResource:
             models.Order, "GET", f"/v1/orders/by-idempotency-key/{segment('idempotency_key', idempotency_key)}"
         )
 
-    async def get(self, order_id: str) -> models.Order:
+    async def retrieve(self, order_id: str) -> models.Order:
         """Read an order.
 
         Returns one order of the account in its current state.
         """
         return await self._caller.call(models.Order, "GET", f"/v1/orders/{segment('order_id', order_id)}")
 
-    async def place_batch(
+    async def create_batch(
         self, *, orders: Sequence[models.OrderBatchItemInput], idempotency_key: str | Omit | None = OMIT
     ) -> models.OrderBatch:
         """Place up to 100 orders at once.
@@ -2192,7 +2194,7 @@ class AsyncOrdersResource:
             body={"reason": reason, "refund": refund},
         )
 
-    async def refund(
+    async def create_refund(
         self,
         order_id: str,
         *,
@@ -2234,7 +2236,7 @@ class AsyncOrdersResource:
             bytes, "GET", f"/v1/orders/{segment('order_id', order_id)}/certificate", query={"number": number}
         )
 
-    async def get_certificate(self, order_id: str, *, number: str | Omit = OMIT) -> models.Certificate:
+    async def retrieve_certificate(self, order_id: str, *, number: str | Omit = OMIT) -> models.Certificate:
         """Read the certificate of a complete order as JSON.
 
         It has the contents of the PDF, which never change, and the state of the certificate. With `number`, returns
@@ -2247,7 +2249,7 @@ class AsyncOrdersResource:
             query={"number": number},
         )
 
-    async def get_credential(self, order_id: str, *, number: str | Omit = OMIT) -> dict[str, Any]:
+    async def retrieve_credential(self, order_id: str, *, number: str | Omit = OMIT) -> dict[str, Any]:
         """Read the certificate of a complete order as a verifiable credential.
 
         The credential states what was retired and for whom, signed by the seller: anyone can verify it without this
@@ -2273,7 +2275,7 @@ class AsyncOrdersResource:
             models.CertificateList, "GET", f"/v1/orders/{segment('order_id', order_id)}/certificates"
         )
 
-    async def rename(
+    async def update_beneficiary(
         self, order_id: str, *, name: str, kind: models.BeneficiaryKind | Omit = OMIT, reason: str | Omit = OMIT
     ) -> models.Order:
         """Correct the name on the certificate.
@@ -2296,7 +2298,7 @@ class AsyncPaymentsResource:
     def __init__(self, caller: AsyncCaller) -> None:
         self._caller = caller
 
-    async def get_by_temporary_id(self, temporary_id: str) -> models.Payment:
+    async def retrieve_by_temporary_id(self, temporary_id: str) -> models.Payment:
         """Find a payment by its temporary id.
 
         Finds the order of a payment by the `temporary_id` in the redirect after it. The id is valid for 15 minutes
@@ -2374,14 +2376,14 @@ class AsyncProjectsResource:
             models.Project, "/v1/projects", {"limit": limit, "after": after, "recently_disabled": recently_disabled}
         )
 
-    async def get(self, project_id: str) -> models.Project:
+    async def retrieve(self, project_id: str) -> models.Project:
         """Read a project.
 
         Returns one project of the catalogue with its registry, its bundles and its supply.
         """
         return await self._caller.call(models.Project, "GET", f"/v1/projects/{segment('project_id', project_id)}")
 
-    async def get_by_slug(self, project_slug: str) -> models.Project:
+    async def retrieve_by_slug(self, project_slug: str) -> models.Project:
         """Read a project by its slug.
 
         Returns the project with this name in URLs. Slugs are unique in each mode.
@@ -2397,7 +2399,7 @@ class AsyncQuotesResource:
     def __init__(self, caller: AsyncCaller) -> None:
         self._caller = caller
 
-    async def lock(
+    async def create(
         self,
         *,
         estimate_id: str | Omit | None = OMIT,
@@ -2433,7 +2435,7 @@ class AsyncQuotesResource:
             repeat="key",
         )
 
-    async def get(self, quote_id: str) -> models.LockedQuote:
+    async def retrieve(self, quote_id: str) -> models.LockedQuote:
         """Read a locked quote.
 
         Returns one quote of the account in its current state. Quotes are deleted 30 days after they expired.
@@ -2461,7 +2463,7 @@ class AsyncSustainabilityPageResource:
     def __init__(self, caller: AsyncCaller) -> None:
         self._caller = caller
 
-    async def get(self) -> models.SustainabilityPage:
+    async def retrieve(self) -> models.SustainabilityPage:
         """Read the account's Sustainability page.
 
         Returns the settings of the account's Sustainability page. A page that was never set up is not enabled, and
@@ -2537,7 +2539,7 @@ class AsyncSustainabilityPagesResource:
             idempotency_key=idempotency_key,
         )
 
-    async def replace(
+    async def update(
         self,
         *,
         status: models.PageStatus,
@@ -2566,14 +2568,14 @@ class AsyncSustainabilityPagesResource:
             },
         )
 
-    async def get_settings(self) -> models.PageSettings:
+    async def retrieve_current_account(self) -> models.PageSettings:
         """Read the settings of the account's Sustainability page.
 
         404 if the account has none yet.
         """
         return await self._caller.call(models.PageSettings, "GET", "/v1/sustainability-pages/current-account")
 
-    async def get_public(self, type: str, slug: str) -> models.PublishedPage:
+    async def retrieve_public(self, type: str, slug: str) -> models.PublishedPage:
         """Read a public Sustainability page by its slug.
 
         Needs no API key. 404 if there is no such page, it is disabled, or its account is private. Earlier slugs of
@@ -2585,7 +2587,7 @@ class AsyncSustainabilityPagesResource:
             f"/v1/sustainability-pages/public/{segment('type', type)}/{segment('slug', slug)}",
         )
 
-    async def get_public_by_handle(self, organisation_id: str, type: str, handle: str) -> models.PublishedPage:
+    async def retrieve_public_by_handle(self, organisation_id: str, type: str, handle: str) -> models.PublishedPage:
         """Read a public Sustainability page by the handle of its account.
 
         Needs no API key. 404 if there is no such page, it is disabled, or its account is private. The response may
@@ -2604,7 +2606,7 @@ class AsyncTaxProfileResource:
     def __init__(self, caller: AsyncCaller) -> None:
         self._caller = caller
 
-    async def get(self) -> models.TaxProfile:
+    async def retrieve(self) -> models.TaxProfile:
         """Read the organisation's tax profile.
 
         Returns how new orders of the organisation are taxed, and what its invoices state about it. It applies to
@@ -2619,7 +2621,7 @@ class AsyncTestHelpersResource:
     def __init__(self, caller: AsyncCaller) -> None:
         self._caller = caller
 
-    async def pay_test_order(self, order_id: str) -> models.Order:
+    async def pay_order(self, order_id: str) -> models.Order:
         """Pay a test order by card.
 
         Charges a simulated card that works, whichever card the account has stored. Test keys only.
@@ -2628,7 +2630,7 @@ class AsyncTestHelpersResource:
             models.Order, "POST", f"/v1/test-helpers/orders/{segment('order_id', order_id)}/pay", body={}
         )
 
-    async def decline_test_order(self, order_id: str, *, code: models.DeclineCode | Omit | None = OMIT) -> models.Order:
+    async def decline_order(self, order_id: str, *, code: models.DeclineCode | Omit | None = OMIT) -> models.Order:
         """Decline the card of a test order.
 
         Records one declined attempt. The order is charged again according to the retry schedule, or fails after a
@@ -2642,7 +2644,7 @@ class AsyncTestHelpersResource:
             body={"code": code},
         )
 
-    async def settle_test_invoice(self, order_id: str) -> models.Order:
+    async def settle_invoice(self, order_id: str) -> models.Order:
         """Settle the invoice of a test order.
 
         Issues the invoice if necessary, and marks it and its order as paid. Orders of an account that pays by card
@@ -2652,7 +2654,7 @@ class AsyncTestHelpersResource:
             models.Order, "POST", f"/v1/test-helpers/orders/{segment('order_id', order_id)}/settle-invoice"
         )
 
-    async def cancel_test_order(
+    async def cancel_order(
         self, order_id: str, *, reason: str | Omit | None = OMIT, refund: bool | Omit = OMIT
     ) -> models.Order:
         """Cancel a test order.
@@ -2666,7 +2668,7 @@ class AsyncTestHelpersResource:
             body={"reason": reason, "refund": refund},
         )
 
-    async def dispute_test_order(self, order_id: str, *, outcome: models.DisputeState | Omit = OMIT) -> models.Order:
+    async def dispute_order(self, order_id: str, *, outcome: models.DisputeState | Omit = OMIT) -> models.Order:
         """Dispute the payment of a test order.
 
         Simulates a payer who disputes a card payment at their bank, and the bank's decision. Without an open
@@ -2679,7 +2681,7 @@ class AsyncTestHelpersResource:
             body={"outcome": outcome},
         )
 
-    async def retire_test_order(self, order_id: str) -> models.Order:
+    async def retire_order(self, order_id: str) -> models.Order:
         """Retire the credits of a paid order.
 
         Allocates the credits first if necessary. Test keys only. The order is `retiring` afterwards and completes
@@ -2689,7 +2691,7 @@ class AsyncTestHelpersResource:
             models.Order, "POST", f"/v1/test-helpers/orders/{segment('order_id', order_id)}/retire"
         )
 
-    async def complete_test_order(self, order_id: str) -> models.Order:
+    async def complete_order(self, order_id: str) -> models.Order:
         """Complete a paid order.
 
         Retires its credits if necessary and issues its certificate. Test keys only.
@@ -2698,9 +2700,7 @@ class AsyncTestHelpersResource:
             models.Order, "POST", f"/v1/test-helpers/orders/{segment('order_id', order_id)}/complete"
         )
 
-    async def simulate_test_supply(
-        self, *, available_quantity: models.DecimalInput | Omit | None = OMIT
-    ) -> models.Supply:
+    async def update_supply(self, *, available_quantity: models.DecimalInput | Omit | None = OMIT) -> models.Supply:
         """Simulate short supply.
 
         Test supply does not run out. With this helper, only `available_quantity` tonnes seem to be available to the
@@ -2719,7 +2719,7 @@ class AsyncWebhooksResource:
     def __init__(self, caller: AsyncCaller) -> None:
         self._caller = caller
 
-    async def register(
+    async def create(
         self,
         *,
         url: str,
@@ -2762,7 +2762,7 @@ class AsyncWebhooksResource:
             query={"limit": limit, "after": after, "account_id": account_id},
         )
 
-    async def get(self, webhook_id: str) -> models.Webhook:
+    async def retrieve(self, webhook_id: str) -> models.Webhook:
         """Read a webhook.
 
         Returns one webhook and the state of its deliveries. Only the last characters of its secret are shown.
@@ -2823,24 +2823,7 @@ class AsyncWebhooksResource:
             idempotency_key=idempotency_key,
         )
 
-    async def replace_secret(
-        self, webhook_id: str, *, overlap_s: int | Omit = OMIT, idempotency_key: str | Omit = OMIT
-    ) -> models.Webhook:
-        """Rotate the signing secret.
-
-        Replaces the signing secret and returns the new one. For `overlap_s` seconds, a day unless you say otherwise,
-        requests are signed with both secrets. At most three secrets sign at a time.
-        """
-        return await self._caller.call(
-            models.Webhook,
-            "PUT",
-            f"/v1/webhooks/{segment('webhook_id', webhook_id)}/rotate-secret",
-            body={"overlap_s": overlap_s},
-            repeat="header",
-            idempotency_key=idempotency_key,
-        )
-
-    async def send_test_event(self, webhook_id: str) -> models.WebhookTest:
+    async def test(self, webhook_id: str) -> models.WebhookTest:
         """Send a test event now.
 
         Sends one event marked as a test now and returns the receiver's response. The event is not stored in the
@@ -2887,7 +2870,7 @@ class AsyncWebhooksResource:
             models.Webhook, "POST", f"/v1/webhooks/{segment('webhook_id', webhook_id)}/retry-now", repeat="always"
         )
 
-    async def skip_parked_event(self, webhook_id: str, *, event_id: str) -> models.Webhook:
+    async def skip(self, webhook_id: str, *, event_id: str) -> models.Webhook:
         """Skip the refused event of a parked account.
 
         Gives up the refused event of a parked account, and continues with the account's next event.

@@ -54,8 +54,8 @@ class Call:
 
     always: it changes nothing, or sets a state. key, items: it carries an idempotency key, or each of its items does;
     those that are missing are made here, once, so that every attempt has the same. header: likewise, with the key in
-    the header `Idempotency-Key`. delete: always, and if a repeated
-    one finds nothing, the first one was successful. never: only if it had no effect.
+    the header `Idempotency-Key`. delete: always, and if a repeated one finds nothing, the first one was successful.
+    never: only if it had no effect.
     """
 
     __slots__ = ("_attempts", "_max_retries", "_repeat", "content", "files", "headers", "method", "path", "query")
@@ -168,16 +168,9 @@ def _without_omitted(body: Any) -> Any:
 
 def _with_keys(body: Any, repeat: str) -> Any:
     """The body with the idempotency keys that are missing."""
-    kind, _, field = repeat.partition(":")
-    if kind == "key":
+    if repeat == "key":
         return {**body, _KEY: body.get(_KEY) or _new_key()}
-    if kind == "items" and field:
-        return {**body, field: _items_with_keys(body[field])}
-    return _items_with_keys(body) if kind == "items" else body
-
-
-def _items_with_keys(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [{**item, _KEY: item.get(_KEY) or _new_key()} for item in items]
+    return [{**item, _KEY: item.get(_KEY) or _new_key()} for item in body] if repeat == "items" else body
 
 
 def _new_key() -> str:

@@ -20,7 +20,7 @@ class AccountResource:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    def get(self) -> models.Account:
+    def retrieve(self) -> models.Account:
         """Read the account.
 
         Returns the account that the API key, or the account header, selects.
@@ -34,7 +34,7 @@ class AccountsResource:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    def get_own(self) -> models.OwnAccount:
+    def retrieve_me(self) -> models.OwnAccount:
         """Read the acting account.
 
         Returns the account that the API key, or the account header, selects. It must not be a client account.
@@ -85,7 +85,7 @@ class AccountsResource:
         """
         return self._caller.pages(models.OwnAccount, "/v1/accounts", {"limit": limit, "after": after, "name": name})
 
-    def get_by_id(self, account_id: str) -> models.OwnAccount:
+    def retrieve(self, account_id: str) -> models.OwnAccount:
         """Read an account by its id.
 
         Returns an account of the organisation in the mode of the key. Client accounts have a path of their own.
@@ -155,7 +155,7 @@ class AccountsResource:
             },
         )
 
-    def get_own_client(self) -> models.ClientAccount:
+    def retrieve_client_me(self) -> models.ClientAccount:
         """Read the acting client account.
 
         Returns the client account that the API key, or the account header, selects.
@@ -201,7 +201,7 @@ class AccountsResource:
             repeat="key",
         )
 
-    def list_client(
+    def list_clients(
         self,
         *,
         limit: int | Omit = OMIT,
@@ -220,7 +220,7 @@ class AccountsResource:
             {"limit": limit, "after": after, "name": name, "archived": archived},
         )
 
-    def get_client(self, client_account_id: str) -> models.ClientAccount:
+    def retrieve_client(self, client_account_id: str) -> models.ClientAccount:
         """Read a client account by its id.
 
         Returns a client account of the organisation in the mode of the key, also if it is archived.
@@ -341,7 +341,7 @@ class AccountsResource:
             repeat="always",
         )
 
-    def remove_logo(self, account_id: str) -> models.Removed:
+    def delete_logo(self, account_id: str) -> models.Removed:
         """Remove the logo of an account.
 
         Also from its Sustainability page and checkout pages. Certificates that were issued before keep it.
@@ -362,7 +362,7 @@ class AccountsResource:
             repeat="always",
         )
 
-    def remove_client_logo(self, client_account_id: str) -> models.Removed:
+    def delete_client_logo(self, client_account_id: str) -> models.Removed:
         """Remove the logo of a client account.
 
         Also from its Sustainability page and checkout pages. Certificates that were issued before keep it.
@@ -378,7 +378,7 @@ class AnalyticsResource:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    def get_cumulative_per_bundle(
+    def list_cumulative_per_bundle(
         self, *, from_: dt.date | str | Omit = OMIT, through: dt.date | str | Omit = OMIT
     ) -> builtins.list[models.BundleTimeseries]:
         """Read running totals of orders by bundle.
@@ -393,7 +393,7 @@ class AnalyticsResource:
             query={"from": from_, "through": through},
         )
 
-    def get_metrics(
+    def retrieve_metrics(
         self, *, from_: dt.date | str | Omit = OMIT, through: dt.date | str | Omit = OMIT
     ) -> models.Metrics:
         """Read how many projects and goals were supported.
@@ -405,7 +405,7 @@ class AnalyticsResource:
             models.Metrics, "GET", "/v1/analytics/metrics", query={"from": from_, "through": through}
         )
 
-    def get_aggregated_by_property(
+    def retrieve_aggregated_by_property(
         self, *, from_: dt.date | str | Omit = OMIT, through: dt.date | str | Omit = OMIT
     ) -> models.Aggregated:
         """Read totals of orders by properties of their projects.
@@ -417,7 +417,7 @@ class AnalyticsResource:
             models.Aggregated, "GET", "/v1/analytics/aggregated-by-property", query={"from": from_, "through": through}
         )
 
-    def get_emission_calculation_metrics(
+    def retrieve_emission_calculations(
         self,
         *,
         from_: dt.date | str | Omit = OMIT,
@@ -436,7 +436,7 @@ class AnalyticsResource:
             query={"from": from_, "through": through, "interval": interval, "all_accounts": all_accounts},
         )
 
-    def get_order(
+    def retrieve_orders(
         self,
         *,
         from_: dt.date | str | Omit = OMIT,
@@ -464,14 +464,14 @@ class AnalyticsResource:
             },
         )
 
-    def get_metadata_keys(self) -> models.MetadataKeys:
+    def retrieve_metadata_keys(self) -> models.MetadataKeys:
         """Read the metadata keys of analytics.
 
         Returns the keys of order metadata by which `GET /v1/analytics/orders` can group and filter.
         """
         return self._caller.call(models.MetadataKeys, "GET", "/v1/analytics/metadata-keys")
 
-    def replace_metadata_keys(self, *, keys: Sequence[str]) -> models.MetadataKeys:
+    def update_metadata_keys(self, *, keys: Sequence[str]) -> models.MetadataKeys:
         """Replace the metadata keys of analytics.
 
         Names at most 5 keys of order metadata. Earlier orders are counted in the background; until then a new key is
@@ -528,14 +528,14 @@ class ApiKeysResource:
         """
         return self._caller.pages(models.ApiKey, "/v1/api-keys", {"limit": limit, "after": after})
 
-    def get(self, api_key_id: str) -> models.ApiKey:
+    def retrieve(self, api_key_id: str) -> models.ApiKey:
         """Read an API key.
 
         Returns a key without its secret.
         """
         return self._caller.call(models.ApiKey, "GET", f"/v1/api-keys/{segment('api_key_id', api_key_id)}")
 
-    def revoke(self, api_key_id: str) -> models.ApiKey:
+    def delete(self, api_key_id: str) -> models.ApiKey:
         """Revoke an API key.
 
         The key stops working within a few seconds, for good. A key may revoke itself.
@@ -605,7 +605,7 @@ class BundleSelectionsResource:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    def get(self) -> builtins.list[models.SelectedBundle]:
+    def list(self) -> builtins.list[models.SelectedBundle]:
         """Read the default selection of bundles.
 
         Returns the bundles of orders that name none: those of the account, or else of its organisation, or else of
@@ -613,7 +613,7 @@ class BundleSelectionsResource:
         """
         return self._caller.call(builtins.list[models.SelectedBundle], "GET", "/v1/bundle-selections")
 
-    def replace(self, body: Sequence[models.BundleChoiceInput]) -> builtins.list[models.SelectedBundle]:
+    def update(self, body: Sequence[models.BundleChoiceInput]) -> builtins.list[models.SelectedBundle]:
         """Replace the account's default selection of bundles.
 
         Percentages are optional. Bundles without one share equally what the others leave of 100. An empty array
@@ -639,7 +639,7 @@ class BundlesResource:
             models.Bundle, "/v1/bundles", {"limit": limit, "after": after, "recently_disabled": recently_disabled}
         )
 
-    def get(self, bundle_id: str) -> models.Bundle:
+    def retrieve(self, bundle_id: str) -> models.Bundle:
         """Read a bundle.
 
         Returns one bundle. A bundle that is no longer on sale has `enabled` set to false.
@@ -705,7 +705,7 @@ class CheckoutsResource:
         """
         return self._caller.pages(models.Checkout, "/v1/checkouts", {"limit": limit, "after": after})
 
-    def get(self, checkout_id: str) -> models.Checkout:
+    def retrieve(self, checkout_id: str) -> models.Checkout:
         """Read a checkout.
 
         Returns one checkout that `POST /v1/checkouts` created, in its current state.
@@ -769,7 +769,7 @@ class EmissionFactorsResource:
         """
         return self._caller.call(builtins.list[str], "GET", "/v1/emission-factors/regions")
 
-    def get(self, factor_id: str) -> models.EmissionFactor:
+    def retrieve(self, factor_id: str) -> models.EmissionFactor:
         """Read an emission factor.
 
         Returns its latest version. The id may contain slashes, encoded or not.
@@ -814,7 +814,7 @@ class EstimatesResource:
             repeat="key",
         )
 
-    def get(self, estimate_id: str) -> models.Estimate:
+    def retrieve(self, estimate_id: str) -> models.Estimate:
         """Read an estimate.
 
         Returns one estimate of the account with a quote for offsetting it now.
@@ -857,7 +857,7 @@ class EstimatesResource:
             repeat="key",
         )
 
-    def get_flight(self, flight_estimate_id: str, *, version: str | Omit = OMIT) -> models.FlightEstimate:
+    def retrieve_flight(self, flight_estimate_id: str, *, version: str | Omit = OMIT) -> models.FlightEstimate:
         """Read an estimate of a flight.
 
         With a quote for now.
@@ -869,7 +869,7 @@ class EstimatesResource:
             query={"version": version},
         )
 
-    def replace_flight(
+    def update_flight(
         self,
         flight_estimate_id: str,
         *,
@@ -937,7 +937,7 @@ class EstimatesResource:
             repeat="key",
         )
 
-    def get_electricity(
+    def retrieve_electricity(
         self, electricity_estimate_id: str, *, version: str | Omit = OMIT
     ) -> models.ElectricityEstimate:
         """Read an estimate of electricity.
@@ -951,7 +951,7 @@ class EstimatesResource:
             query={"version": version},
         )
 
-    def replace_electricity(
+    def update_electricity(
         self,
         electricity_estimate_id: str,
         *,
@@ -1022,7 +1022,7 @@ class EstimatesResource:
             repeat="key",
         )
 
-    def get_passenger_transportation(
+    def retrieve_passenger_transportation(
         self, passenger_transportation_estimate_id: str, *, version: str | Omit = OMIT
     ) -> models.PassengerTransportationEstimate:
         """Read an estimate of a journey.
@@ -1036,7 +1036,7 @@ class EstimatesResource:
             query={"version": version},
         )
 
-    def replace_passenger_transportation(
+    def update_passenger_transportation(
         self,
         passenger_transportation_estimate_id: str,
         *,
@@ -1073,7 +1073,7 @@ class EstimatesResource:
             },
         )
 
-    def annotate_passenger_transportation(
+    def update_passenger_transportation_annotations(
         self,
         passenger_transportation_estimate_id: str,
         *,
@@ -1133,7 +1133,7 @@ class EstimatesResource:
             repeat="key",
         )
 
-    def get_hotel(self, hotel_estimate_id: str, *, version: str | Omit = OMIT) -> models.HotelEstimate:
+    def retrieve_hotel(self, hotel_estimate_id: str, *, version: str | Omit = OMIT) -> models.HotelEstimate:
         """Read an estimate of nights in a hotel.
 
         With a quote for now.
@@ -1145,7 +1145,7 @@ class EstimatesResource:
             query={"version": version},
         )
 
-    def replace_hotel(
+    def update_hotel(
         self,
         hotel_estimate_id: str,
         *,
@@ -1215,7 +1215,7 @@ class EstimatesResource:
             repeat="key",
         )
 
-    def get_emission_factor(
+    def retrieve_emission_factor(
         self, emission_factor_estimate_id: str, *, version: str | Omit = OMIT
     ) -> models.EmissionFactorEstimate:
         """Read an estimate of any activity.
@@ -1229,7 +1229,7 @@ class EstimatesResource:
             query={"version": version},
         )
 
-    def replace_emission_factor(
+    def update_emission_factor(
         self,
         emission_factor_estimate_id: str,
         *,
@@ -1324,7 +1324,7 @@ class EstimatesResource:
             repeat="key",
         )
 
-    def get_shipping(self, shipping_estimate_id: str, *, version: str | Omit = OMIT) -> models.Shipping:
+    def retrieve_shipping(self, shipping_estimate_id: str, *, version: str | Omit = OMIT) -> models.Shipping:
         """Read an estimate of a shipment.
 
         With a quote for now.
@@ -1336,7 +1336,7 @@ class EstimatesResource:
             query={"version": version},
         )
 
-    def replace_shipping(
+    def update_shipping(
         self,
         shipping_estimate_id: str,
         *,
@@ -1377,7 +1377,7 @@ class EstimatesResource:
             },
         )
 
-    def annotate_shipping(
+    def update_shipping_annotations(
         self,
         shipping_estimate_id: str,
         *,
@@ -1402,7 +1402,7 @@ class EstimatesResource:
             },
         )
 
-    def create_multi_leg_shipping(
+    def create_shipping_multi_leg(
         self,
         *,
         shipment: models.ShipmentInput,
@@ -1439,7 +1439,7 @@ class EstimatesResource:
             repeat="key",
         )
 
-    def get_multi_leg_shipping(
+    def retrieve_shipping_multi_leg(
         self, multi_leg_estimate_id: str, *, version: str | Omit = OMIT
     ) -> models.MultiLegShipping:
         """Read an estimate of a shipment in several legs.
@@ -1453,7 +1453,7 @@ class EstimatesResource:
             query={"version": version},
         )
 
-    def replace_multi_leg_shipping(
+    def update_shipping_multi_leg(
         self,
         multi_leg_estimate_id: str,
         *,
@@ -1490,7 +1490,7 @@ class EstimatesResource:
             },
         )
 
-    def annotate_multi_leg_shipping(
+    def update_shipping_multi_leg_annotations(
         self,
         multi_leg_estimate_id: str,
         *,
@@ -1583,7 +1583,7 @@ class EstimatesResource:
             repeat="key",
         )
 
-    def get_transaction(self, transaction_estimate_id: str, *, version: str | Omit = OMIT) -> models.Transaction:
+    def retrieve_transaction(self, transaction_estimate_id: str, *, version: str | Omit = OMIT) -> models.Transaction:
         """Read an estimate of a transaction.
 
         With a quote for now.
@@ -1595,7 +1595,7 @@ class EstimatesResource:
             query={"version": version},
         )
 
-    def replace_transaction(
+    def update_transaction(
         self,
         transaction_estimate_id: str,
         *,
@@ -1647,7 +1647,7 @@ class EstimatesResource:
             builtins.list[dict[str, Any]], "POST", "/v1/estimates/transactions/batch", body=body, repeat="items"
         )
 
-    def get_transaction_by_key(self, transaction_key: str) -> models.Transaction:
+    def retrieve_transaction_by_idempotency_key(self, transaction_key: str) -> models.Transaction:
         """Read an estimate of a transaction by its idempotency key.
 
         With a quote for now.
@@ -1694,7 +1694,7 @@ class EventsResource:
             },
         )
 
-    def get(self, event_id: str) -> models.WebhookEvent:
+    def retrieve(self, event_id: str) -> models.WebhookEvent:
         """Read an event.
 
         Returns one event, byte for byte as it is delivered to webhooks.
@@ -1769,7 +1769,7 @@ class OffsetLinksResource:
         """
         return self._caller.pages(models.OffsetLink, "/v1/offset-links", {"limit": limit, "after": after})
 
-    def get(self, offset_link_id: str) -> models.OffsetLink:
+    def retrieve(self, offset_link_id: str) -> models.OffsetLink:
         """Read an offset link.
 
         Returns the settings of one offset link and its public address.
@@ -1778,7 +1778,7 @@ class OffsetLinksResource:
             models.OffsetLink, "GET", f"/v1/offset-links/{segment('offset_link_id', offset_link_id)}"
         )
 
-    def replace(
+    def update(
         self,
         offset_link_id: str,
         *,
@@ -1852,7 +1852,7 @@ class OrdersResource:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    def place_by_estimate(
+    def create_by_estimate(
         self,
         *,
         estimate_id: str,
@@ -1927,7 +1927,7 @@ class OrdersResource:
             repeat="always",
         )
 
-    def place_by_mass(
+    def create_by_mass(
         self,
         *,
         mass: models.MassInput | Omit | None = OMIT,
@@ -2007,7 +2007,7 @@ class OrdersResource:
             repeat="always",
         )
 
-    def place_by_value(
+    def create_by_value(
         self,
         *,
         value: models.DecimalInput,
@@ -2121,7 +2121,7 @@ class OrdersResource:
             },
         )
 
-    def get_by_idempotency_key(self, idempotency_key: str) -> models.Order:
+    def retrieve_by_idempotency_key(self, idempotency_key: str) -> models.Order:
         """Read an order by its idempotency key.
 
         Returns the order that was placed with an `idempotency_key`. URL-encode the key: a slash in it is `%2F`.
@@ -2130,14 +2130,14 @@ class OrdersResource:
             models.Order, "GET", f"/v1/orders/by-idempotency-key/{segment('idempotency_key', idempotency_key)}"
         )
 
-    def get(self, order_id: str) -> models.Order:
+    def retrieve(self, order_id: str) -> models.Order:
         """Read an order.
 
         Returns one order of the account in its current state.
         """
         return self._caller.call(models.Order, "GET", f"/v1/orders/{segment('order_id', order_id)}")
 
-    def place_batch(
+    def create_batch(
         self, *, orders: Sequence[models.OrderBatchItemInput], idempotency_key: str | Omit | None = OMIT
     ) -> models.OrderBatch:
         """Place up to 100 orders at once.
@@ -2186,7 +2186,7 @@ class OrdersResource:
             body={"reason": reason, "refund": refund},
         )
 
-    def refund(
+    def create_refund(
         self,
         order_id: str,
         *,
@@ -2228,7 +2228,7 @@ class OrdersResource:
             bytes, "GET", f"/v1/orders/{segment('order_id', order_id)}/certificate", query={"number": number}
         )
 
-    def get_certificate(self, order_id: str, *, number: str | Omit = OMIT) -> models.Certificate:
+    def retrieve_certificate(self, order_id: str, *, number: str | Omit = OMIT) -> models.Certificate:
         """Read the certificate of a complete order as JSON.
 
         It has the contents of the PDF, which never change, and the state of the certificate. With `number`, returns
@@ -2241,7 +2241,7 @@ class OrdersResource:
             query={"number": number},
         )
 
-    def get_credential(self, order_id: str, *, number: str | Omit = OMIT) -> dict[str, Any]:
+    def retrieve_credential(self, order_id: str, *, number: str | Omit = OMIT) -> dict[str, Any]:
         """Read the certificate of a complete order as a verifiable credential.
 
         The credential states what was retired and for whom, signed by the seller: anyone can verify it without this
@@ -2267,7 +2267,7 @@ class OrdersResource:
             models.CertificateList, "GET", f"/v1/orders/{segment('order_id', order_id)}/certificates"
         )
 
-    def rename(
+    def update_beneficiary(
         self, order_id: str, *, name: str, kind: models.BeneficiaryKind | Omit = OMIT, reason: str | Omit = OMIT
     ) -> models.Order:
         """Correct the name on the certificate.
@@ -2290,7 +2290,7 @@ class PaymentsResource:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    def get_by_temporary_id(self, temporary_id: str) -> models.Payment:
+    def retrieve_by_temporary_id(self, temporary_id: str) -> models.Payment:
         """Find a payment by its temporary id.
 
         Finds the order of a payment by the `temporary_id` in the redirect after it. The id is valid for 15 minutes
@@ -2368,14 +2368,14 @@ class ProjectsResource:
             models.Project, "/v1/projects", {"limit": limit, "after": after, "recently_disabled": recently_disabled}
         )
 
-    def get(self, project_id: str) -> models.Project:
+    def retrieve(self, project_id: str) -> models.Project:
         """Read a project.
 
         Returns one project of the catalogue with its registry, its bundles and its supply.
         """
         return self._caller.call(models.Project, "GET", f"/v1/projects/{segment('project_id', project_id)}")
 
-    def get_by_slug(self, project_slug: str) -> models.Project:
+    def retrieve_by_slug(self, project_slug: str) -> models.Project:
         """Read a project by its slug.
 
         Returns the project with this name in URLs. Slugs are unique in each mode.
@@ -2389,7 +2389,7 @@ class QuotesResource:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    def lock(
+    def create(
         self,
         *,
         estimate_id: str | Omit | None = OMIT,
@@ -2425,7 +2425,7 @@ class QuotesResource:
             repeat="key",
         )
 
-    def get(self, quote_id: str) -> models.LockedQuote:
+    def retrieve(self, quote_id: str) -> models.LockedQuote:
         """Read a locked quote.
 
         Returns one quote of the account in its current state. Quotes are deleted 30 days after they expired.
@@ -2453,7 +2453,7 @@ class SustainabilityPageResource:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    def get(self) -> models.SustainabilityPage:
+    def retrieve(self) -> models.SustainabilityPage:
         """Read the account's Sustainability page.
 
         Returns the settings of the account's Sustainability page. A page that was never set up is not enabled, and
@@ -2529,7 +2529,7 @@ class SustainabilityPagesResource:
             idempotency_key=idempotency_key,
         )
 
-    def replace(
+    def update(
         self,
         *,
         status: models.PageStatus,
@@ -2558,14 +2558,14 @@ class SustainabilityPagesResource:
             },
         )
 
-    def get_settings(self) -> models.PageSettings:
+    def retrieve_current_account(self) -> models.PageSettings:
         """Read the settings of the account's Sustainability page.
 
         404 if the account has none yet.
         """
         return self._caller.call(models.PageSettings, "GET", "/v1/sustainability-pages/current-account")
 
-    def get_public(self, type: str, slug: str) -> models.PublishedPage:
+    def retrieve_public(self, type: str, slug: str) -> models.PublishedPage:
         """Read a public Sustainability page by its slug.
 
         Needs no API key. 404 if there is no such page, it is disabled, or its account is private. Earlier slugs of
@@ -2577,7 +2577,7 @@ class SustainabilityPagesResource:
             f"/v1/sustainability-pages/public/{segment('type', type)}/{segment('slug', slug)}",
         )
 
-    def get_public_by_handle(self, organisation_id: str, type: str, handle: str) -> models.PublishedPage:
+    def retrieve_public_by_handle(self, organisation_id: str, type: str, handle: str) -> models.PublishedPage:
         """Read a public Sustainability page by the handle of its account.
 
         Needs no API key. 404 if there is no such page, it is disabled, or its account is private. The response may
@@ -2596,7 +2596,7 @@ class TaxProfileResource:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    def get(self) -> models.TaxProfile:
+    def retrieve(self) -> models.TaxProfile:
         """Read the organisation's tax profile.
 
         Returns how new orders of the organisation are taxed, and what its invoices state about it. It applies to
@@ -2611,7 +2611,7 @@ class TestHelpersResource:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    def pay_test_order(self, order_id: str) -> models.Order:
+    def pay_order(self, order_id: str) -> models.Order:
         """Pay a test order by card.
 
         Charges a simulated card that works, whichever card the account has stored. Test keys only.
@@ -2620,7 +2620,7 @@ class TestHelpersResource:
             models.Order, "POST", f"/v1/test-helpers/orders/{segment('order_id', order_id)}/pay", body={}
         )
 
-    def decline_test_order(self, order_id: str, *, code: models.DeclineCode | Omit | None = OMIT) -> models.Order:
+    def decline_order(self, order_id: str, *, code: models.DeclineCode | Omit | None = OMIT) -> models.Order:
         """Decline the card of a test order.
 
         Records one declined attempt. The order is charged again according to the retry schedule, or fails after a
@@ -2634,7 +2634,7 @@ class TestHelpersResource:
             body={"code": code},
         )
 
-    def settle_test_invoice(self, order_id: str) -> models.Order:
+    def settle_invoice(self, order_id: str) -> models.Order:
         """Settle the invoice of a test order.
 
         Issues the invoice if necessary, and marks it and its order as paid. Orders of an account that pays by card
@@ -2644,7 +2644,7 @@ class TestHelpersResource:
             models.Order, "POST", f"/v1/test-helpers/orders/{segment('order_id', order_id)}/settle-invoice"
         )
 
-    def cancel_test_order(
+    def cancel_order(
         self, order_id: str, *, reason: str | Omit | None = OMIT, refund: bool | Omit = OMIT
     ) -> models.Order:
         """Cancel a test order.
@@ -2658,7 +2658,7 @@ class TestHelpersResource:
             body={"reason": reason, "refund": refund},
         )
 
-    def dispute_test_order(self, order_id: str, *, outcome: models.DisputeState | Omit = OMIT) -> models.Order:
+    def dispute_order(self, order_id: str, *, outcome: models.DisputeState | Omit = OMIT) -> models.Order:
         """Dispute the payment of a test order.
 
         Simulates a payer who disputes a card payment at their bank, and the bank's decision. Without an open
@@ -2671,7 +2671,7 @@ class TestHelpersResource:
             body={"outcome": outcome},
         )
 
-    def retire_test_order(self, order_id: str) -> models.Order:
+    def retire_order(self, order_id: str) -> models.Order:
         """Retire the credits of a paid order.
 
         Allocates the credits first if necessary. Test keys only. The order is `retiring` afterwards and completes
@@ -2681,7 +2681,7 @@ class TestHelpersResource:
             models.Order, "POST", f"/v1/test-helpers/orders/{segment('order_id', order_id)}/retire"
         )
 
-    def complete_test_order(self, order_id: str) -> models.Order:
+    def complete_order(self, order_id: str) -> models.Order:
         """Complete a paid order.
 
         Retires its credits if necessary and issues its certificate. Test keys only.
@@ -2690,7 +2690,7 @@ class TestHelpersResource:
             models.Order, "POST", f"/v1/test-helpers/orders/{segment('order_id', order_id)}/complete"
         )
 
-    def simulate_test_supply(self, *, available_quantity: models.DecimalInput | Omit | None = OMIT) -> models.Supply:
+    def update_supply(self, *, available_quantity: models.DecimalInput | Omit | None = OMIT) -> models.Supply:
         """Simulate short supply.
 
         Test supply does not run out. With this helper, only `available_quantity` tonnes seem to be available to the
@@ -2709,7 +2709,7 @@ class WebhooksResource:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    def register(
+    def create(
         self,
         *,
         url: str,
@@ -2752,7 +2752,7 @@ class WebhooksResource:
             query={"limit": limit, "after": after, "account_id": account_id},
         )
 
-    def get(self, webhook_id: str) -> models.Webhook:
+    def retrieve(self, webhook_id: str) -> models.Webhook:
         """Read a webhook.
 
         Returns one webhook and the state of its deliveries. Only the last characters of its secret are shown.
@@ -2811,24 +2811,7 @@ class WebhooksResource:
             idempotency_key=idempotency_key,
         )
 
-    def replace_secret(
-        self, webhook_id: str, *, overlap_s: int | Omit = OMIT, idempotency_key: str | Omit = OMIT
-    ) -> models.Webhook:
-        """Rotate the signing secret.
-
-        Replaces the signing secret and returns the new one. For `overlap_s` seconds, a day unless you say otherwise,
-        requests are signed with both secrets. At most three secrets sign at a time.
-        """
-        return self._caller.call(
-            models.Webhook,
-            "PUT",
-            f"/v1/webhooks/{segment('webhook_id', webhook_id)}/rotate-secret",
-            body={"overlap_s": overlap_s},
-            repeat="header",
-            idempotency_key=idempotency_key,
-        )
-
-    def send_test_event(self, webhook_id: str) -> models.WebhookTest:
+    def test(self, webhook_id: str) -> models.WebhookTest:
         """Send a test event now.
 
         Sends one event marked as a test now and returns the receiver's response. The event is not stored in the
@@ -2873,7 +2856,7 @@ class WebhooksResource:
             models.Webhook, "POST", f"/v1/webhooks/{segment('webhook_id', webhook_id)}/retry-now", repeat="always"
         )
 
-    def skip_parked_event(self, webhook_id: str, *, event_id: str) -> models.Webhook:
+    def skip(self, webhook_id: str, *, event_id: str) -> models.Webhook:
         """Skip the refused event of a parked account.
 
         Gives up the refused event of a parked account, and continues with the account's next event.
