@@ -39,11 +39,14 @@ import builtins
 from collections.abc import Mapping, Sequence
 import datetime as dt
 from decimal import Decimal
-from typing import Any, Literal, cast
+from typing import Any, Literal, Unpack, cast
 
 from tonne_client import models
 from tonne_client.attempts import OMIT, FileInput, Omit, segment
+from tonne_client.callers import CallOptions
 """
+# The last argument of every method.
+OPTIONS = "**options: Unpack[CallOptions]"
 
 
 class PythonTypes:
@@ -232,13 +235,13 @@ def _method(operation: Operation, document: Document, types: PythonTypes, *, is_
         pages = "AsyncPages" if is_async else "Pages"
         annotation = types.output(item)
         own_type = _runtime(annotation, is_union=_is_union(item, document))
-        returned = f"return self._caller.pages({own_type}, {path}, {arguments.query})"
+        returned = f"return self._caller.pages({own_type}, {path}, {arguments.query}, **options)"
         definition = f"def {_identifier(name)}({arguments.signature}) -> {pages}[{annotation}]:"
         return _indented(definition, operation, returned)
     annotation = _returns(operation, types)
     is_union = operation.returns is not None and _is_union(operation.returns, document)
     own_type = _runtime(annotation, is_union=is_union)
-    call = f"self._caller.call({own_type}, {operation.method!r}, {path}{arguments.keywords})"
+    call = f"self._caller.call({own_type}, {operation.method!r}, {path}{arguments.keywords}, **options)"
     call = f"await {call}" if is_async else call
     definition = f"{'async ' if is_async else ''}def {_identifier(name)}({arguments.signature}) -> {annotation}:"
     return _indented(definition, operation, call if annotation == "None" else f"return {call}")
@@ -284,12 +287,13 @@ class _Arguments:
             passed.append(self._add_body(operation, document.resolve(operation.body), types, taken))
         if operation.repeat != ("never" if operation.method == "POST" else "always"):
             passed.append(f"repeat={operation.repeat!r}")
-        if operation.repeat == "header":
+        if operation.repeat in {"header", "items"}:
             self._keywords.append("idempotency_key: str | Omit = OMIT")
             passed.append("idempotency_key=idempotency_key")
         # Required ones come first: a reader looks for them.
         keywords = sorted(self._keywords, key=lambda keyword: keyword.endswith("= OMIT"))
-        self.signature = ", ".join(["self", *self._positional, *(["*", *keywords] if keywords else [])])
+        arguments = ["self", *self._positional, *(["*", *keywords] if keywords else []), OPTIONS]
+        self.signature = ", ".join(arguments)
         self.keywords = "".join(f", {argument}" for argument in passed)
 
     def _add_body(self, operation: Operation, schema: Schema, types: PythonTypes, taken: set[str]) -> str:

@@ -97,7 +97,7 @@ def _comment(text: str, indent: str) -> str:
 def resources(document: Document) -> str:
     types = TypeScriptTypes(document, "models.")
     imports = (
-        'import { type Caller, type CallOptions, segment } from "./caller.ts";\n'
+        'import { type Caller, type CallOptions, type CreateOptions, segment } from "./caller.ts";\n'
         'import type * as models from "./models.ts";\n'
         'import type { Pages } from "./pages.ts";\n'
     )
@@ -146,7 +146,8 @@ def _method(operation: Operation, document: Document, types: TypeScriptTypes) ->
         fields = "; ".join(_query_field(operation, index, types) for index in range(len(operation.query)))
         parameters.append(f"query: {{ {fields} }} = {{}}")
         passed.append("query")
-    parameters.append("options: CallOptions = {}")
+    is_keyed = operation.repeat in {"key", "header", "items"}
+    parameters.append(f"options: {'CreateOptions' if is_keyed else 'CallOptions'} = {{}}")
     item = document.page_item(operation)
     name, comment = _camel(operation.words), _comment(f"{operation.summary}. {operation.description}", "  ")
     # A name such as `delete` is allowed for methods.

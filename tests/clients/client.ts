@@ -1,13 +1,18 @@
 // Uses the TypeScript client with a running service. Prints one JSON document: what it saw, and every request and response.
-import { NotFound, Client, ApiError, ConnectionFailed, type models } from "tonne-client";
+import { NotFound, Client, ApiError, ConnectionFailed, type CreateOptions, TimedOut, type models } from "tonne-client";
 
 const [baseUrl = "", apiKey = ""] = process.argv.slice(2);
 const exchanges: object[] = [];
 const lost = new Set<string>();
 let isLosing = false;
+let isSlow = false;
 
-/** Records all requests and responses. While `isLosing`, the first response to each request is lost. */
+/** Records all requests and responses. While `isLosing`, the first response to each request is lost; while `isSlow`, requests wait. */
 async function recording(input: string | URL | Request, init: RequestInit = {}): Promise<Response> {
+  if (isSlow) {
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    init.signal?.throwIfAborted();
+  }
   const response = await fetch(input, init);
   const bytes = new Uint8Array(await response.arrayBuffer());
   const contentType = response.headers.get("Content-Type") ?? "";
@@ -52,7 +57,23 @@ const events = (await client.events.list({ order: "asc" }).page()).data;
 const first = events.find((event) => event.event_type === "order.placed");
 const hooks = await client.webhooks.list();
 await client.webhooks.delete(webhook.id);
+// Options of one call.
+const other = (await client.accounts.createClient({ name: "Made in TypeScript", currency: "EUR" })).id;
+const keyed: CreateOptions = { account: other, idempotencyKey: "typescript" };
+const twice: models.Order[] = [];
+for (let count = 0; count < 2; count++) {
+  twice.push(await client.orders.createByMass({ mass: { amount: "3", unit: "kg" } }, keyed));
+}
+const theirs = (await client.orders.list({}, { account: other }).page()).data.map((each) => each.id);
+isSlow = true;
+const late = await client.account.retrieve({ timeoutMs: 50, maxRetries: 0 }).catch((caught: unknown) => caught);
+isSlow = false;
+const refused = await client.orders.cancel(order.id, {}, keyed).catch((caught: unknown) => caught);
 const shown = {
+  once: twice[0]?.id === twice[1]?.id,
+  acted: theirs.includes(twice[0]?.id ?? "") && !theirs.includes(order.id),
+  late: late instanceof TimedOut,
+  refused: refused instanceof TypeError && refused.message,
   order: order.id,
   total: order.total_cost,
   listed,

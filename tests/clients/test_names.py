@@ -1,20 +1,15 @@
 """The methods of both clients have the names that docs/clients.md promises, and send what the names say."""
 
-import asyncio
-import inspect
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote
 
-import httpx
 import pytest
 
+from tests.clients import every_method
 from tests.clients.node import TYPESCRIPT
 from tests.support.api_client import ApiClient
 from tests.support.processes import ROOT
-from tonne_client import AsyncClient, Client, TonneError
 
 GUIDE = (ROOT / "docs" / "clients.md").read_text("utf-8")
 # Another spelling, for existing clients: `webhooks.rotate_secret` sends POST.
@@ -36,49 +31,6 @@ def actions() -> set[str]:
     return {f"{resource}.{action}" for resource, text in rows for action in re.findall(r"`(\w+)`", text)}
 
 
-def python_names() -> tuple[Names, Names]:
-    """The request of every method, with names of parameters instead of their values: of the client, and for asyncio."""
-    sent: list[str] = []
-
-    def record(request: httpx.Request) -> httpx.Response:
-        sent.append(f"{request.method} {unquote(request.url.path)}")
-        return httpx.Response(400, json={})
-
-    def record_all(client: Client | AsyncClient, runner: asyncio.Runner) -> Names:
-        names: Names = {}
-        for resource, name, method in _methods(client):
-            with suppress(TonneError):
-                returned = method(**_sample_arguments(method))
-                returned = returned.page() if hasattr(returned, "page") else returned
-                runner.run(returned)
-            names[sent.pop()] = f"{resource}.{name}"
-        return names
-
-    transport = httpx.MockTransport(record)
-    with asyncio.Runner() as runner:
-        blocking = Client("key", http=httpx.Client(transport=transport))
-        waiting = AsyncClient("key", http=httpx.AsyncClient(transport=transport))
-        return record_all(blocking, runner), record_all(waiting, runner)
-
-
-def _methods(client: Client | AsyncClient) -> Iterator[tuple[str, str, Any]]:
-    for resource, held in vars(client).items():
-        if type(held).__name__.endswith("Resource"):
-            for name, method in inspect.getmembers(held, inspect.ismethod):
-                if not name.startswith("_"):
-                    yield resource, name, method
-
-
-def _sample_arguments(method: Any) -> dict[str, Any]:
-    """Parameters of the path are positional ones."""
-    given: dict[str, Any] = {}
-    for name, parameter in inspect.signature(method).parameters.items():
-        if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD:
-            is_path = parameter.kind is parameter.POSITIONAL_OR_KEYWORD and name != "body"
-            given[name] = f"{{{name.rstrip('_')}}}" if is_path else [] if name == "body" else ""
-    return given
-
-
 def typescript_names() -> Names:
     text = (TYPESCRIPT / "src" / "resources.ts").read_text("utf-8")
     attributes = {kind: name for name, kind in re.findall(r"this\.(\w+) = new (\w+)\(caller\)", text)}
@@ -98,22 +50,21 @@ def _snake(name: str) -> str:
 
 def test_both_clients_have_one_method_for_every_operation_with_the_same_name(document: dict[str, Any]) -> None:
     requests = {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
-    blocking, waiting = python_names()
-    assert blocking.keys() == requests - SPELLINGS
-    assert blocking == waiting == typescript_names()
+    names = {sent.operation: sent.name for sent in every_method.blocking()}
+    assert names.keys() == requests - SPELLINGS
+    assert names == {sent.operation: sent.name for sent in every_method.waiting()} == typescript_names()
 
 
 def test_the_first_word_says_what_a_method_does_or_it_is_a_named_action(document: dict[str, Any]) -> None:
-    names, _ = python_names()
-    wrong = []
-    for request, name in names.items():
-        method, _, path = request.partition(" ")
+    names, wrong = {sent.operation: sent.name for sent in every_method.blocking()}, []
+    for operation, name in names.items():
+        method, _, path = operation.partition(" ")
         if name not in actions():
             expected = FIRST_WORDS.get(method) or _first_word_of_get(document, path)
             first, *others = name.partition(".")[2].split("_")
             strange = [word for word in others if word != "by" and not re.search(rf"[/{{-]{word.rstrip('s')}", path)]
             if first != expected or strange:
-                wrong.append(f"{request} is {name}, and {strange} are not in its path")
+                wrong.append(f"{operation} is {name}, and {strange} are not in its path")
     assert wrong == []
     assert actions() <= set(names.values()), "the guide names actions that do not exist"
     assert not [name for name in actions() if re.search(r"\.(create|list|retrieve|update|delete)(_|$)", name)]

@@ -34,7 +34,11 @@ export interface CallOptions {
   timeoutMs?: number;
   maxRetries?: number;
   signal?: AbortSignal;
-  /** Of a request that creates something, instead of a key in its body. */
+}
+
+/** What a call that creates something can change. */
+export interface CreateOptions extends CallOptions {
+  /** Instead of one that the client makes. A key in the body has priority. */
   idempotencyKey?: string;
 }
 
@@ -77,7 +81,7 @@ export class Caller {
   }
 
   /** Send a request, with retries, and return the body. Also for routes that the library lacks. */
-  async call<T>(method: string, path: string, request: CallRequest = {}, options: CallOptions = {}): Promise<T> {
+  async call<T>(method: string, path: string, request: CallRequest = {}, options: CreateOptions = {}): Promise<T> {
     const response = await this.#send(method, path, request, { ...this.#options, ...options });
     if (request.returns === "nothing") {
       await response.body?.cancel();
@@ -100,8 +104,8 @@ export class Caller {
     });
   }
 
-  async #send(method: string, path: string, request: CallRequest, options: ClientOptions & CallOptions): Promise<Response> {
-    const repeat = request.repeat ?? (method === "POST" ? "never" : "always");
+  async #send(method: string, path: string, request: CallRequest, options: ClientOptions & CreateOptions): Promise<Response> {
+    const repeat = withGivenKey(request.repeat ?? (method === "POST" ? "never" : "always"), options, `${method} ${path}`);
     const url = this.#baseUrl + path + queryString(request.query);
     const init = this.#init(method, request, repeat, options);
     const maxRetries = options.maxRetries ?? 5;
@@ -120,7 +124,7 @@ export class Caller {
     }
   }
 
-  #init(method: string, request: CallRequest, repeat: Repeat, options: ClientOptions & CallOptions): RequestInit {
+  #init(method: string, request: CallRequest, repeat: Repeat, options: ClientOptions & CreateOptions): RequestInit {
     const headers: Record<string, string> = {
       Authorization: `Bearer ${this.#options.apiKey}`,
       "User-Agent": `tonne-client-typescript/${VERSION}`,
@@ -145,7 +149,7 @@ export class Caller {
     return init;
   }
 
-  #attempt(url: string, init: RequestInit, options: ClientOptions & CallOptions): Promise<Response> {
+  #attempt(url: string, init: RequestInit, options: ClientOptions & CreateOptions): Promise<Response> {
     const timeout = AbortSignal.timeout(options.timeoutMs ?? 30_000);
     const signal = options.signal === undefined ? timeout : AbortSignal.any([timeout, options.signal]);
     return (options.fetch ?? fetch)(url, { ...init, signal });
@@ -205,6 +209,14 @@ function retryAfter(text: string | null): number | null {
   }
   const seconds = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - Date.now();
   return Number.isNaN(seconds) ? null : Math.max(0, seconds);
+}
+
+/** With a key for the whole request, the service makes those of the items from it. */
+function withGivenKey(repeat: Repeat, options: CreateOptions, what: string): Repeat {
+  if (options.idempotencyKey !== undefined && !["key", "header", "items"].includes(repeat)) {
+    throw new TypeError(`${what} takes no idempotencyKey: it creates nothing.`);
+  }
+  return options.idempotencyKey !== undefined && repeat === "items" ? "header" : repeat;
 }
 
 type Keyed = { idempotency_key?: string | null };

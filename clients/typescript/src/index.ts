@@ -1,4 +1,4 @@
-export { type CallOptions, type CallRequest, Caller, type ClientOptions, type Repeat, VERSION } from "./caller.ts";
+export { type CallOptions, type CallRequest, Caller, type ClientOptions, type CreateOptions, type Repeat, VERSION } from "./caller.ts";
 export { Client } from "./client.ts";
 export {
   ApiError,

@@ -2,7 +2,7 @@
 
 from tonne_client.attempts import OMIT, Omit
 from tonne_client.base_model import Model, UnknownModel
-from tonne_client.callers import VERSION
+from tonne_client.callers import VERSION, CallOptions
 from tonne_client.client import AsyncClient, Client
 from tonne_client.errors import (
     ApiError,
@@ -31,6 +31,7 @@ __all__ = [
     "AsyncClient",
     "AsyncPages",
     "BadRequest",
+    "CallOptions",
     "Client",
     "Conflict",
     "ConnectionFailed",

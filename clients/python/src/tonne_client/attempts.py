@@ -27,6 +27,8 @@ _KEY: Final = "idempotency_key"
 _TRY_AGAIN: Final = frozenset({408, 429, 500, 502, 503, 504})
 # The request was refused before anything was done.
 _REFUSED: Final = frozenset({408, 429})
+# What may be repeated with a key beside the body.
+_WITH_KEY: Final = frozenset({"header", "items"})
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
@@ -73,6 +75,11 @@ class Call:
         max_retries: int = 0,
     ) -> None:
         repeat = repeat or ("never" if method == "POST" else "always")
+        if isinstance(idempotency_key, str):
+            if repeat not in _WITH_KEY:
+                raise TypeError(f"{method} {path} takes no idempotency_key: it creates nothing.")
+            # The service makes the keys of the items from it.
+            repeat = "header"
         self.method = method
         self.path = path
         self.query = _pairs(query) if query else None

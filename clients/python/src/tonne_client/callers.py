@@ -5,7 +5,8 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import httpx
 
@@ -16,6 +17,16 @@ VERSION = "0.1.0"
 DEFAULT_URL = "http://localhost:8080"
 TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 T = TypeVar("T")
+
+
+class CallOptions(TypedDict, total=False):
+    """What every method takes beside its own arguments, for this call only: the account to act for, and as for `Client`
+    the timeout of each attempt and the attempts after the first one.
+    """
+
+    account: str
+    timeout: float | httpx.Timeout
+    max_retries: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +50,8 @@ class Options:
         return cls(key, url.rstrip("/").removesuffix("/v1"), **others)
 
     def changed(self, **changes: Any) -> "Options":
-        return replace(self, **{name: value for name, value in changes.items() if value is not None})
+        given = {name: value for name, value in changes.items() if value is not None}
+        return replace(self, **given) if given else self
 
     def request(self, call: Call) -> dict[str, Any]:
         """The arguments of httpx's `request`."""
@@ -82,13 +94,14 @@ class Caller:
         files: Mapping[str, FileInput] | None = None,
         repeat: str | None = None,
         idempotency_key: str | Omit = OMIT,
+        **options: Unpack[CallOptions],
     ) -> T:
         """Send a request, with retries, and return the body as this type. Also for routes that the library lacks.
 
         `repeat` says when the request may be sent again; see `Call`. By default POST is repeated only if nothing was
         done.
         """
-        retries = self._options.max_retries
+        changed = self._options.changed(**options)
         call = Call(
             method,
             path,
@@ -97,19 +110,16 @@ class Caller:
             files=files,
             repeat=repeat,
             idempotency_key=idempotency_key,
-            max_retries=retries,
+            max_retries=changed.max_retries,
         )
-        result: T = decode(returns, self._send(call))
+        result: T = decode(returns, self._send(call, changed))
         return result
 
-    def pages(self, item: type[T], path: str, query: dict[str, Any]) -> Pages[T]:
-        return Pages(self._fetch_page, item, path, query)
+    def pages(self, item: type[T], path: str, query: dict[str, Any], **options: Unpack[CallOptions]) -> Pages[T]:
+        return Pages(partial(self.call, dict, "GET", path, **options), item, query)
 
-    def _fetch_page(self, path: str, query: dict[str, Any]) -> dict[str, Any]:
-        return self.call(dict, "GET", path, query=query)
-
-    def _send(self, call: Call) -> httpx.Response:
-        request = self._options.request(call)
+    def _send(self, call: Call, options: Options) -> httpx.Response:
+        request = options.request(call)
         while True:
             try:
                 response = self._http.request(**request)
@@ -143,13 +153,14 @@ class AsyncCaller:
         files: Mapping[str, FileInput] | None = None,
         repeat: str | None = None,
         idempotency_key: str | Omit = OMIT,
+        **options: Unpack[CallOptions],
     ) -> T:
         """Send a request, with retries, and return the body as this type. Also for routes that the library lacks.
 
         `repeat` says when the request may be sent again; see `Call`. By default POST is repeated only if nothing was
         done.
         """
-        retries = self._options.max_retries
+        changed = self._options.changed(**options)
         call = Call(
             method,
             path,
@@ -158,19 +169,16 @@ class AsyncCaller:
             files=files,
             repeat=repeat,
             idempotency_key=idempotency_key,
-            max_retries=retries,
+            max_retries=changed.max_retries,
         )
-        result: T = decode(returns, await self._send(call))
+        result: T = decode(returns, await self._send(call, changed))
         return result
 
-    def pages(self, item: type[T], path: str, query: dict[str, Any]) -> AsyncPages[T]:
-        return AsyncPages(self._fetch_page, item, path, query)
+    def pages(self, item: type[T], path: str, query: dict[str, Any], **options: Unpack[CallOptions]) -> AsyncPages[T]:
+        return AsyncPages(partial(self.call, dict, "GET", path, **options), item, query)
 
-    async def _fetch_page(self, path: str, query: dict[str, Any]) -> dict[str, Any]:
-        return await self.call(dict, "GET", path, query=query)
-
-    async def _send(self, call: Call) -> httpx.Response:
-        request = self._options.request(call)
+    async def _send(self, call: Call, options: Options) -> httpx.Response:
+        request = options.request(call)
         while True:
             try:
                 response = await self._http.request(**request)

@@ -24,9 +24,8 @@ class Page(Generic[T]):
 class _Query:
     """The parameters of a list without those of pagination."""
 
-    def __init__(self, item: Any, path: str, query: dict[str, Any]) -> None:
+    def __init__(self, item: Any, query: dict[str, Any]) -> None:
         self._convert = converter(item)
-        self._path = path
         self._query = {**query, "limit": PAGE_SIZE} if query.get("limit", OMIT) is OMIT else query
 
     def _at(self, cursor: str | None) -> dict[str, Any]:
@@ -40,15 +39,13 @@ class _Query:
 class Pages(_Query, Generic[T]):
     """A list of the API: `for order in client.orders.list()` walks all pages. Each iteration starts anew."""
 
-    def __init__(
-        self, fetch: Callable[[str, dict[str, Any]], Any], item: Any, path: str, query: dict[str, Any]
-    ) -> None:
-        super().__init__(item, path, query)
+    def __init__(self, fetch: Callable[..., Any], item: Any, query: dict[str, Any]) -> None:
+        super().__init__(item, query)
         self._fetch = fetch
 
     def page(self, cursor: str | None = None) -> Page[T]:
         """The first page, or the one at this cursor: one request."""
-        return self._page(self._fetch(self._path, self._at(cursor)))
+        return self._page(self._fetch(query=self._at(cursor)))
 
     def __iter__(self) -> Iterator[T]:
         page = self.page()
@@ -61,15 +58,13 @@ class Pages(_Query, Generic[T]):
 class AsyncPages(_Query, Generic[T]):
     """A list of the API: `async for order in client.orders.list()` walks all pages. Each iteration starts anew."""
 
-    def __init__(
-        self, fetch: Callable[[str, dict[str, Any]], Awaitable[Any]], item: Any, path: str, query: dict[str, Any]
-    ) -> None:
-        super().__init__(item, path, query)
+    def __init__(self, fetch: Callable[..., Awaitable[Any]], item: Any, query: dict[str, Any]) -> None:
+        super().__init__(item, query)
         self._fetch = fetch
 
     async def page(self, cursor: str | None = None) -> Page[T]:
         """The first page, or the one at this cursor: one request."""
-        return self._page(await self._fetch(self._path, self._at(cursor)))
+        return self._page(await self._fetch(query=self._at(cursor)))
 
     async def __aiter__(self) -> AsyncIterator[T]:
         page = await self.page()
