@@ -1264,7 +1264,7 @@ export interface OffsetLink {
 
 export interface LinkSecretRotateInput {
   /** For how long queries signed with the old secret stay valid, at most 7 days. Default: `0`. */
-  overlap_seconds?: number | undefined;
+  overlap_s?: number | undefined;
 }
 
 /** At most one of `quantity` and `value`; without them, the preset of the link applies. */

@@ -865,7 +865,7 @@ export class OffsetLinksResource {
 
   /**
    * Rotate the secret of an offset link. Replaces the secret that signs the link's queries, and returns the link with
-   * the new one. For `overlap_seconds`, queries that are signed with the old secret stay valid.
+   * the new one. For `overlap_s`, queries that are signed with the old secret stay valid.
    */
   rotateSecret(
     offsetLinkId: string,

@@ -211,7 +211,7 @@ async def test_the_secret_of_a_link_is_shown_once_and_rotated(
         link = await find_link_any_account(connection, id_of(address))
         assert link is not None
         assert await open_link_secrets(connection, link, services.box, utc_now()) == [rotated, secret]
-    operator.does("link", "rotate-secret", link.id, "--overlap", "0")
+    operator.does("link", "rotate-secret", link.id, "--overlap-s", "0")
     async with services.database.connection() as connection:
         assert len(await open_link_secrets(connection, link, services.box, utc_now())) == 1
     assert "tonne link list" in operator.is_refused("link", "rotate-secret", "lnk_gone")

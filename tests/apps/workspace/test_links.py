@@ -125,7 +125,7 @@ async def test_a_new_secret_is_shown_once(owner: Person, base: str, account: str
     assert "lsec_" in answer.text
     assert answer.headers["cache-control"] == "no-store"
     [entry] = await rows("SELECT action, details FROM audit_log ORDER BY id DESC LIMIT 1")
-    assert (entry["action"], json.loads(entry["details"])) == ("offset_link.secret_rotated", {"overlap_seconds": 86400})
+    assert (entry["action"], json.loads(entry["details"])) == ("offset_link.secret_rotated", {"overlap_s": 86400})
     assert "lsec_" not in (await owner.get(path)).text
 
 

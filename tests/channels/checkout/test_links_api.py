@@ -285,7 +285,7 @@ async def test_the_secret_is_rotated_and_never_shown_again(api: ApiClient, brows
     path = f"{LINKS}/{made['id']}"
     for shown in (await api.get(path), await api.get(LINKS), await put(api, made["id"], {"title": "Signed"})):
         assert "secret" not in shown.text
-    rotated = await api.post(f"{path}/rotate-secret", {"overlap_seconds": 60})
+    rotated = await api.post(f"{path}/rotate-secret", {"overlap_s": 60})
     assert rotated.status_code == 200
     assert rotated.json() == made | {"secret": rotated.json()["secret"]}
     assert rotated.json()["secret"] != made["secret"]
@@ -302,5 +302,5 @@ async def test_the_secret_is_rotated_and_never_shown_again(api: ApiClient, brows
     assert last.status_code == 200, "without a body, there is no overlap"
     assert not await opens_with(rotated.json()["secret"])
     for overlap in (-1, 604_801, "1"):
-        refused = await api.post(f"{path}/rotate-secret", {"overlap_seconds": overlap})
+        refused = await api.post(f"{path}/rotate-secret", {"overlap_s": overlap})
         assert codes(refused) == ["validation_error"], overlap

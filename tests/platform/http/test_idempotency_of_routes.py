@@ -105,7 +105,7 @@ class Bodies:
                 "quantity": "1",
             },
             "POST /v1/offset-links": {"title": "Offset your flight"},
-            "POST /v1/offset-links/{offset_link_id}/rotate-secret": {"overlap_seconds": 60},
+            "POST /v1/offset-links/{offset_link_id}/rotate-secret": {"overlap_s": 60},
             "POST /v1/sustainability-pages": PAGE,
             "POST /v1/webhooks": RECEIVER,
             "POST /v1/webhooks/{webhook_id}/rotate-secret": {"overlap_s": 60},

@@ -163,6 +163,9 @@ def test_interface_10_names_are_readable(document: dict[str, Any]) -> None:
     assert bad == []
     assert [name for name in document["components"]["schemas"] if name.endswith(("Out", "In"))] == []
     assert {"OrderList", "WebhookEventList", "BundleList"} <= document["components"]["schemas"].keys()
+    fields = {field for schema in document["components"]["schemas"].values() for field in schema.get("properties", ())}
+    # Seconds are `overlap_s` everywhere.
+    assert [field for field in fields if field.endswith("_seconds")] == []
 
 
 def test_interface_10_error_codes_are_an_enum(document: dict[str, Any]) -> None:

@@ -170,7 +170,7 @@ async def test_keys_of_what_belongs_to_the_organisation_are_unique_in_its_mode(
 async def test_the_path_is_part_of_the_request(api: ApiClient) -> None:
     ids = [(await create(api, key=key)).json()["id"] for key in ("one", "two")]
     rotations = [
-        await api.post(f"{LINKS}/{link_id}/rotate-secret", {"overlap_seconds": 60}, Idempotency_Key="rotate")
+        await api.post(f"{LINKS}/{link_id}/rotate-secret", {"overlap_s": 60}, Idempotency_Key="rotate")
         for link_id in (*ids, ids[0])
     ]
     assert [answer.json()["id"] for answer in rotations] == [ids[0]] * 3

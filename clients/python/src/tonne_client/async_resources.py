@@ -2019,20 +2019,20 @@ class AsyncOffsetLinksResource:
         self,
         offset_link_id: str,
         *,
-        overlap_seconds: int | Omit = OMIT,
+        overlap_s: int | Omit = OMIT,
         idempotency_key: str | Omit = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.OffsetLinkWithSecret:
         """Rotate the secret of an offset link.
 
-        Replaces the secret that signs the link's queries, and returns the link with the new one. For
-        `overlap_seconds`, queries that are signed with the old secret stay valid.
+        Replaces the secret that signs the link's queries, and returns the link with the new one. For `overlap_s`,
+        queries that are signed with the old secret stay valid.
         """
         return await self._caller.call(
             models.OffsetLinkWithSecret,
             "POST",
             f"/v1/offset-links/{segment('offset_link_id', offset_link_id)}/rotate-secret",
-            body={"overlap_seconds": overlap_seconds},
+            body={"overlap_s": overlap_s},
             repeat="header",
             idempotency_key=idempotency_key,
             **options,

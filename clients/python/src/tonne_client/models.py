@@ -1385,7 +1385,7 @@ class OffsetLink(Model):
 class LinkSecretRotateInput(TypedDict):
     """LinkSecretRotateInput"""
 
-    overlap_seconds: NotRequired[int]
+    overlap_s: NotRequired[int]
     """For how long queries signed with the old secret stay valid, at most 7 days. Default: `0`."""
 
 

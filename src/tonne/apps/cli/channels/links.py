@@ -149,25 +149,24 @@ async def _create(tx: Connection, scope: Scope, body: OffsetLinkIn, *, settings:
 @link_group.command("rotate-secret")
 @click.argument("link_id")
 @click.option(
-    "--overlap",
-    "overlap_seconds",
+    "--overlap-s",
     type=click.IntRange(0, MAX_OVERLAP_S),
     default=86_400,
     show_default=True,
     help="For how many seconds queries signed with the old secret stay valid.",
 )
-def rotate_secret(link_id: str, overlap_seconds: int) -> None:
+def rotate_secret(link_id: str, overlap_s: int) -> None:
     """Replace the secret of a link and print the new one.
 
     The secret signs the link's queries.
     """
     settings = database.settings_from_environment()
-    click.echo(database.run_in_transaction(_rotate, link_id, overlap_seconds, settings=settings))
+    click.echo(database.run_in_transaction(_rotate, link_id, overlap_s, settings=settings))
 
 
-async def _rotate(tx: Connection, link_id: str, overlap_seconds: int, *, settings: Settings) -> str:
+async def _rotate(tx: Connection, link_id: str, overlap_s: int, *, settings: Settings) -> str:
     link, box = await require_link_any_account(tx, link_id), await check_secret_key(tx, settings, ALL_SEALED)
-    return await rotate_link_secret(tx, link, box, overlap_seconds=overlap_seconds, actor=database.ACTOR, now=utc_now())
+    return await rotate_link_secret(tx, link, box, overlap_s=overlap_s, actor=database.ACTOR, now=utc_now())
 
 
 @link_group.command("list")

@@ -186,7 +186,7 @@ class LinkPage(DashboardPage, frozen=True):
         async with self.database.transaction() as tx:
             link = await lock_link(tx, found.link.scope, found.link.id)
             secret = await rotate_link_secret(
-                tx, link, self.box, overlap_seconds=OVERLAP_S, actor=viewer.actor, now=self.clock()
+                tx, link, self.box, overlap_s=OVERLAP_S, actor=viewer.actor, now=self.clock()
             )
         return await self._page(viewer, found, secret=secret)
 

@@ -84,14 +84,14 @@ class OffsetLinkEndpoints(Struct, frozen=True):
 
         Replaces the secret that signs the link's queries, and returns the link with the new one.
 
-        For `overlap_seconds`, queries that are signed with the old secret stay valid.
+        For `overlap_s`, queries that are signed with the old secret stay valid.
         """
         document, currency = request.json_or_empty(), await self._currency(request)
         async with self.database.transaction() as tx:
             link = await lock_link(tx, request.scope, request.path("offset_link_id"))
             body = read(document, schemas.LinkSecretRotateIn)
             secret = await rotate_link_secret(
-                tx, link, self.box, overlap_seconds=body.overlap_seconds, actor=request.actor, now=self.clock()
+                tx, link, self.box, overlap_s=body.overlap_s, actor=request.actor, now=self.clock()
             )
         return json_response(schemas.offset_link_with_secret_out(link, currency, self.settings.base_url, secret))
 

@@ -169,7 +169,7 @@ class OffsetLinkWithSecretOut(OffsetLinkOut):
 
 
 class LinkSecretRotateIn(msgspec.Struct, forbid_unknown_fields=True):
-    overlap_seconds: Annotated[
+    overlap_s: Annotated[
         int,
         msgspec.Meta(
             ge=0,

@@ -47,14 +47,14 @@ def new_link_secret() -> str:
 
 
 async def rotate_link_secret(
-    tx: Connection, link: OffsetLink, box: SecretBox, *, overlap_seconds: int, actor: Actor, now: datetime
+    tx: Connection, link: OffsetLink, box: SecretBox, *, overlap_s: int, actor: Actor, now: datetime
 ) -> str:
-    """The new secret. For `overlap_seconds`, queries that are signed with the old one stay valid."""
+    """The new secret. For `overlap_s`, queries that are signed with the old one stay valid."""
     secret = new_link_secret()
-    until = None if overlap_seconds == 0 else now + timedelta(seconds=overlap_seconds)
+    until = None if overlap_s == 0 else now + timedelta(seconds=overlap_s)
     await replace_secret(tx, link, box.seal(secret, link.id), until)
     action = "offset_link.secret_rotated"
-    await audit.record(tx, link.scope, action, actor=actor, at=now, subject_id=link.id, overlap_seconds=overlap_seconds)
+    await audit.record(tx, link.scope, action, actor=actor, at=now, subject_id=link.id, overlap_s=overlap_s)
     return secret
 
 

@@ -23,7 +23,7 @@ _SHOWN = frozenset(
         *("bundle_id", "bundle_ids", "bundle_selection", "code", "currency", "default_account_id", "enabled"),
         *("estimate_id", "event_id", "expires_at", "kind", "mass", "max_quantity", "max_value", "media_type"),
         *("min_quantity", "min_value", "offset_link_id", "order_id", "outcome", "overlap_hours", "overlap_s"),
-        *("overlap_seconds", "percentage", "permissions", "preset_quantity", "preset_value", "quantity", "refund"),
+        *("percentage", "permissions", "preset_quantity", "preset_value", "quantity", "refund"),
         *("sequence", "unit", "value"),
     }
 )
