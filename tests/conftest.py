@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import httpx
 import hypothesis
 import msgspec
@@ -60,6 +61,11 @@ hypothesis.settings.load_profile("tonne")
 
 # Otherwise every client of httpx reads all trusted certificates again, for 50 ms, also for plain HTTP.
 httpx_transports.create_ssl_context = functools.cache(httpx.create_ssl_context)  # type: ignore[attr-defined]
+
+# Connections are kept for many tests: each plans a statement once, also the long ones that check all invariants.
+asyncpg.connect = functools.partial(  # type: ignore[assignment]
+    asyncpg.connect, statement_cache_size=1000, max_cacheable_statement_size=0
+)
 
 NEEDED_BYTES = 2 * 1024**3
 EMPTY, POPULATED = "template_empty", "template_populated"
@@ -171,6 +177,7 @@ SERVER_SETTINGS = {
     "wal_level": "minimal",
     "max_connections": "200",
     "max_wal_senders": "0",
+    "plan_cache_mode": "force_generic_plan",
 }
 
 

@@ -9,10 +9,11 @@ import asyncpg
 
 from tests.support.clock import ManualClock
 from tests.support.orders import place
-from tonne.apps.cli.operations.doctor import examine
+from tonne.apps.cli.operations.doctor import ALL_INVARIANTS, examine
 from tonne.apps.wiring.app import Services
 from tonne.money.receipts.mail_orders import MailOrders
 from tonne.platform.db.database import Database
+from tonne.platform.db.invariant import FOR_CHECKS, group_by_scan
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Scope
 from tonne.selling.orders.model import Order
@@ -23,6 +24,9 @@ MAX_ROUNDS = 1_000
 WAITING_FOR_LOCK = """
 SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
 """
+
+# One statement takes a tenth of the time of eighty. Nearly always it finds nothing.
+FIND_ANY_BREACH = " OR ".join(f"EXISTS ({check.sql})" for check in group_by_scan(ALL_INVARIANTS))
 
 
 class RunsOnce(Protocol):
@@ -87,7 +91,10 @@ class Scene:
     async def breaches(self) -> dict[str, list[str]]:
         """The invariants that do not hold, with the places."""
         async with self.database.transaction() as tx:
-            return await examine(tx)
+            await tx.execute(FOR_CHECKS)
+            if not await tx.fetchval(f"SELECT {FIND_ANY_BREACH}", None):
+                return {}
+        return await self.database.commit(examine)
 
     async def check_invariants(self) -> None:
         assert (found := await self.breaches()) == {}, found

@@ -245,6 +245,7 @@ async def find_breaches(
 ) -> dict[str, list[str]]:
     """Like `examine`, also for a transaction that has already changed something."""
     examination = Examination()
+    await tx.execute(FOR_CHECKS)
     for check in _wanted_checks(words):
         await _make(check, since, examination, tx)
     return examination.breaches
@@ -279,7 +280,6 @@ def _wanted_checks(words: Sequence[str]) -> list[InvariantCheck]:
 
 async def _make(check: InvariantCheck, since: datetime | None, examination: Examination, tx: Connection) -> None:
     started = time.monotonic()
-    await tx.execute(FOR_CHECKS)
     for row in await tx.fetch(check.sql, *check.arguments(since)):
         examination.breaches.setdefault(check.names[row["invariant"]], []).append(row["where"])
     examination.timings.append((time.monotonic() - started, check))
