@@ -48,6 +48,54 @@ TRANSACTION = an_object(
     semantic_matching_model=or_null(STRING),
     methodology_notes=array(STRING),
 )
+PER_WORK = an_object(
+    amount={"type": "string", "pattern": r"^\d+(\.\d+)?$"},
+    unit={"enum": [f"{mass}_per_{work}" for work in ("tkm", "t") for mass in ("t", "kg", "g", "mg")]},
+)
+NOTES = array({"type": "string", "minLength": 1})
+LEG = an_object(
+    mass=MASS,
+    intensity=or_null(an_object(wtt=PER_WORK, ttw=PER_WORK, wtw=PER_WORK, unknown=PER_WORK)),
+    converted_shipment=or_null(
+        an_object(amount={"type": "string"}, unit={"enum": ["mg", "g", "kg", "t", "TEU"]}),
+    ),
+    shipment_conversion_method={"enum": ["user_provided_cargo_type", "average_cargo_type", None]},
+    methodology=array(
+        {
+            "enum": [
+                "imo_unavailable_container_ship_fallback",
+                "imo_unavailable_container_ship_trade_lane_fallback",
+                "flight_number_unavailable_fallback",
+                "invalid_flight_route_fallback",
+            ]
+        }
+    ),
+    methodology_notes=NOTES,
+    distance_calculation_details=an_object(
+        vessel_tracking=or_null({"type": "object"}), carrier_schedule_stops=or_null({"type": "array"})
+    ),
+)
+_SHIPPED: dict[str, Schema] = {
+    "id": STRING,
+    "is_shipment": BOOLEAN,
+    "shipped_at": or_null(DATE_TIME),
+    "external_estimate_url": or_null({"type": "string", "format": "uri"}),
+}
+SHIPMENT: Schema = {"allOf": [LEG, an_object(**_SHIPPED)]}
+MULTI_LEG_SHIPMENT = an_object(mass=MASS, legs=array(LEG), **_SHIPPED)
+URL: Schema = {"type": "string", "format": "uri"}
+PROJECT = an_object(
+    impact_summary=or_null(
+        array(an_object(icon=STRING, label=STRING, title=STRING, description=STRING, image_url=URL))
+    ),
+    datasets=or_null(array(an_object(dataset=STRING, description=STRING, thumbnail_url=URL))),
+    links_and_news=or_null(
+        an_object(
+            links=array(an_object(destination_url=URL, title=STRING, favicon_url=URL)),
+            news=array(an_object(title=STRING, article_url=URL)),
+        )
+    ),
+)
 WEBHOOK = an_object(
     id=STRING,
     url={"type": "string", "format": "uri"},

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.clients.shapes import MASS, TRANSACTION, WEBHOOK, WEBHOOKS, check
+from tests.clients.shapes import MASS, MULTI_LEG_SHIPMENT, PROJECT, SHIPMENT, TRANSACTION, WEBHOOK, WEBHOOKS, check
 from tests.selling.estimates.purchases.factor_set import import_transaction_factors
 from tests.support.api_client import ApiClient, codes, fields
 from tonne.apps.wiring.app import Services
@@ -101,3 +101,132 @@ async def test_transactions_have_the_fields_of_existing_clients(api: ApiClient, 
     assert (await api.get(f"{path}/{full['id']}")).json() == full
     refused = await api.post(path, _PAID | {"diet": "cake"})
     assert (codes(refused), fields(refused)) == (["validation_error"], ["diet"])
+
+
+async def test_shipments_have_the_fields_of_existing_clients(api: ApiClient) -> None:
+    path, parts = "/v1/estimates/shipping", ("wtt", "ttw", "wtw", "unknown")
+    by_mass = (await api.post(path, _FREIGHT | _BY_RAIL | {"is_shipment": True, "shipped_at": "2026-11-15"})).json()
+    check(by_mass, SHIPMENT)
+    assert (by_mass["converted_shipment"], by_mass["shipment_conversion_method"]) == (None, None)
+    assert [by_mass["intensity"][part]["amount"] for part in parts] == ["0.00691", "0.02779", "0.0347", "0"]
+    for cargo, method, tonnes in (
+        ({}, "average_cargo_type", "20"),
+        ({"cargo_type": "heavyweight"}, "user_provided_cargo_type", "29"),
+    ):
+        body = _BY_RAIL | {"shipment": {"containers": "2"} | cargo, "estimate_mass_unit": "t"}
+        made = (await api.post(path, body)).json()
+        check(made, SHIPMENT)
+        assert made["converted_shipment"] == {"amount": tonnes, "unit": "t"}
+        assert made["shipment_conversion_method"] == method
+        assert "an assumption of Tonne" in made["methodology_notes"][-1]
+    legs = [_BY_RAIL, _BY_RAIL | {"method": "plane"}]
+    several = (await api.post(f"{path}/multi-leg", _FREIGHT | {"legs": legs})).json()
+    check(several, MULTI_LEG_SHIPMENT)
+    flown = several["legs"][1]["intensity"]
+    assert Decimal(flown["unknown"]["amount"]) > 0
+    wtt, ttw, wtw, unknown = (Decimal(flown[part]["amount"]) for part in parts)
+    assert wtw == wtt + ttw + unknown
+
+
+_ROAD = {"vehicle_type": "truck_rigid_12t", "fuel": "diesel"}
+_LANE = {"vessel_type": "container_ship", "refrigerated": False, "trade_lane": "aggregated_transsuez"}
+_DESNZ = "desnz-2025/{}/tonne-km"
+
+
+@pytest.mark.parametrize(
+    ("method", "factor", "note"),
+    [
+        (_ROAD, "hgv-all-diesel-rigid-7-5-tonnes-17-tonnes-average-laden", "between 7.5 t and 17 t"),
+        (_ROAD | {"load_factor": 0.5}, "hgv-all-diesel-rigid-7-5-tonnes-17-tonnes-50-laden", "empty runs are not part"),
+        (
+            _ROAD | {"load_factor": "1.0", "empty_runs_factor": 0},
+            "hgv-all-diesel-rigid-7-5-tonnes-17-tonnes-100-laden",
+            "",
+        ),
+        (_ROAD | {"refrigerated": True}, "hgv-refrigerated-all-diesel-rigid-7-5-tonnes-17-tonnes-average-laden", ""),
+        (_ROAD | {"gradient": "hilly"}, "hgv-all-diesel-rigid-7-5-tonnes-17-tonnes-average-laden", "on gradient"),
+        (
+            _ROAD | {"emission_standard": "euro6"},
+            "hgv-all-diesel-rigid-7-5-tonnes-17-tonnes-average-laden",
+            "on emission",
+        ),
+        (
+            _ROAD | {"situation": "motorway_rural_freeflow"},
+            "hgv-all-diesel-rigid-7-5-tonnes-17-tonnes-average-laden",
+            "on situation",
+        ),
+        ({"vehicle_type": "truck", "fuel": "auto_detect"}, "hgv-all-diesel-all-hgvs-average-laden", "taken for diesel"),
+        ({"vehicle_type": "truck_generic_van", "fuel": "cng"}, "vans-average-up-to-3-5-tonnes-cng", ""),
+        ({"vehicle_type": "truck_generic_van", "fuel": "gasoline"}, "vans-average-up-to-3-5-tonnes-petrol", ""),
+        (
+            {"vehicle_type": "truck_generic_van", "fuel": "diesel", "refrigerated": True},
+            "vans-average-up-to-3-5-tonnes-diesel",
+            "Refrigerated vans have no factor",
+        ),
+        (_LANE, "cargo-ship-container-ship-average", "on trade_lane"),
+        (_LANE | {"trade_lane": "disaggregated_intra_se_asia"}, "cargo-ship-container-ship-average", "on trade_lane"),
+        ({"vessel_type": "sea_ropax", "fuel": "MGO"}, "cargo-ship-large-ropax-ferry-average", "large RoPax ferries"),
+        ({"vessel_type": "sea_roro", "load": "trailer_only"}, "cargo-ship-roro-ferry-average", "on load"),
+    ],
+)
+async def test_trucks_and_ships_may_be_objects(api: ApiClient, method: Any, factor: str, note: str) -> None:
+    made = await api.post("/v1/estimates/shipping", _FREIGHT | _BY_RAIL | {"method": method})
+    assert made.status_code == 201, made.text
+    check(made.json(), SHIPMENT)
+    assert made.json()["emission_factor"]["id"] == _DESNZ.format(factor)
+    assert note in " ".join(made.json()["methodology_notes"])
+
+
+@pytest.mark.parametrize(
+    ("method", "field", "words"),
+    [
+        (_ROAD | {"fuel": "hvo_from_tallow"}, "method.fuel", "There is one for diesel, auto_detect."),
+        (_ROAD | {"fuel": "HFO"}, "method.fuel", "There is one for diesel, auto_detect."),
+        (_ROAD | {"fuel": "coal"}, "method.fuel", "expected one of gasoline"),
+        ({"vehicle_type": "truck"}, "method.fuel", "required"),
+        (_ROAD | {"vehicle_type": "truck_articulated_60t"}, "method.vehicle_type", "truck_articulated_44t"),
+        (_ROAD | {"vehicle_type": "bicycle"}, "method.vehicle_type", "expected one of"),
+        (_ROAD | {"load_factor": 0.7}, "method.load_factor", "There is one for 0.5, 1."),
+        (_ROAD | {"load_factor": 1.1}, "method.load_factor", "from 0 to 1"),
+        (_ROAD | {"empty_runs_factor": 0.2}, "method.empty_runs_factor", "Leave out"),
+        (_ROAD | {"situation": "nowhere"}, "method.situation", "motorway_rural_freeflow"),
+        (_ROAD | {"trade_lane": "aggregated_other"}, "method.trade_lane", "Remove it."),
+        (_ROAD | {"wheels": 4}, "method.wheels", "Unknown field"),
+        ({"vehicle_type": "truck_generic_van", "fuel": "lng"}, "method.fuel", "diesel, gasoline, cng, lpg"),
+        (
+            {"vehicle_type": "truck_generic_van", "fuel": "lpg", "refrigerated": True},
+            "method.fuel",
+            "There is one for diesel.",
+        ),
+        (_LANE | {"load_factor": 0.7}, "method.load_factor", "Leave out load_factor."),
+        (_LANE | {"trade_lane": "aggregated_moon"}, "method.trade_lane", "aggregated_transsuez"),
+        ({"vessel_type": "sea_oil_tanker_huge"}, "method.vessel_type", "sea_oil_tanker”"),
+        ({"vessel_type": "sea_roro", "fuel": "LNG"}, "method.fuel", "There is one for HFO, MGO."),
+        ({"vessel_type": "sea_ropax", "load": "trailer_only"}, "method.load", "sea_roro only"),
+        ({"refrigerated": True}, "method", "vehicle_type, or a vessel_type"),
+        ("sea_bulk_carrier_10dwkt_hfo", "method", "There is one for sea_bulk_carrier,"),
+        ("maritime_container_terminal_chilled", "method", "logistics sites"),
+        ("transhipment_site_mixed", "method", "logistics sites"),
+        ("storage_and_transhipment_ambient", "method", "logistics sites"),
+        ("warehouse_mixed", "method", "logistics sites"),
+        ("liquid_bulk_terminals_ambient", "method", "logistics sites"),
+    ],
+)
+async def test_a_method_without_an_open_factor_is_refused_with_those_that_have_one(
+    api: ApiClient, method: Any, field: str, words: str
+) -> None:
+    body = _FREIGHT | _BY_RAIL | {"method": method}
+    refused = await api.post("/v1/estimates/shipping", body)
+    assert (refused.status_code, codes(refused), fields(refused)) == (400, ["validation_error"], [field])
+    assert words in refused.json()["errors"][0]["message"]
+    leg = await api.post("/v1/estimates/shipping/multi-leg", _FREIGHT | {"legs": [_BY_RAIL | {"method": method}]})
+    assert fields(leg) == [f"legs[0].{field}"]
+
+
+async def test_projects_have_what_existing_clients_show_of_them(api: ApiClient) -> None:
+    listed = (await api.get("/v1/projects?limit=100")).json()["data"]
+    projects = [(await api.get(f"/v1/projects/{each['id']}")).json() for each in listed]
+    for project in projects:
+        check(project, PROJECT)
+    for name in ("impact_summary", "datasets", "links_and_news"):
+        assert {project[name] is None for project in projects} == {True, False}, name

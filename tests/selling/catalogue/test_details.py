@@ -23,7 +23,10 @@ VALID_CELLS = {
     "timeline": "2019: Begins: at last | 2021: Grows",
     "carbon_storage_over_time": "2019 ; 1 ; 2.5 ; 0 ; 3 ; 4",
     "crediting_start_date,crediting_end_date": "2019-01-01,2019-01-01",
-    "links,news": "Page ; https://example.org/p,Article ; https://example.org/n ; 2024-02-29 ; About it",
+    "links,news": "Page ; https://example.org/p ; https://example.org/i.png,"
+    "Article ; https://example.org/n ; 2024-02-29 ; About it",
+    "impact_summary": "Nature ; Forest ; It grows. ; https://example.org/a.jpg ; forest",
+    "datasets": "Cover ; By year. ; https://example.org/a.jpg ; https://example.org/data | Other ; Text. ; /b.jpg",
 }
 
 
@@ -54,6 +57,9 @@ BAD_CELLS = {
     "crediting_start_date,crediting_end_date": [("2020-01-01,2019-12-31", ["crediting_end_date"])],
     "quality_durability,quality_cobenefits": [("Good: lasts,", ["quality_additionality"])],
     "oxford_type": [("6", ["oxford_type"])],
+    "impact_summary": [("Nature ; Forest ; It grows.", ["impact_summary"])],
+    "datasets": [("Cover ; https://example.org/data", ["datasets"])],
+    "links": [("Page ; https://example.org/p", ["links"])],
     "carbon_permanence": [("forever", ["carbon_permanence"])],
 }
 

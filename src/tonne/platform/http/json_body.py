@@ -302,6 +302,10 @@ def _read_value(reading: _Reading, value: Any, path: str, faults: list[Fault]) -
         if reading.options is not None:
             return _read_enum(reading.options, value)
         return reading.reader(value) if reading.reader else msgspec.convert(_as_python(value), reading.hint)
+    except Invalid as error:
+        # A validator of an object names the members.
+        faults.extend(Fault(fault.error_code, fault.message, f"{path}.{fault.field}") for fault in error.faults)
+        return None
     except msgspec.ValidationError as error:
         words = validation_text(error, reading.hint)
     except ValueError as error:

@@ -75,8 +75,8 @@ class ImpactEntry(msgspec.Struct, frozen=True):
     label: Annotated[str, Meta(description="A short label.", examples=["Biodiversity"])]
     title: Annotated[str, _TITLE]
     description: Annotated[str, _TEXT]
-    image_url: Annotated[str | None, _URL] = None
-    icon: Annotated[str | None, Meta(description="Name of an icon, or null.", examples=["forest"])] = None
+    image_url: Annotated[str, _URL]
+    icon: Annotated[str, Meta(description="Name of an icon.", examples=["forest"])]
 
 
 class CarbonStorageYear(msgspec.Struct, frozen=True):
@@ -91,14 +91,16 @@ class CarbonStorageYear(msgspec.Struct, frozen=True):
 
 
 class Dataset(msgspec.Struct, frozen=True):
-    title: Annotated[str, _TITLE]
-    url: Annotated[str, _URL]
+    dataset: Annotated[str, _TITLE]
+    description: Annotated[str, _TEXT]
+    thumbnail_url: Annotated[str, _URL]
+    url: Annotated[str | None, _URL] = None
 
 
 class ProjectLink(msgspec.Struct, frozen=True):
     title: Annotated[str, _TITLE]
     destination_url: Annotated[str, _URL]
-    favicon_url: Annotated[str | None, _URL] = None
+    favicon_url: Annotated[str, _URL]
 
 
 class NewsArticle(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import asyncpg
 import msgspec
@@ -15,6 +15,8 @@ from tonne.selling.catalogue.details import BundleDetails, ProjectDetails
 from tonne.selling.catalogue.model import Bundle, BundleProject, Catalogue, ExchangeRate, Project, VintageSupply
 from tonne.selling.catalogue.pictures.model import PictureSize
 from tonne.selling.catalogue.pictures.pictures import CARD, WIDE, imported_url
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 FIND_VERSION = "SELECT version FROM catalogues WHERE mode = $1"
 
@@ -95,20 +97,25 @@ def _absolute(url: str | None, base_url: str) -> str | None:
     return base_url + url if url and url.startswith("/") else url
 
 
+def _with_absolute(entries: list[T] | None, field: str, base_url: str) -> list[T] | None:
+    return entries and [structs.replace(each, **{field: _absolute(getattr(each, field), base_url)}) for each in entries]
+
+
 def _project(row: asyncpg.Record, base_url: str) -> Project:
     named, picture = row["image"], row["picture"]
     details = msgspec.json.decode(row["details"], type=ProjectDetails)
-    media = [structs.replace(each, url=_absolute(each.url, base_url)) for each in details.media or ()]
-    impact = [
-        structs.replace(each, image_url=_absolute(each.image_url, base_url)) for each in details.impact_summary or ()
-    ]
     return Project(
         **{
             **row,
             "image": _image(named, picture, base_url),
             "thumbnail": _image(named, picture, base_url, CARD),
             "details": structs.replace(
-                details, logo=_absolute(details.logo, base_url), media=media or None, impact_summary=impact or None
+                details,
+                logo=_absolute(details.logo, base_url),
+                media=_with_absolute(details.media, "url", base_url),
+                impact_summary=_with_absolute(details.impact_summary, "image_url", base_url),
+                datasets=_with_absolute(details.datasets, "thumbnail_url", base_url),
+                links=_with_absolute(details.links, "favicon_url", base_url),
             ),
         }
     )

@@ -90,4 +90,5 @@ async def test_the_methods_are_listed_with_their_factors(api: ApiClient) -> None
         assert made.status_code == 201, made.text
         used = made.json()
         assert used["emission_factor"]["id"] in each["emission_factors"]
-        assert each["note"] is None or each["note"] in used["methodology"]
+        assert each["note"] is None or each["note"] in " ".join(used["methodology_notes"])
+    assert str({"vehicle_type": "truck", "fuel": "diesel"}) in methods

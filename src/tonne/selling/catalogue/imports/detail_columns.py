@@ -107,9 +107,9 @@ def parse_media(item: str) -> details.ProjectMedia:
 
 def parse_impact(item: str) -> details.ImpactEntry:
     names = ("label", "title", "description", "address of a picture", "icon")
-    label, title, description, image, icon = _parts(item, *names, required=3)
-    shown = (_short(str(label)), _short(str(title)), _short(str(description)))
-    return details.ImpactEntry(*shown, _optional(columns.parse_image, image), _optional(_short, icon))
+    label, title, description, image, icon = map(str, _parts(item, *names, required=5))
+    shown = (_short(label), _short(title), _short(description))
+    return details.ImpactEntry(*shown, columns.parse_image(image), _short(icon))
 
 
 def parse_storage(item: str) -> details.CarbonStorageYear:
@@ -128,13 +128,15 @@ def _amount(cell: str) -> float:
 
 
 def parse_dataset(item: str) -> details.Dataset:
-    title, url = _parts(item, "title", "address", required=2)
-    return details.Dataset(_short(str(title)), columns.parse_web_url(str(url)))
+    *parts, url = _parts(item, "name", "description", "address of a picture", "address", required=3)
+    name, description, thumbnail = map(str, parts)
+    about = (_short(name), _short(description), columns.parse_image(thumbnail))
+    return details.Dataset(*about, _optional(columns.parse_web_url, url))
 
 
 def parse_link(item: str) -> details.ProjectLink:
-    title, url = _parts(item, "title", "address", required=2)
-    return details.ProjectLink(_short(str(title)), columns.parse_web_url(str(url)))
+    title, url, icon = map(str, _parts(item, "title", "address", "address of an icon", required=3))
+    return details.ProjectLink(_short(title), columns.parse_web_url(url), columns.parse_image(icon))
 
 
 def parse_news(item: str) -> details.NewsArticle:

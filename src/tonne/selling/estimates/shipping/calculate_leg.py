@@ -54,7 +54,7 @@ class _Choice(Struct, frozen=True):
     plain_factor: Factor
     uplift: Decimal
     uplift_text: str
-    methodology: Sequence[str]
+    notes: Sequence[str]
 
 
 def calculate_leg(leg: ShippingLeg, shipment: ShippedMass, factors: FactorSet) -> LegResult:
@@ -75,14 +75,15 @@ def calculate_leg(leg: ShippingLeg, shipment: ShippedMass, factors: FactorSet) -
         adjusted_distance=kilometres(distance.km),
         distance_calculation_method=distance.method,
         activity=schemas.TransportWorkOut(plain(work, 6), schemas.TransportWorkUnit.TONNE_KM),
-        intensity=schemas.IntensityOut(plain(_intensity(choice)), "kg/t*km"),
+        intensity=_intensity(choice),
         route=_route_out(distance),
         emission_factor=factor_out(choice.factor),
-        methodology=[*choice.methodology, distance.methodology, *_conversion(shipment)],
-        distance_calculation_details=_details(distance),
-        converted_shipment=None
-        if shipment.conversion is None
-        else schemas.ConvertedShipmentOut(mass_out(to_grams(shipment.tonnes * 1000))),
+        methodology=[],
+        methodology_notes=[*choice.notes, distance.methodology, *([] if shipment.note is None else [shipment.note])],
+        distance_calculation_details=schemas.DistanceDetailsOut(
+            str(DETOUR) if distance.method is DistanceMethod.INLAND else None, list(distance.passages)
+        ),
+        converted_shipment=None if shipment.conversion is None else mass_out(to_grams(shipment.tonnes * 1000)),
         shipment_conversion_method=shipment.conversion,
     )
     used = [choice.factor] if choice.factor is choice.plain_factor else [choice.factor, choice.plain_factor]
@@ -92,7 +93,7 @@ def calculate_leg(leg: ShippingLeg, shipment: ShippedMass, factors: FactorSet) -
 
 def _choose(leg: ShippingLeg, distance: RouteDistance, factors: FactorSet) -> _Choice:
     method, region = leg.method, alpha_3(leg.country_code) or UK
-    notes: list[str] = [] if method.note is None else [method.note]
+    notes = list(method.notes)
     activity = bare = method.activity
     if method.mode is TransportMode.AIR:
         haul, reason = _haul(distance)
@@ -108,12 +109,12 @@ def _choose(leg: ShippingLeg, distance: RouteDistance, factors: FactorSet) -> _C
     country = find_country(leg.country_code) if leg.country_code is not None else None
     abroad = "" if country is None or country.iso3 == factor.region else f" It is used for {country.name}, too."
     published = f"{factor.activity}, {factor.source}, published for {factor.region}"
-    methodology = [
+    sentences = [
         f"Mass × distance × factor. The factor is {published}.{abroad}",
         "The result is from well to wheel: the fuel that is burnt, and what making and transporting it causes.",
         *notes,
     ]
-    return _Choice(factor, plain_factor, uplift, uplift_text, methodology)
+    return _Choice(factor, plain_factor, uplift, uplift_text, sentences)
 
 
 def _haul(distance: RouteDistance) -> tuple[str, str]:
@@ -137,8 +138,12 @@ def _parts(work: Decimal, choice: _Choice) -> tuple[Decimal, Decimal, Decimal]:
     return burnt, fuel, max(forcing, Decimal(0))
 
 
-def _intensity(choice: _Choice) -> Decimal:
-    return sum(_parts(Decimal(1), choice), Decimal(0))
+def _intensity(choice: _Choice) -> schemas.IntensityOut:
+    ttw, wtt, unknown = _parts(Decimal(1), choice)
+    parts = (wtt, ttw, wtt + ttw + unknown, unknown)
+    return schemas.IntensityOut(
+        *(schemas.IntensityPartOut(plain(part), schemas.IntensityUnit.KG_PER_TONNE_KM) for part in parts)
+    )
 
 
 def _explain(shipment: ShippedMass, distance: RouteDistance, choice: _Choice, work: Decimal) -> list[ExplainStepOut]:
@@ -166,17 +171,6 @@ def _explain(shipment: ShippedMass, distance: RouteDistance, choice: _Choice, wo
         text = "Radiative forcing: the factor that includes it, less the one without it"
         steps.append(emission_step(text, amounts, choice.factor, difference, forcing))
     return steps
-
-
-def _conversion(shipment: ShippedMass) -> list[str]:
-    return [] if shipment.conversion is None else [f"Containers were taken as {shipment.conversion}"]
-
-
-def _details(distance: RouteDistance) -> schemas.DistanceDetailsOut | None:
-    if distance.method is DistanceMethod.USER_INPUT:
-        return None
-    detour = str(DETOUR) if distance.method is DistanceMethod.INLAND else None
-    return schemas.DistanceDetailsOut(detour, list(distance.passages))
 
 
 def _route_out(distance: RouteDistance) -> schemas.ShippingRouteOut | None:

@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from tonne.platform.db.database import Database
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response
@@ -12,7 +13,8 @@ from tonne.selling.estimates.factors.model import FactorSet
 from tonne.selling.estimates.factors.snapshot import Factors
 from tonne.selling.estimates.shipping.kinds import KINDS
 from tonne.selling.estimates.shipping.list_store import list_shipping
-from tonne.selling.estimates.shipping.methods import CONTAINER_SHIPS, FREIGHT, METHODS, TONNE_KM, Method, TransportMode
+from tonne.selling.estimates.shipping.methods import FREIGHT, METHODS, TONNE_KM, TransportMode
+from tonne.selling.estimates.shipping.read_method import OBJECTS, read_method
 from tonne.selling.estimates.shipping.schemas import ShipmentOut, ShippingMethodOut
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
@@ -40,12 +42,7 @@ class ShippingEndpoints:
         What `method` may be, and the emission factors behind it. The list has one page.
         """
         factors = await self._factors.current()
-        containers = [
-            _method_out(method, {"vessel_type": method.name, "refrigerated": is_cooled}, factors)
-            for is_cooled, method in CONTAINER_SHIPS.items()
-        ]
-        named = [_method_out(method, method.name, factors) for method in METHODS.values()]
-        return list_response([*named, *containers], None)
+        return list_response([_method_out(sent, factors) for sent in (*METHODS, *OBJECTS)], None)
 
     async def list_shipments(self, request: Request) -> Response:
         """List estimates of shipments.
@@ -109,7 +106,8 @@ def _day(text: str | None, name: str) -> datetime | None:
     return day
 
 
-def _method_out(method: Method, sent: object, factors: FactorSet) -> ShippingMethodOut:
+def _method_out(sent: Any, factors: FactorSet) -> ShippingMethodOut:
+    method = read_method(sent)
     if method.mode is TransportMode.AIR:
         found = [
             factor
@@ -118,4 +116,4 @@ def _method_out(method: Method, sent: object, factors: FactorSet) -> ShippingMet
         ]
     else:
         found = [factors.get(FREIGHT, method.activity, TONNE_KM)]
-    return ShippingMethodOut(sent, method.mode, sorted(factor.id for factor in found), method.note)
+    return ShippingMethodOut(sent, method.mode, sorted(factor.id for factor in found), " ".join(method.notes) or None)

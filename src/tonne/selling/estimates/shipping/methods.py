@@ -1,8 +1,7 @@
 """Ways to ship goods, and the published factor that each is calculated with."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Any
 
 from msgspec import Struct
 
@@ -22,18 +21,26 @@ class TransportMode(StrEnum):
 class Method(Struct, frozen=True):
     """`activity` is the name of the factor in the category for freight; empty for air, where the route decides.
 
-    `note` says what the factor is used for, if nothing closer is published. `uplift` has the activities of a
+    `notes` say what the factor is used for, if nothing closer is published. `uplift` has the activities of a
     refrigerated vehicle and of the same one without refrigeration: the factor is raised by their ratio.
     """
 
     name: str
     mode: TransportMode
     activity: str
-    note: str | None = None
+    notes: Sequence[str] = ()
     uplift: tuple[str, str] | None = None
 
 
 _COOLED = "HGV refrigerated (all diesel)"
+_COOLED_VAN = (
+    "Refrigerated vans have no factor of their own: that of vans is raised by as much as refrigeration raises the "
+    "factor of rigid trucks up to 7.5 t."
+)
+_COOLED_CONTAINER = (
+    "Refrigerated containers have no factor of their own: the average of container ships, which carry both, is used. "
+    "The energy that cools this container is not added."
+)
 _TRAIN = "Rail / Freight train"
 _ALL_TRAINS = "the average of all freight trains in the UK, most of which run on diesel, is used."
 _TRUCKS = {
@@ -53,15 +60,16 @@ _SIZES = {
     "truck_articulated_44t": "Articulated (>33t)",
 }
 _BROADER = {
-    "truck_generic_hgv": "Heavy goods vehicles above 20 t have no factor of their own: that of all goods vehicles "
-    "above 3.5 t is used.",
-    "truck_rigid_12t": "The factor of rigid trucks between 7.5 t and 17 t is used.",
-    "truck_rigid_20t": "The factor of all rigid trucks above 17 t is used.",
-    "truck_rigid_26t": "The factor of all rigid trucks above 17 t is used.",
-    "truck_rigid_32t": "The factor of all rigid trucks above 17 t is used.",
-    "truck_articulated_34t": "The factor of all articulated trucks above 33 t is used.",
-    "truck_articulated_40t": "The factor of all articulated trucks above 33 t is used.",
-    "truck_articulated_44t": "The factor of all articulated trucks above 33 t is used.",
+    "truck_generic_hgv": [
+        "Heavy goods vehicles above 20 t have no factor of their own: that of all goods vehicles above 3.5 t is used."
+    ],
+    "truck_rigid_12t": ["The factor of rigid trucks between 7.5 t and 17 t is used."],
+    "truck_rigid_20t": ["The factor of all rigid trucks above 17 t is used."],
+    "truck_rigid_26t": ["The factor of all rigid trucks above 17 t is used."],
+    "truck_rigid_32t": ["The factor of all rigid trucks above 17 t is used."],
+    "truck_articulated_34t": ["The factor of all articulated trucks above 33 t is used."],
+    "truck_articulated_40t": ["The factor of all articulated trucks above 33 t is used."],
+    "truck_articulated_44t": ["The factor of all articulated trucks above 33 t is used."],
 }
 _SHIPS = {
     "sea_bulk_carrier": "Cargo ship / Bulk carrier / Average",
@@ -88,16 +96,24 @@ CONTAINER_SHIP = "container_ship"
 _CONTAINERS = "Cargo ship / Container ship / Average"
 
 
+def truck_activity(name: str, load: str = "Average laden", *, is_cooled: bool = False) -> str:
+    size = (_TRUCKS | _SIZES)[name]
+    return f"{_COOLED if is_cooled else 'HGV (all diesel)'} / {size} / {load}"
+
+
 def _all_methods() -> Iterator[Method]:
     yield Method("rail", TransportMode.RAIL, _TRAIN)
     yield Method(
-        "diesel_freight_train", TransportMode.RAIL, _TRAIN, f"Diesel trains have no factor of their own: {_ALL_TRAINS}"
+        "diesel_freight_train",
+        TransportMode.RAIL,
+        _TRAIN,
+        [f"Diesel trains have no factor of their own: {_ALL_TRAINS}"],
     )
     yield Method(
         "electric_freight_train",
         TransportMode.RAIL,
         _TRAIN,
-        f"Electric trains have no factor of their own: {_ALL_TRAINS}",
+        [f"Electric trains have no factor of their own: {_ALL_TRAINS}"],
     )
     van = "Vans / Average (up to 3.5 tonnes) / Diesel"
     yield Method("truck_generic_van", TransportMode.ROAD, van)
@@ -106,21 +122,18 @@ def _all_methods() -> Iterator[Method]:
         "truck_generic_van_refrigerated",
         TransportMode.ROAD,
         van,
-        "Refrigerated vans have no factor of their own: that of vans is raised by as much as refrigeration raises the "
-        "factor of rigid trucks up to 7.5 t.",
+        [_COOLED_VAN],
         (f"{_COOLED} / {light}", f"HGV (all diesel) / {light}"),
     )
-    for name, size in _TRUCKS.items():
-        yield Method(name, TransportMode.ROAD, f"HGV (all diesel) / {size} / Average laden", _BROADER.get(name))
-        yield Method(
-            f"{name}_refrigerated", TransportMode.ROAD, f"{_COOLED} / {size} / Average laden", _BROADER.get(name)
-        )
-    for name, size in _SIZES.items():
-        yield Method(name, TransportMode.ROAD, f"HGV (all diesel) / {size} / Average laden", _BROADER.get(name))
+    for name in (*_TRUCKS, *_SIZES):
+        yield Method(name, TransportMode.ROAD, truck_activity(name), _BROADER.get(name, ()))
+        if name in _TRUCKS:
+            activity = truck_activity(name, is_cooled=True)
+            yield Method(f"{name}_refrigerated", TransportMode.ROAD, activity, _BROADER.get(name, ()))
     for name, activity in _SHIPS.items():
         yield Method(name, TransportMode.SEA, activity)
     for name, note in _PLANES.items():
-        yield Method(name, TransportMode.AIR, "", note)
+        yield Method(name, TransportMode.AIR, "", () if note is None else [note])
 
 
 METHODS = {method.name: method for method in _all_methods()}
@@ -130,26 +143,9 @@ CONTAINER_SHIPS = {
         CONTAINER_SHIP,
         TransportMode.SEA,
         _CONTAINERS,
-        "Refrigerated containers have no factor of their own: the average of container ships, which carry both, is "
-        "used. The energy that cools this container is not added.",
+        [_COOLED_CONTAINER],
     ),
 }
-
-
-def read_method(value: Any) -> Method:
-    """A name, or an object for container ships. Raises ValueError, which names what exists."""
-    if isinstance(value, dict):
-        unknown = value.keys() - {"vessel_type", "refrigerated"}
-        refrigerated = value.get("refrigerated") or False
-        if value.get("vessel_type") != CONTAINER_SHIP or unknown or not isinstance(refrigerated, bool):
-            raise ValueError(f'as an object it is {{"vessel_type": "{CONTAINER_SHIP}", "refrigerated": true or false}}')
-        return CONTAINER_SHIPS[refrigerated]
-    found = METHODS.get(value) if isinstance(value, str) else None
-    if found is None:
-        raise ValueError(
-            f'there is a factor for {", ".join(METHODS)}, and for the object {{"vessel_type": "{CONTAINER_SHIP}"}}'
-        )
-    return found
 
 
 def require_mode(method: Method, mode: TransportMode, member: str, field: str) -> None:

@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, Any, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, cast, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -16,34 +16,24 @@ from tonne.selling.estimates.geography.places import CountryCode, PlaceIn
 from tonne.selling.estimates.geography.sea_distance import TransitCorridor
 from tonne.selling.estimates.kinds.distance import DistanceMethod, DistanceOut, DistanceUnit
 from tonne.selling.estimates.schemas import MassIn
-from tonne.selling.estimates.shipping.methods import CONTAINER_SHIP, TransportMode, read_method
-from tonne.selling.estimates.shipping.shipment import CargoType
+from tonne.selling.estimates.shipping.methods import Method, TransportMode
+from tonne.selling.estimates.shipping.read_method import MethodDetails, read_method
+from tonne.selling.estimates.shipping.shipment import CargoType, ConversionMethod
 
 MAX_LEGS = 50
 
-# read_method turns it into a Method.
-MethodIn = Annotated[
-    Any,
-    read_method,
-    Meta(
-        description="A name of GET /v1/estimates/shipping/methods, or an object for container ships.",
-        examples=["diesel_truck"],
-        extra_json_schema={
-            "anyOf": [
-                {"type": "string", "minLength": 1},
-                {
-                    "type": "object",
-                    "properties": {
-                        "vessel_type": {"const": CONTAINER_SHIP},
-                        "refrigerated": {"type": "boolean"},
-                    },
-                    "required": ["vessel_type"],
-                    "additionalProperties": False,
-                },
-            ]
-        },
-    ),
-]
+if TYPE_CHECKING:
+    # What read_method makes of it.
+    MethodIn = Method
+else:
+    MethodIn = Annotated[
+        str | MethodDetails,
+        read_method,
+        Meta(
+            description="A name of GET /v1/estimates/shipping/methods, or an object for a truck or a ship.",
+            examples=["diesel_truck"],
+        ),
+    ]
 FactorCountry = Annotated[
     CountryCode | None,
     Meta(
@@ -171,9 +161,27 @@ class TransportWorkOut(msgspec.Struct):
     unit: Annotated[TransportWorkUnit, Meta(description="The unit of `value`.", examples=["t*km"])]
 
 
+class IntensityUnit(StrEnum):
+    KG_PER_TONNE_KM = "kg_per_tkm"
+
+
+class IntensityPartOut(msgspec.Struct):
+    amount: Annotated[DecimalText, Meta(description="Mass of CO2 equivalent per unit of work.", examples=["0.12522"])]
+    unit: Annotated[IntensityUnit, Meta(description="The unit of `amount`.", examples=["kg_per_tkm"])]
+
+
 class IntensityOut(msgspec.Struct):
-    value: Annotated[DecimalText, Meta(description="All parts of the mass, per unit.", examples=["0.12522"])]
-    unit: Annotated[str, Meta(description="The unit of `value`.", examples=["kg/t*km"])]
+    wtt: Annotated[IntensityPartOut, Meta(description="Well to tank: making and transporting the fuel.")]
+    ttw: Annotated[IntensityPartOut, Meta(description="Tank to wheel: burning the fuel.")]
+    wtw: Annotated[IntensityPartOut, Meta(description="Well to wheel: the sum of the three others.")]
+    unknown: Annotated[IntensityPartOut, Meta(description="Neither: the radiative forcing of planes at altitude.")]
+
+
+class Fallback(StrEnum):
+    IMO = "imo_unavailable_container_ship_fallback"
+    IMO_TRADE_LANE = "imo_unavailable_container_ship_trade_lane_fallback"
+    FLIGHT_NUMBER = "flight_number_unavailable_fallback"
+    FLIGHT_ROUTE = "invalid_flight_route_fallback"
 
 
 class DistanceDetailsOut(msgspec.Struct):
@@ -182,10 +190,10 @@ class DistanceDetailsOut(msgspec.Struct):
         Meta(description="What the great circle was multiplied with, or null.", examples=["1.4"]),
     ]
     passages: Annotated[list[str], Meta(description="Straits and canals on the route.", examples=[["Suez Canal"]])]
-
-
-class ConvertedShipmentOut(msgspec.Struct):
-    mass: Annotated[EstimateMassOut, Meta(description="The mass that the containers were taken for.")]
+    vessel_tracking: Annotated[None, Meta(description="Always null: no ship is tracked.", examples=[None])] = None
+    carrier_schedule_stops: Annotated[
+        None, Meta(description="Always null: no schedule of a carrier is used.", examples=[None])
+    ] = None
 
 
 class ShippingLegOut(msgspec.Struct, kw_only=True):
@@ -203,21 +211,26 @@ class ShippingLegOut(msgspec.Struct, kw_only=True):
     route: Annotated[ShippingRouteOut | None, Meta(description="The route; null if a distance was sent.")]
     emission_factor: Annotated[EmissionFactorOut, Meta(description="The factor that was used.")]
     methodology: Annotated[
+        list[Fallback],
+        Meta(
+            description="What was used instead of a ship or a flight that was named. None can be named: empty.",
+            examples=[[]],
+        ),
+    ]
+    methodology_notes: Annotated[
         list[str],
         Meta(description="How it was calculated, in sentences.", examples=[["The distance is used as it was sent."]]),
     ]
-    distance_calculation_details: Annotated[DistanceDetailsOut | None, Meta(description="Details, or null.")]
+    distance_calculation_details: Annotated[DistanceDetailsOut, Meta(description="How the distance was found.")]
     methodology_details: Annotated[None, Meta(description="Always null.", examples=[None])] = None
     data_quality_score: Annotated[None, Meta(description="Always null.", examples=[None])] = None
     converted_shipment: Annotated[
-        ConvertedShipmentOut | None, Meta(description="Null if the mass of the shipment was sent.")
+        EstimateMassOut | None,
+        Meta(description="What the containers were taken for. Null if the mass of the shipment was sent."),
     ]
     shipment_conversion_method: Annotated[
-        str | None,
-        Meta(
-            description="How containers became a mass, or null.",
-            examples=["average: 10 t per TEU, an assumption of Tonne."],
-        ),
+        ConversionMethod | None,
+        Meta(description="How containers became a mass, or null.", examples=["average_cargo_type"]),
     ]
     resolved_legs: Annotated[None, Meta(description="Always null.", examples=[None])] = None
 
@@ -254,12 +267,8 @@ class MultiLegShippingOut(ShipmentOut, kw_only=True):
 
 class ShippingMethodOut(msgspec.Struct):
     method: Annotated[
-        Any,
-        Meta(
-            description="What to send as `method`: a name, or an object.",
-            examples=["diesel_truck"],
-            extra_json_schema={"anyOf": [{"type": "string"}, {"type": "object", "additionalProperties": True}]},
-        ),
+        str | MethodDetails,
+        Meta(description="What to send as `method`: a name, or an object.", examples=["diesel_truck"]),
     ]
     mode: Annotated[TransportMode, Meta(description="How the goods move.", examples=["road"])]
     emission_factors: Annotated[

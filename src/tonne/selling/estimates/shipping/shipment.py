@@ -31,11 +31,17 @@ TONNES_PER_TEU = {
 }
 
 
+class ConversionMethod(StrEnum):
+    USER_PROVIDED_CARGO_TYPE = "user_provided_cargo_type"
+    AVERAGE_CARGO_TYPE = "average_cargo_type"
+
+
 class ShippedMass(Struct, frozen=True):
-    """`conversion` says how containers became a mass; None if the mass was sent."""
+    """`conversion` says how containers became a mass, `note` in words; None if the mass was sent."""
 
     tonnes: Decimal
-    conversion: str | None
+    conversion: ConversionMethod | None
+    note: str | None
     explain: ExplainStepOut
 
 
@@ -46,20 +52,23 @@ def shipped_mass(mass: MassIn | None, containers: Decimal | None, cargo_type: Ca
     what = "Mass of the shipment"
     if mass is not None:
         tonnes = mass.amount * GRAMS_PER_UNIT[mass.unit] / GRAMS_PER_TONNE
-        field, conversion = "shipment.mass.amount", None
+        field, conversion, note = "shipment.mass.amount", None, None
         formula = f"{plain(mass.amount)} {mass.unit} = {plain(tonnes)} t"
     elif containers is not None:
         kind = cargo_type or CargoType.AVERAGE
         per_teu = TONNES_PER_TEU[kind]
         tonnes = containers * per_teu
-        field, conversion = "shipment.containers", f"{kind}: {per_teu} t per TEU, an assumption of Tonne."
+        field = "shipment.containers"
+        given = cargo_type is not None
+        conversion = ConversionMethod.USER_PROVIDED_CARGO_TYPE if given else ConversionMethod.AVERAGE_CARGO_TYPE
+        note = f"Containers were taken as {kind}: {per_teu} t per TEU, an assumption of Tonne."
         what = f"{what}. {per_teu} t per TEU ({kind}) is an assumption of Tonne: send the mass if you know it."
         formula = f"{plain(containers)} TEU × {per_teu} t = {plain(tonnes)} t"
     else:
         raise _invalid("shipment needs a mass, or containers.", "shipment")
     if not 0 < tonnes <= MAX_TONNES:
         raise _invalid("The shipment must weigh more than 0 and at most 10,000,000 t.", field)
-    return ShippedMass(tonnes, conversion, step(what, formula, tonnes, "t"))
+    return ShippedMass(tonnes, conversion, note, step(what, formula, tonnes, "t"))
 
 
 def _invalid(message: str, field: str) -> Invalid:
